@@ -1,0 +1,1 @@
+"""krepro: reproduces kernel-measurement papers, claim by claim, with an exact ground truth beside them."""

@@ -1,0 +1,94 @@
+"""The harness's own times: how long until a workload starts, by each way of getting a guest."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from harness.build.keys import image_keys
+from harness.build.store import Store
+from harness.experiment.prepare import KernelBuild, build_for
+from harness.guest.mailbox import MailboxSession
+from harness.guest.ssh import Keys, SshSession
+from harness.machine.machine import Machine
+from harness.machine.saved import saved_state
+from harness.machine.spec import BootFiles, MachineSpec, prepare_folder
+from harness.measure.statistics import median_estimate
+from harness.progress import step
+from harness.report.terminal import frame_table
+
+KERNEL = "classic"
+TIMEOUT_S = 120.0
+
+
+def bench(store: Store, repetitions: int, console: Console) -> int:
+    """Median seconds, with intervals, from nothing to the start of a job and to its collected result."""
+    built = build_for(store, KERNEL, None)
+    ways: dict[str, Callable[[Path], dict[str, float]]] = {
+        "restore, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=True),
+        "cold boot, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=False),
+        "cold boot, ssh, wall clock": lambda folder: _ssh(store, built, folder),
+    }
+    rows = []
+    with step("measuring", total=repetitions * len(ways)) as bar:
+        for name, way in ways.items():
+            samples = []
+            for _ in range(repetitions):
+                folder = Path(tempfile.mkdtemp(prefix="krepro-"))
+                try:
+                    samples.append(way(folder))
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+                bar.advance()
+            for part in samples[0]:
+                estimate = median_estimate([sample[part] for sample in samples])
+                rows.append((name, part, estimate.value, estimate.low, estimate.high, repetitions))
+    frame = pd.DataFrame(rows, columns=["way", "until", "median s", "low", "high", "n"])
+    console.print(frame_table("Time to a guest (wall clock, this host)", frame.round(4)))
+    return 0
+
+
+def _machine(built: KernelBuild, *, virtual: bool) -> MachineSpec:
+    return MachineSpec(
+        hardware=built.recipe.spec.hardware,
+        accelerator="tcg",
+        clock="virtual" if virtual else "wall",
+        session="mailbox" if virtual else "ssh",
+        cmdline=tuple(built.recipe.spec.cmdline),
+    )
+
+
+def _mailbox(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -> dict[str, float]:
+    spec, job = _machine(built, virtual=True), "true\n"
+    state = saved_state(store, KERNEL, spec, built.kernel, built.image).file("state") if restore else None
+    files = BootFiles(kernel=built.kernel.file("bzImage"), initrds=(built.image.file("image.cpio"),))
+    started = time.monotonic()
+    prepare_folder(spec, folder, job)
+    with Machine(spec, files, folder, incoming=state, paused=restore) as machine:
+        if not restore:
+            machine.wait_stopped(TIMEOUT_S)
+        session = MailboxSession(machine)
+        ready = time.monotonic() - started
+        session.run(job, folder / "out", TIMEOUT_S)
+        return {"workload start": ready, "result": time.monotonic() - started}
+
+
+def _ssh(store: Store, built: KernelBuild, folder: Path) -> dict[str, float]:
+    spec = _machine(built, virtual=False)
+    made = image_keys(store, built.image, built.kernel)
+    initrds = (built.image.file("image.cpio"), made.file("keys.cpio"))
+    files = BootFiles(kernel=built.kernel.file("bzImage"), initrds=initrds)
+    started = time.monotonic()
+    prepare_folder(spec, folder, None)
+    with Machine(spec, files, folder) as machine:
+        machine.wait_ready(TIMEOUT_S)
+        session = SshSession(machine, Keys(client=made.file("client"), host=made.file("host.pub")), TIMEOUT_S)
+        ready = time.monotonic() - started
+        session.run("true\n", folder / "out", TIMEOUT_S)
+        return {"workload start": ready, "result": time.monotonic() - started}

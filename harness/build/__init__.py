@@ -1,0 +1,1 @@
+"""Kernels, images and guest programs, and the content-addressed store that keeps them."""

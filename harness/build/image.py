@@ -1,0 +1,230 @@
+"""The guest's initramfs: Debian's busybox and dropbear, the project's init, an experiment's programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+from harness.build import debs
+from harness.build.kernel import build_directory, toolchain
+from harness.build.programs import (
+    CFLAGS,
+    build_modules,
+    build_programs,
+    module_sources,
+    program_sources,
+    safe_name,
+    source_files,
+)
+from harness.build.source import fetch_source, patched_tree, source_identity
+from harness.build.spec import DEBIAN_ARCH, KernelRecipe
+from harness.build.store import Artefact, Store, hash_file, usable
+from harness.errors import RunError, UsageError
+from harness.paths import IMAGES
+from harness.progress import step
+
+#: Raised when the way of building changes in a manner that changes its output.
+RECIPE_VERSION = 1
+BASE_PACKAGES = ("busybox-static", "dropbear-bin")
+BASE_BINARIES = ("usr/sbin/dropbear",)
+#: Every file's time stamp, so that the same inputs give the same archive (2024-01-01 UTC).
+MTIME = 1704067200
+LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/info")
+LIBRARY_DIRS = ("lib/{}", "usr/lib/{}", "lib", "usr/lib", "lib64")
+GUEST_PATH = "/krepro/bin:/bin:/usr/sbin:/usr/bin"
+TRIPLET = {"i386": "i386-linux-gnu", "x86_64": "x86_64-linux-gnu"}
+DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root", "root/.ssh", "etc", "etc/dropbear", "mnt", "krepro", "var")
+
+
+@dataclass(frozen=True)
+class ImageRecipe:
+    """What goes into one image: a kernel's modules, folders of guest sources, extra Debian packages."""
+
+    kernel: KernelRecipe
+    sources: tuple[Path, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact:
+    """The image artefact: `image.cpio`, uncompressed because TCG inflates slowly.
+
+    Raises UsageError for guest sources that do not compile, RunError when a package cannot be had.
+    """
+    arch = recipe.kernel.spec.arch
+    packages = debs.fetch(store, DEBIAN_ARCH[arch], [*BASE_PACKAGES, *recipe.packages], dependencies=True)
+    folders = [IMAGES / "guest", *recipe.sources]
+    modules = module_sources(folders)
+    inputs: dict[str, Any] = {
+        "recipe": RECIPE_VERSION,
+        "arch": arch,
+        "debs": dict(packages.files),
+        "packages": list(recipe.packages),
+        "sources": [
+            {"name": path.relative_to(folder).as_posix(), "sha256": hash_file(path)}
+            for folder in folders
+            for path in source_files([folder])
+        ],
+        "init": hash_file(IMAGES / "init"),
+        "cflags": list(CFLAGS),
+        "compiler": toolchain(),
+        # Modules are bound to one build of the kernel; an image without any serves every kernel of its architecture.
+        "kernel": kernel.key if modules else None,
+    }
+
+    def build(folder: Path) -> dict[str, Any]:
+        _build(store, recipe, kernel, packages, folders, modules, folder)
+        return {"versions": packages.info["versions"], "bytes": (folder / "image.cpio").stat().st_size}
+
+    return store.obtain("image", recipe.kernel.spec.name, inputs, build)
+
+
+def _build(
+    store: Store,
+    recipe: ImageRecipe,
+    kernel: Artefact,
+    packages: Artefact,
+    folders: Sequence[Path],
+    modules: Sequence[Path],
+    folder: Path,
+) -> None:
+    arch = recipe.kernel.spec.arch
+    scratch = store.scratch("image")
+    (store.root / "logs").mkdir(exist_ok=True)
+    log = store.root / "logs" / f"image-{recipe.kernel.spec.name}.log"
+    try:
+        with step(f"building image for {recipe.kernel.spec.name}"), usable(store.root):
+            unpacked, root = scratch / "debs", scratch / "root"
+            debs.unpack(packages, unpacked)
+            for name in DIRECTORIES:
+                (root / name).mkdir(parents=True, exist_ok=True)
+            _install_packages(unpacked, root, recipe.packages, packages)
+            _install_base(unpacked, root, TRIPLET[arch])
+            build_programs(arch, program_sources(folders), root / "krepro/bin", log)
+            if modules:
+                archive = fetch_source(store, recipe.kernel.spec.source)
+                identity = source_identity(recipe.kernel.spec.source, archive)
+                tree = patched_tree(store, recipe.kernel, archive, identity)
+                build_dir = build_directory(tree, kernel.inputs)
+                if not (build_dir / "Module.symvers").is_file():
+                    raise RunError(
+                        "the kernel's build folder is gone, and modules need it",
+                        where=str(build_dir),
+                        hint=f"remove {kernel.path} to build the kernel again",
+                    )
+                build_modules(store, arch, tree, build_dir, modules, root / "krepro/modules", log)
+            shutil.copyfile(IMAGES / "init", root / "init")
+            (root / "init").chmod(0o755)
+            (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")
+            (root / "etc/group").write_text("root:x:0:\n")
+            (root / "etc/shells").write_text("/bin/sh\n")
+            (root / "etc/profile").write_text(f"export PATH={GUEST_PATH}\n")
+            write_cpio(kernel.file("gen_init_cpio"), root, folder / "image.cpio")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _install_base(unpacked: Path, root: Path, triplet: str) -> None:
+    busybox = root / "bin/busybox"
+    busybox.parent.mkdir(exist_ok=True)
+    shutil.copy2(unpacked / "bin/busybox", busybox)
+    applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    for applet in applets:
+        if applet != "busybox" and not (root / "bin" / applet).exists():
+            (root / "bin" / applet).symlink_to("busybox")
+    for name in BASE_BINARIES:
+        target = root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(unpacked / name, target)
+        _install_libraries(target, unpacked, root, triplet)
+
+
+def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str], packages: Artefact) -> None:
+    """Whole extra packages with everything they depend on, less documentation."""
+    if not wanted:
+        return
+    for path in sorted(unpacked.rglob("*")):
+        relative = path.relative_to(unpacked).as_posix()
+        if relative.startswith(LEFT_OUT) or (path.is_dir() and not path.is_symlink()):
+            continue
+        target = root / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target, follow_symlinks=False)
+
+
+def _install_libraries(binary: Path, unpacked: Path, root: Path, triplet: str) -> None:
+    """Copy the interpreter and all libraries that `binary` needs, each to where the packages have it."""
+    for name in _needed(binary):
+        found = _find_library(unpacked, name, triplet)
+        target = root / found.relative_to(unpacked)
+        if target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(found.resolve(), target)
+        target.chmod(0o755)
+        _install_libraries(target, unpacked, root, triplet)
+
+
+def _needed(binary: Path) -> list[str]:
+    with binary.open("rb") as stream:
+        try:
+            elf = ELFFile(stream)
+        except ELFError:
+            return []
+        names = [
+            str(segment.get_interp_name())  # type: ignore[attr-defined]
+            for segment in elf.iter_segments("PT_INTERP")
+        ]
+        for section in elf.iter_sections():
+            if isinstance(section, DynamicSection):
+                names += [str(tag.needed) for tag in section.iter_tags("DT_NEEDED")]  # type: ignore[attr-defined]
+    return names
+
+
+def _find_library(unpacked: Path, name: str, triplet: str) -> Path:
+    if name.startswith("/"):
+        candidates = [unpacked / name.lstrip("/")]
+    else:
+        candidates = [unpacked / folder.format(triplet) / name for folder in LIBRARY_DIRS]
+    for path in candidates:
+        if path.exists():
+            return path
+    raise RunError(f"no package of the image has the library {name}")
+
+
+def write_cpio(gen_init_cpio: Path, root: Path, target: Path) -> None:
+    """Pack `root` as a newc archive owned by root, with fixed times and a console node; needs no root itself."""
+    lines = ["nod /dev/console 0600 0 0 c 5 1", "nod /dev/null 0666 0 0 c 1 3"]
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if not safe_name(name):
+            raise UsageError(f"file name {name!r} cannot go into an initramfs", where=str(root))
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if path.is_symlink():
+            lines.append(f"slink /{name} {path.readlink()} 0777 0 0")
+        elif path.is_dir():
+            lines.append(f"dir /{name} 0755 0 0")
+        else:
+            os.utime(path, (MTIME, MTIME))
+            lines.append(f"file /{name} {path} {0o755 if mode & 0o111 else 0o644:04o} 0 0")
+    listing = target.with_suffix(".list")
+    # Directories first: gen_init_cpio writes entries in the order of the list.
+    order = {"dir": 0, "nod": 1, "file": 2, "slink": 3}
+    lines.sort(key=lambda line: order[line.split(" ", 1)[0]])
+    listing.write_text("\n".join(lines) + "\n")
+    with target.open("wb") as sink:
+        done = subprocess.run(
+            [gen_init_cpio, "-t", str(MTIME), listing], stdout=sink, stderr=subprocess.PIPE, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise RunError(f"gen_init_cpio failed: {done.stderr.strip()}")
+    listing.unlink()

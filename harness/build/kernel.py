@@ -1,0 +1,226 @@
+"""Kernel builds: merged fragments, checked options, reproducible output, an artefact per set of inputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+
+from harness.build.run import build_environment, tool
+from harness.build.source import fetch_source, patched_tree, source_identity
+from harness.build.spec import Arch, KernelRecipe
+from harness.build.store import Artefact, Store, hash_file, hash_of, usable
+from harness.errors import RunError, UsageError
+from harness.progress import step
+
+#: Raised when the way of building changes in a manner that changes its output.
+RECIPE_VERSION = 1
+MAKE_ARCH: dict[Arch, str] = {"i386": "i386", "x86_64": "x86_64"}
+#: What would otherwise tell builder, host and moment (Documentation/kbuild/reproducible-builds.rst).
+FIXED_IDENTITY = {
+    "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_USER": "krepro",
+    "KBUILD_BUILD_HOST": "krepro",
+    "KBUILD_BUILD_VERSION": "1",
+}
+STEP_LINE = re.compile(r"^\s+(?:CC|AS|LD|AR|HOSTCC|HOSTLD|CHECK|UPD|GEN|OBJCOPY|VOFFSET|ZOFFSET)\b")
+DEFAULT_STEPS = 1500
+
+
+def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
+    """The built kernel: bzImage, vmlinux, System.map, config, Module.symvers and gen_init_cpio.
+
+    Raises UsageError for a config option that did not survive or a patch that does not apply, RunError for a
+    failing compiler, with the log's path.
+    """
+    archive = fetch_source(store, recipe.spec.source)
+    identity = source_identity(recipe.spec.source, archive)
+    inputs = kernel_inputs(recipe, identity)
+    return store.obtain(
+        "kernel", recipe.spec.name, inputs, lambda folder: _build(store, recipe, archive, identity, inputs, folder)
+    )
+
+
+def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that decides the bytes of a kernel, as it goes into its key."""
+    return {
+        "recipe": RECIPE_VERSION,
+        "arch": recipe.spec.arch,
+        "source": identity,
+        "patches": [{"name": path.name, "sha256": hash_file(path)} for path in recipe.patches],
+        "fragments": [{"name": path.name, "sha256": hash_file(path)} for path in recipe.fragments],
+        "compiler": toolchain(),
+    }
+
+
+def toolchain() -> dict[str, str]:
+    """First line of what each tool says of its version; UsageError when there is none."""
+    versions = {}
+    for name in ("gcc", "ld"):
+        try:
+            done = subprocess.run([name, "--version"], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise UsageError(f"{name} does not run: {error}", hint="./inv doctor") from error
+        versions[name] = done.stdout.splitlines()[0]
+    return versions
+
+
+def requested_options(fragments: Iterable[Path]) -> dict[str, str]:
+    """Option to wanted value ("n" for `is not set`), a later fragment winning over an earlier one."""
+    wanted: dict[str, str] = {}
+    for fragment in fragments:
+        wanted.update(parse_config(fragment.read_text()))
+    return wanted
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Options of a .config or fragment; comments other than `is not set` are ignored."""
+    options = {}
+    for match in re.finditer(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", text, re.MULTILINE):
+        options[match[1] or match[3]] = match[2].strip() if match[1] else "n"
+    return options
+
+
+def unmet_options(wanted: Mapping[str, str], final: Mapping[str, str]) -> list[str]:
+    """Those requests that the final config does not fulfil, each as `OPTION=wanted (is actual)`."""
+    return [
+        f"{option}={value} (is {final.get(option, 'n')})"
+        for option, value in wanted.items()
+        if final.get(option, "n") != value
+    ]
+
+
+def make_argv(tree: Path, out: Path, arch: Arch) -> list[str]:
+    """The start of every make call for one kernel.
+
+    `out` is a folder in `tree`: kbuild then calls the source "..", so no path of this host reaches the compiler,
+    the objects, or ccache's keys.
+    """
+    compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
+    return [
+        "make",
+        "-C",
+        str(tree),
+        f"O={out}",
+        f"ARCH={MAKE_ARCH[arch]}",
+        f"CC={compiler}",
+        f"HOSTCC={compiler}",
+        "LOCALVERSION=",
+    ]
+
+
+def build_directory(tree: Path, inputs: Mapping[str, Any]) -> Path:
+    """Where a kernel is compiled; kept, because modules are built against it."""
+    return tree / f"build-{hash_of(inputs)[:16]}"
+
+
+def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
+    """Write the final .config into `out` and check every requested option against it."""
+    out.mkdir(parents=True, exist_ok=True)
+    make = make_argv(tree, out, recipe.spec.arch)
+    merge: list[str | Path] = [tree / "scripts/kconfig/merge_config.sh", "-m", "-O", out, *recipe.fragments]
+    tool(["sh", *merge], log=log, cwd=tree, env=FIXED_IDENTITY, what="merge_config.sh")
+    merged = out / "merged.config"
+    (out / ".config").rename(merged)
+    tool([*make, f"KCONFIG_ALLCONFIG={merged}", "allnoconfig"], log=log, env=FIXED_IDENTITY, what="make allnoconfig")
+    unmet = unmet_options(requested_options(recipe.fragments), parse_config((out / ".config").read_text()))
+    if unmet:
+        raise UsageError(
+            f"kernel {recipe.spec.name}: {len(unmet)} requested options are not in the final config: "
+            f"{', '.join(unmet[:5])}{' …' if len(unmet) > 5 else ''}",
+            where=", ".join(path.name for path in recipe.fragments),
+            hint="a dependency is missing from the fragments",
+        )
+
+
+def _build(
+    store: Store,
+    recipe: KernelRecipe,
+    archive: Artefact | None,
+    identity: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    folder: Path,
+) -> dict[str, Any]:
+    tree = patched_tree(store, recipe, archive, identity)
+    out = build_directory(tree, inputs)
+    (store.root / "logs").mkdir(exist_ok=True)
+    log = store.root / "logs" / f"kernel-{recipe.spec.name}.log"
+    log.unlink(missing_ok=True)
+    with usable(store.root):
+        configure(recipe, tree, out, log)
+        steps = _compile(store, recipe, tree, out, log)
+        products = {
+            "bzImage": "arch/x86/boot/bzImage",
+            "vmlinux": "vmlinux",
+            "System.map": "System.map",
+            "config": ".config",
+            "Module.symvers": "Module.symvers",
+            "gen_init_cpio": "usr/gen_init_cpio",
+        }
+        for name, source in products.items():
+            if (out / source).is_file():
+                shutil.copy2(out / source, folder / name)
+            elif name != "Module.symvers":
+                raise RunError(f"kernel {recipe.spec.name}: the build made no {source}", hint=f"log: {log}")
+    return {
+        "steps": steps,
+        "release": (out / "include/config/kernel.release").read_text().strip(),
+        "build_id": build_id(folder / "vmlinux"),
+        "config_sha256": hash_file(folder / "config"),
+    }
+
+
+def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> int:
+    history = store.root / "history" / f"kernel-{recipe.spec.name}.json"
+    try:
+        expected = int(json.loads(history.read_text())["steps"])
+    except (OSError, ValueError, KeyError):
+        expected = recipe.spec.steps or DEFAULT_STEPS
+    jobs = len(os.sched_getaffinity(0))
+    targets = ["bzImage", "modules"] if "CONFIG_MODULES=y" in (out / ".config").read_text() else ["bzImage"]
+    count = 0
+    with step(f"building kernel {recipe.spec.name}", total=expected) as bar:
+
+        def on_line(line: str) -> None:
+            nonlocal count
+            if STEP_LINE.match(line):
+                count += 1
+                bar.advance(1)
+
+        environment = {
+            **FIXED_IDENTITY,
+            "CCACHE_DIR": str(store.root / "ccache"),
+            "CCACHE_BASEDIR": str(store.root),
+            "CCACHE_NOHASHDIR": "1",
+            "CCACHE_MAXSIZE": "5G",
+        }
+        make = [*make_argv(tree, out, recipe.spec.arch), f"-j{jobs}", *targets]
+        tool(make, log=log, env=environment, on_line=on_line, what=f"building kernel {recipe.spec.name}")
+    if count > expected // 2:  # an interrupted build that was taken up again says nothing of a whole one
+        history.parent.mkdir(exist_ok=True)
+        history.write_text(json.dumps({"steps": count}))
+    return count
+
+
+def build_id(vmlinux: Path) -> str | None:
+    """GNU build id of an ELF file, hex; None when it has no such note."""
+    with vmlinux.open("rb") as stream:
+        for section in ELFFile(stream).iter_sections():
+            if isinstance(section, NoteSection):
+                for entry in section.iter_notes():
+                    if entry["n_type"] == "NT_GNU_BUILD_ID":
+                        return str(entry["n_desc"])
+    return None
+
+
+def kernel_environment(store: Store) -> dict[str, str]:
+    """Environment of out-of-tree module builds: the identity and caches of kernel builds."""
+    return build_environment({**FIXED_IDENTITY, "CCACHE_DIR": str(store.root / "ccache")})

@@ -1,0 +1,179 @@
+"""Kernel sources: fetched, checked, unpacked and patched into trees that builds share."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.build import debs
+from harness.build.run import build_environment, tool
+from harness.build.spec import KernelRecipe, Source
+from harness.build.store import Artefact, Store, hash_file, hash_of, hash_tree, usable
+from harness.errors import RunError, UsageError
+from harness.progress import step
+
+FETCH_TIMEOUT_S = 60
+COMPLETE = ".krepro-complete"
+
+
+def fetch_source(store: Store, source: Source) -> Artefact | None:
+    """The artefact that holds the source's archive; None for a local tree, which is used where it lies."""
+    if source.debian is not None:
+        return debs.fetch(store, "amd64", [source.debian], dependencies=False)
+    if source.url is not None:
+        assert source.sha256 is not None
+        url, sha256 = source.url, source.sha256
+        return store.obtain("download", url.rsplit("/", 1)[-1], {"sha256": sha256}, lambda d: _get(url, sha256, d))
+    return None
+
+
+def source_identity(source: Source, archive: Artefact | None) -> Mapping[str, Any]:
+    """What the source adds to a kernel's key: hashes alone, never where it was found."""
+    if archive is not None:
+        return {"archive": dict(archive.files)}
+    assert source.tree is not None
+    if not (source.tree / "Kconfig").is_file():
+        raise UsageError("field source.tree: not a kernel source tree", where=str(source.tree))
+    return {"tree": hash_of(hash_tree(source.tree))}
+
+
+def patched_tree(store: Store, recipe: KernelRecipe, archive: Artefact | None, identity: Mapping[str, Any]) -> Path:
+    """A source tree with the recipe's patches applied; made once and shared by all builds.
+
+    RunError naming patch and hunk when a patch does not apply.
+    """
+    key = hash_of({"source": identity, "patches": [hash_file(path) for path in recipe.patches]})[:16]
+    home = store.root / "trees" / key
+    tree = home / "linux"
+    with store.lock(f"tree-{key}"), usable(store.root):
+        if (home / COMPLETE).exists():
+            return tree
+        shutil.rmtree(home, ignore_errors=True)
+        tree.mkdir(parents=True)
+        try:
+            _unpack(store, recipe.spec.source, archive, tree)
+            _check_version(tree, recipe)
+            apply_patches(tree, recipe.patches, home / "git-am.log")
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        (home / COMPLETE).touch()
+    return tree
+
+
+def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:
+    """`git am` the patches onto `tree`, which is no git repository before and after.
+
+    Only the files that the patches touch are put under git: adding all 80,000 would take longer than a build.
+    """
+    if not patches:
+        return
+    touched = sorted({name for patch in patches for name in _touched(patch) if (tree / name).is_file()})
+    identity = ["-c", "user.name=krepro", "-c", "user.email=krepro@localhost", "-c", "commit.gpgsign=false"]
+    env = {"GIT_CEILING_DIRECTORIES": str(tree.parent), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    git = ["git", "-C", str(tree), *identity]
+    tool(["git", "init", "-q", str(tree)], log=log, env=env, what="git init")
+    try:
+        if touched:
+            tool([*git, "add", "-f", "--", *touched], log=log, env=env, what="git add")
+        tool([*git, "commit", "-q", "--allow-empty", "-m", "source"], log=log, env=env, what="git commit")
+        for patch in patches:
+            _am(git, patch, env)
+    finally:
+        shutil.rmtree(tree / ".git", ignore_errors=True)  # else setlocalversion puts "+" into the release
+
+
+def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        [*git, "am", "-q", "--no-3way", str(patch)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=build_environment(env),
+    )
+    if done.returncode == 0:
+        return
+    text = done.stderr + done.stdout
+    hunks = re.findall(r"error: patch failed: (\S+:\d+)", text)
+    missing = re.findall(r"error: (\S+): (?:does not exist in index|No such file or directory)", text)
+    where = f"hunk at {hunks[0]}" if hunks else f"no file {missing[0]}" if missing else text.strip().splitlines()[0]
+    raise UsageError(
+        f"patch does not apply: {where}", where=str(patch), hint="refresh the series for this kernel version"
+    )
+
+
+def _touched(patch: Path) -> list[str]:
+    names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(errors="replace"), re.MULTILINE)
+    if not names:
+        raise UsageError("not a patch in git format: it names no file", where=str(patch))
+    return names
+
+
+def _unpack(store: Store, source: Source, archive: Artefact | None, tree: Path) -> None:
+    log = tree.parent / "unpack.log"
+    with step("unpacking the kernel source"):
+        if source.tree is not None:
+            # .git is left out: the build must not depend on the state of somebody's working copy.
+            shutil.copytree(source.tree, tree, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
+            return
+        assert archive is not None
+        file = archive.path / next(iter(archive.files))
+        if source.debian is None:
+            _extract(file, tree, log)
+            return
+        scratch = store.scratch("deb")
+        try:
+            debs.unpack(archive, scratch)
+            tarballs = sorted(scratch.rglob("linux-source-*.tar.*"))
+            if len(tarballs) != 1:
+                raise UsageError(f"field source.debian: {source.debian} holds {len(tarballs)} source archives, not 1")
+            _extract(tarballs[0], tree, log)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _extract(file: Path, tree: Path, log: Path) -> None:
+    tool(
+        ["tar", "--extract", "--strip-components=1", "--no-same-owner", "-C", tree, "-f", file],
+        log=log,
+        what=f"unpacking {file.name}",
+    )
+
+
+def _check_version(tree: Path, recipe: KernelRecipe) -> None:
+    try:
+        head = (tree / "Makefile").read_text()[:200]
+    except OSError as error:
+        raise UsageError(f"kernel {recipe.spec.name}: the source has no Makefile; is it a kernel?") from error
+    found = re.search(r"^VERSION = (\d+)\nPATCHLEVEL = (\d+)$", head, re.MULTILINE)
+    actual = f"{found[1]}.{found[2]}" if found else "unknown"
+    if actual != recipe.version:
+        raise UsageError(f"kernel {recipe.spec.name}: the source is version {actual}, not {recipe.version}")
+
+
+def _get(url: str, sha256: str, folder: Path) -> None:
+    if not url.startswith(("https://", "http://", "file://")):
+        raise UsageError(f"field source.url: {url!r} is neither http(s) nor file")
+    target = folder / url.rsplit("/", 1)[-1]
+    with step(f"fetching {target.name}") as bar:
+        try:
+            with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as stream, target.open("wb") as sink:  # noqa: S310
+                while block := stream.read(1 << 20):
+                    sink.write(block)
+                    bar.advance(1, "MiB")
+        except (urllib.error.URLError, TimeoutError) as error:
+            raise RunError(
+                f"cannot be fetched: {error}", where=url, hint="put the file there, or use source.tree"
+            ) from error
+    actual = hash_file(target)
+    if actual != sha256:
+        raise RunError(f"sha256 is {actual}, not {sha256}", where=url)
+    if not tarfile.is_tarfile(target):
+        raise UsageError("is not a tar archive", where=url)

@@ -1,0 +1,205 @@
+"""A content-addressed store of artefacts: kernels, images, plugins, saved states.
+
+An artefact is a folder named by the hash of all its inputs. It is built in a temporary folder and renamed
+into place, so it is there whole or not at all; every file's hash is checked each time it is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from harness.errors import RunError, UsageError
+from harness.progress import note, warn
+
+SEAL = "artefact.json"
+
+
+def canonical(value: object) -> bytes:
+    """JSON with sorted keys and no spaces: the one form that is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def hash_of(value: object) -> str:
+    """sha256 (hex) of the canonical JSON of `value`."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """sha256 (hex) of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_tree(root: Path) -> dict[str, str]:
+    """sha256 of every regular file below `root`, by its POSIX path relative to `root`."""
+    return {
+        path.relative_to(root).as_posix(): hash_file(path)
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """What one build produced: a sealed folder, its inputs, and what the build said of itself."""
+
+    kind: str
+    key: str
+    path: Path
+    inputs: Mapping[str, Any]
+    files: Mapping[str, str]
+    info: Mapping[str, Any]
+
+    def file(self, name: str) -> Path:
+        """Path of the file `name`; RunError when this artefact has no such file."""
+        if name not in self.files:
+            raise RunError(f"{self.kind} artefact has no {name}", where=str(self.path))
+        return self.path / name
+
+
+class Store:
+    """Artefacts below one folder, shared by every run of this user."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def default(cls) -> Store:
+        """`$KREPRO_STORE`, else `$XDG_CACHE_HOME/krepro`, else `~/.cache/krepro`."""
+        chosen = os.environ.get("KREPRO_STORE")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return cls(Path(chosen).expanduser().resolve() if chosen else cache / "krepro")
+
+    def scratch(self, label: str) -> Path:
+        """A new temporary folder on the store's file system; the caller removes it."""
+        with usable(self.root):
+            (self.root / "tmp").mkdir(parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=f"{label}-", dir=self.root / "tmp"))
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold the store-wide lock `name`; says who is waited for if it is not free at once."""
+        with usable(self.root):
+            (self.root / "locks").mkdir(parents=True, exist_ok=True)
+        guard = FileLock(self.root / "locks" / f"{name}.lock")
+        try:
+            guard.acquire(timeout=1)
+        except Timeout:
+            note(f"waiting for another process that builds {name}")
+            guard.acquire()
+        try:
+            yield
+        finally:
+            guard.release()
+
+    def find(self, kind: str, inputs: Mapping[str, Any]) -> Artefact | None:
+        """The artefact with these inputs if it is there and whole; a damaged one is removed and said so."""
+        return self._read(kind, hash_of(inputs)[:32])
+
+    def all(self, kind: str) -> list[Artefact]:
+        """Every whole artefact of a kind."""
+        keys = sorted(path.name for path in (self.root / kind).glob("*") if path.is_dir())
+        return [artefact for key in keys if (artefact := self._read(kind, key)) is not None]
+
+    def obtain(
+        self,
+        kind: str,
+        name: str,
+        inputs: Mapping[str, Any],
+        build: Callable[[Path], Mapping[str, Any] | None],
+    ) -> Artefact:
+        """The artefact with these inputs, built by `build(folder)` if it is not there.
+
+        `build` fills an empty folder and may return facts about itself (JSON) that are kept beside the files
+        without being part of the key. Raises what `build` raises; nothing is left behind then.
+        """
+        key = hash_of(inputs)[:32]
+        found = self._read(kind, key)
+        if found is not None:
+            return found
+        with self.lock(f"{kind}-{name}-{key[:12]}"):
+            found = self._read(kind, key)
+            if found is not None:
+                return found
+            self._build(kind, key, inputs, build)
+        found = self._read(kind, key)
+        if found is None:
+            raise RunError(f"{kind} {name} was damaged while it was being written", where=str(self.root))
+        return found
+
+    def _build(
+        self, kind: str, key: str, inputs: Mapping[str, Any], build: Callable[[Path], Mapping[str, Any] | None]
+    ) -> None:
+        folder = self.scratch(kind)
+        try:
+            with usable(self.root):
+                started = time.monotonic()
+                info = dict(build(folder) or {})
+                info.setdefault("seconds", round(time.monotonic() - started, 3))
+                seal = {"kind": kind, "inputs": inputs, "files": hash_tree(folder), "info": info}
+                (folder / SEAL).write_text(json.dumps(seal, indent=1, sort_keys=True))
+                home = self.root / kind / key
+                home.parent.mkdir(parents=True, exist_ok=True)
+                if home.exists():
+                    shutil.rmtree(home)
+                folder.rename(home)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _read(self, kind: str, key: str) -> Artefact | None:
+        home = self.root / kind / key
+        if not home.is_dir():
+            return None
+        damaged = _damage(home)
+        if damaged is not None:
+            warn(f"{kind} {key[:12]} in the store is damaged ({damaged}); it is thrown away and built again")
+            shutil.rmtree(home, ignore_errors=True)
+            return None
+        seal = json.loads((home / SEAL).read_text())
+        return Artefact(kind, key, home, seal["inputs"], seal["files"], seal["info"])
+
+
+def _damage(home: Path) -> str | None:
+    try:
+        seal = json.loads((home / SEAL).read_text())
+        expected = dict(seal["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{SEAL} cannot be read"
+    actual = hash_tree(home)
+    actual.pop(SEAL, None)
+    for name in sorted(expected.keys() | actual.keys()):
+        if expected.get(name) != actual.get(name):
+            return f"{name} is {'missing' if name not in actual else 'not what was written'}"
+    return None
+
+
+@contextmanager
+def usable(root: Path) -> Iterator[None]:
+    """Turn "no space" and "not writable" below `root` into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunError(
+                "no space left on the file system",
+                where=str(root),
+                hint="free some space, or point KREPRO_STORE and --results at another disk",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR) and not isinstance(error, InterruptedError):
+            raise UsageError(
+                f"cannot write: {error.strerror}", where=str(error.filename or root), hint="set KREPRO_STORE"
+            ) from error
+        raise

@@ -1,0 +1,1 @@
+"""Experiments: the model of experiment.yaml, the plan of trials, the runner."""

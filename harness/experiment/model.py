@@ -1,0 +1,184 @@
+"""The model of `experiment.yaml`, and experiment folders anywhere on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from harness.build.spec import Name
+from harness.errors import UsageError
+from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, Clock, Device
+from harness.paths import EXPERIMENTS
+from harness.yamlfile import Strict, load_model
+
+Profile = Literal["quick", "full"]
+Parameter = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Scalar = bool | int | float | str
+
+
+class Paper(Strict):
+    """The paper that an experiment reproduces."""
+
+    authors: list[str] = Field(min_length=1)
+    year: int = Field(ge=1950, le=2100)
+    title: str
+    venue: str | None = None
+
+
+class Workload(Strict):
+    """A scenario that the guest runs while something is measured: shell text in the guest."""
+
+    command: str = Field(min_length=1)
+    timeout_s: float = Field(default=60.0, gt=0)
+
+
+class Repetitions(Strict):
+    """Trials per arm in each profile; 0 leaves the arm out of that profile."""
+
+    quick: int = Field(default=1, ge=0, le=100_000)
+    full: int = Field(default=10, ge=0, le=100_000)
+
+
+class Arm(Strict):
+    """One variant of an experiment."""
+
+    kernel: Name
+    clock: Clock = "wall"
+    session: Literal["ssh", "mailbox"] | None = None
+    cpus: int = Field(default=1, ge=1, le=64)
+    icount_shift: int = Field(default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10)
+    cmdline: dict[str, Scalar] = {}
+    params: dict[Parameter, Scalar] = {}
+    devices: list[Device] = []
+    workloads: list[Name] | None = None
+    repetitions: Repetitions | None = None
+
+    def session_kind(self) -> Literal["ssh", "mailbox"]:
+        """The session asked for, else the clock's own: mailbox under the virtual clock, ssh otherwise."""
+        return self.session or ("mailbox" if self.clock == "virtual" else "ssh")
+
+
+class Expect(Strict):
+    """What a claim expects of its metric: exactly one of the four.
+
+    `equals` must hold in every trial; bounds must hold for the whole 95 % interval.
+    """
+
+    equals: float | None = None
+    between: tuple[float, float] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Expect:
+        given = [name for name, value in self if value is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of equals, between, at_least, at_most")
+        if self.between is not None and self.between[0] > self.between[1]:
+            raise ValueError("between: the lower bound comes first")
+        return self
+
+    def __str__(self) -> str:
+        if self.equals is not None:
+            return f"= {self.equals:g}"
+        if self.between is not None:
+            return f"{self.between[0]:g} … {self.between[1]:g}"
+        return f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
+
+
+class Claim(Strict):
+    """One checkable statement. `paper` claims are the paper's; a `finding` is ours about the paper's method."""
+
+    id: Name
+    kind: Literal["paper", "finding"] = "paper"
+    section: str | None = None
+    source: str | None = None
+    paper: str | None = Field(default=None, description="what the paper says, in our words")
+    statement: str | None = None
+    metric: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
+    expect: Expect
+
+    @property
+    def arm(self) -> str:
+        return self.metric.split("/", 1)[1]
+
+    @property
+    def metric_name(self) -> str:
+        return self.metric.split("/", 1)[0]
+
+
+class Experiment(Strict):
+    """One experiment as its folder states it."""
+
+    name: Name
+    version: int = Field(default=1, ge=1)
+    paper: Paper
+    description: str = ""
+    workloads: dict[Name, Workload] = Field(min_length=1)
+    collect: list[Name] = []
+    packages: list[Name] = []
+    arms: dict[Name, Arm] = Field(min_length=1)
+    repetitions: Repetitions = Repetitions()
+    claims: list[Claim] = []
+
+    @field_validator("claims")
+    @classmethod
+    def _unique(cls, claims: list[Claim]) -> list[Claim]:
+        ids = [claim.id for claim in claims]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise ValueError(f"claim id {twice[0]} is given twice")
+        return claims
+
+    @model_validator(mode="after")
+    def _references(self) -> Experiment:
+        for name, arm in self.arms.items():
+            for workload in arm.workloads or []:
+                if workload not in self.workloads:
+                    raise ValueError(f"arm {name}: unknown workload {workload!r} (known: {', '.join(self.workloads)})")
+        for claim in self.claims:
+            if claim.arm not in self.arms:
+                raise ValueError(
+                    f"claim {claim.id}: metric {claim.metric} names no arm (known: {', '.join(self.arms)})"
+                )
+        return self
+
+    def arm_workloads(self, arm: str) -> list[str]:
+        """The workloads that a trial of `arm` runs, in order."""
+        chosen = self.arms[arm].workloads
+        return list(self.workloads) if chosen is None else list(chosen)
+
+    def arm_repetitions(self, arm: str, profile: Profile) -> int:
+        """Trials of `arm` in `profile`."""
+        counts = self.arms[arm].repetitions or self.repetitions
+        return counts.quick if profile == "quick" else counts.full
+
+
+def experiment_names() -> list[str]:
+    """Names of the experiments that come with the project."""
+    return sorted(path.parent.name for path in EXPERIMENTS.glob("*/experiment.yaml"))
+
+
+def find_experiment(text: str) -> Path:
+    """The folder of the experiment that `text` names or is a path of; UsageError listing the known ones."""
+    inside = EXPERIMENTS / text
+    if "/" not in text and (inside / "experiment.yaml").is_file():
+        return inside
+    folder = Path(text).expanduser()
+    if (folder / "experiment.yaml").is_file():
+        return folder.resolve()
+    if folder.is_dir():
+        raise UsageError("has no experiment.yaml", where=str(folder), hint="docs/writing-an-experiment.md")
+    raise UsageError(
+        f"unknown experiment {text!r}", hint=f"known: {', '.join(experiment_names())}; or give a folder's path"
+    )
+
+
+def load_experiment(folder: Path) -> Experiment:
+    """Read and validate `folder`/experiment.yaml, and see that its analysis.py is there."""
+    experiment = load_model(folder / "experiment.yaml", Experiment)
+    if not (folder / "analysis.py").is_file():
+        raise UsageError("has no analysis.py", where=str(folder), hint="docs/writing-an-experiment.md")
+    return experiment

@@ -1,0 +1,154 @@
+"""From a plan to trials that can run: every kernel, image, key and saved state built or found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from harness.build.image import ImageRecipe, build_image
+from harness.build.kernel import build_kernel
+from harness.build.keys import image_keys
+from harness.build.spec import KernelRecipe, load_kernel
+from harness.build.store import Artefact, Store
+from harness.errors import UsageError
+from harness.experiment.model import Arm, Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.trial import SavedState, TrialSpec
+from harness.guest.job import WorkloadCommand, render
+from harness.guest.ssh import Keys
+from harness.machine.accelerator import choose_accelerator
+from harness.machine.saved import saved_state
+from harness.machine.spec import BootFiles, MachineSpec
+
+AcceleratorChoice = Literal["auto", "kvm", "tcg"]
+
+
+@dataclass(frozen=True)
+class KernelBuild:
+    """A kernel and the image that an experiment's guests run on it."""
+
+    recipe: KernelRecipe
+    kernel: Artefact
+    image: Artefact
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that the trials of a run need."""
+
+    trials: list[TrialSpec]
+    builds: Mapping[str, KernelBuild]
+    states: Mapping[str, Artefact]
+
+
+def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str] = ()) -> KernelBuild:
+    """Kernel `name` and its image with the guest sources of the experiment in `folder`, if any."""
+    recipe = load_kernel(name, beside=folder)
+    kernel = build_kernel(store, recipe)
+    sources = (folder / "guest",) if folder is not None and (folder / "guest").is_dir() else ()
+    return KernelBuild(recipe, kernel, build_image(store, ImageRecipe(recipe, sources, tuple(packages)), kernel))
+
+
+def boot_parameters(arm: Arm) -> tuple[str, ...]:
+    """An arm's kernel command-line parameters; true is a bare word, false leaves the word out."""
+    words = []
+    for key, value in arm.cmdline.items():
+        if value is False:
+            continue
+        words.append(key if value is True else f"{key}={render(value)}")
+    return tuple(words)
+
+
+def machine_for(name: str, arm: Arm, recipe: KernelRecipe, accelerator: Literal["tcg", "kvm"]) -> MachineSpec:
+    """The machine of an arm; UsageError naming the arm when the arm asks for what cannot be."""
+    spec = recipe.spec
+    session = arm.session_kind()
+    devices = [*arm.devices]
+    try:
+        return MachineSpec(
+            hardware=spec.hardware,
+            accelerator=accelerator,
+            clock=arm.clock,
+            session=session,
+            cpus=arm.cpus,
+            cmdline=(*spec.cmdline, *boot_parameters(arm)),
+            devices=tuple(dict.fromkeys(devices)),
+            icount_shift=arm.icount_shift,
+        )
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"arm {name}: {message}") from error
+
+
+def prepare(
+    store: Store,
+    experiment: Experiment,
+    folder: Path,
+    plan: Sequence[PlannedTrial],
+    target: Path,
+    accelerator: AcceleratorChoice,
+) -> Prepared:
+    """Check every arm, then build what the plan needs; trials write below `target`/raw."""
+    arms = list(dict.fromkeys(trial.arm for trial in plan))
+    recipes = {experiment.arms[arm].kernel: load_kernel(experiment.arms[arm].kernel, beside=folder) for arm in arms}
+    for arm in arms:  # before a long build starts: an impossible arm is found on any accelerator
+        machine_for(arm, experiment.arms[arm], recipes[experiment.arms[arm].kernel], "tcg")
+    builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
+    machines: dict[str, MachineSpec] = {}
+    states: dict[str, Artefact] = {}
+    for arm in arms:
+        model = experiment.arms[arm]
+        build = builds[model.kernel]
+        chosen = "tcg" if model.clock == "virtual" else choose_accelerator(store, accelerator, build.kernel)
+        machines[arm] = machine_for(arm, model, build.recipe, chosen)
+        if machines[arm].session == "mailbox":
+            states[arm] = saved_state(store, arm, machines[arm], build.kernel, build.image)
+    trials = [
+        _resolve(store, experiment, builds[experiment.arms[planned.arm].kernel], machines, states, planned, target)
+        for planned in plan
+    ]
+    return Prepared(trials, builds, states)
+
+
+def _resolve(
+    store: Store,
+    experiment: Experiment,
+    build: KernelBuild,
+    machines: Mapping[str, MachineSpec],
+    states: Mapping[str, Artefact],
+    planned: PlannedTrial,
+    target: Path,
+) -> TrialSpec:
+    arm, machine = experiment.arms[planned.arm], machines[planned.arm]
+    initrds, keys = [build.image.file("image.cpio")], None
+    if machine.session == "ssh":
+        made = image_keys(store, build.image, build.kernel)
+        initrds.append(made.file("keys.cpio"))
+        keys = Keys(client=made.file("client"), host=made.file("host.pub"))
+    state = states.get(planned.arm)
+    return TrialSpec(
+        arm=planned.arm,
+        repetition=planned.repetition,
+        seed=planned.seed,
+        kernel=arm.kernel,
+        machine=machine,
+        files=BootFiles(kernel=build.kernel.file("bzImage"), initrds=tuple(initrds)),
+        keys=keys,
+        state=SavedState(path=state.file("state"), key=state.key) if state else None,
+        params=arm.params,
+        cmdline=arm.cmdline,
+        workloads=tuple(
+            WorkloadCommand(
+                name,
+                experiment.workloads[name].command,
+                experiment.workloads[name].timeout_s,
+                tuple(experiment.collect),
+            )
+            for name in experiment.arm_workloads(planned.arm)
+        ),
+        folder=target / "raw" / planned.arm / str(planned.repetition),
+    )

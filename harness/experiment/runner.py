@@ -1,0 +1,167 @@
+"""Running trials: one function from a trial's description to its files, handed to an Executor."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import ctypes
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.errors import KreproError, RunError
+from harness.experiment.trial import TrialRecord, TrialSpec
+from harness.guest.mailbox import MailboxSession
+from harness.guest.session import JobResult, Session
+from harness.guest.ssh import SshSession
+from harness.machine.machine import Machine
+from harness.machine.spec import prepare_folder
+from harness.progress import Step, step, warn
+
+READY_TIMEOUT_S = 120.0
+PR_SET_PDEATHSIG = 1
+#: Host files of a machine that belong to a trial's raw data.
+KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
+
+
+@contextlib.contextmanager
+def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
+    """The session that this trial's machine is reached by, ready to run a job."""
+    if spec.machine.session == "mailbox":
+        yield MailboxSession(machine)
+        return
+    machine.wait_ready(READY_TIMEOUT_S)
+    if spec.keys is None:
+        raise RunError("an ssh machine needs the keys of its image")
+    session = SshSession(machine, spec.keys, READY_TIMEOUT_S)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def run_trial(spec: TrialSpec) -> TrialRecord:
+    """Boot or restore, run the workloads, collect, end. Writes `spec.folder`; a failed trial is a record too."""
+    scratch = Path(tempfile.mkdtemp(prefix="krepro-"))
+    started = time.monotonic()
+    seconds: dict[str, float] = {}
+    reason: str | None = None
+    machine = Machine(
+        spec.machine,
+        spec.files,
+        scratch,
+        incoming=spec.state.path if spec.state else None,
+        paused=spec.state is not None,
+    )
+    accelerator = spec.machine.accelerator
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        prepare_folder(spec.machine, scratch, spec.job)
+        with machine:
+            accelerator = machine.accelerator_in_use()  # type: ignore[assignment]
+            if accelerator != spec.machine.accelerator:
+                raise RunError(f"QEMU uses {accelerator} where {spec.machine.accelerator} was asked for")
+            with session_on(spec, machine) as session:
+                seconds["ready"] = round(time.monotonic() - started, 3)
+                result = session.run(spec.job, spec.folder, spec.timeout_s)
+                reason = _job_failure(spec, result)
+    except KreproError as error:
+        reason = str(error).replace(str(scratch), spec.folder.name)
+    finally:
+        seconds["trial"] = round(time.monotonic() - started, 3)
+        _keep(scratch, spec.folder, machine)
+        shutil.rmtree(scratch, ignore_errors=True)
+    return TrialRecord(
+        arm=spec.arm,
+        repetition=spec.repetition,
+        seed=spec.seed,
+        status="failed" if reason else "ok",
+        reason=reason,
+        kernel=spec.kernel,
+        clock=spec.machine.clock,
+        session=spec.machine.session,
+        fidelity=spec.machine.fidelity,
+        params=spec.params,
+        cmdline=spec.cmdline,
+        workloads=tuple(workload.name for workload in spec.workloads),
+        argv=tuple(machine.argv),
+        seconds=seconds,
+        path=Path("raw") / spec.arm / str(spec.repetition),
+        system_map=Path("kernels") / spec.kernel / "System.map",
+    )
+
+
+def run_trials(trials: Sequence[TrialSpec]) -> list[TrialRecord]:
+    """Run all trials: those of the virtual clock in parallel, one per core, then the others one at a time.
+
+    A trial that fails does not end the run. Ctrl-C does, and ends every guest first.
+    """
+    virtual = [trial for trial in trials if trial.machine.clock == "virtual"]
+    wall = [trial for trial in trials if trial.machine.clock == "wall"]
+    records: list[TrialRecord] = []
+    with step(f"running {len(trials)} trials", total=len(trials)) as bar:
+        if virtual:
+            with worker_pool(min(len(virtual), len(os.sched_getaffinity(0)))) as executor:
+                records += submit_all(executor, virtual, bar)
+        for trial in wall:
+            records.append(run_trial(trial))
+            _progress(bar, records[-1])
+    order = {(trial.arm, trial.repetition): index for index, trial in enumerate(trials)}
+    return sorted(records, key=lambda record: order[record.arm, record.repetition])
+
+
+def submit_all(executor: concurrent.futures.Executor, trials: Sequence[TrialSpec], bar: Step) -> list[TrialRecord]:
+    """Hand trials to any Executor (processes here, a Dask client's on many machines) and gather their records."""
+    futures = [executor.submit(run_trial, trial) for trial in trials]
+    records = []
+    try:
+        for future in concurrent.futures.as_completed(futures):
+            records.append(future.result())
+            _progress(bar, records[-1])
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return records
+
+
+def worker_pool(workers: int) -> concurrent.futures.ProcessPoolExecutor:
+    """Processes that run trials and die with this one."""
+    return concurrent.futures.ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_die_with_parent
+    )
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _progress(bar: Step, record: TrialRecord) -> None:
+    bar.advance(1, f"{record.arm} {record.repetition}")
+    if record.status == "failed":
+        warn(f"trial {record.arm} {record.repetition} failed: {record.reason}")
+
+
+def _job_failure(spec: TrialSpec, result: JobResult) -> str | None:
+    if result.exit_status == 0:
+        return None
+    for workload in spec.workloads:
+        failed = spec.folder / workload.name / "failed"
+        if failed.is_file():
+            return f"workload {workload.name}: {failed.read_text().strip()}"
+    last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.exit_status}"]
+    return f"job: {last[0]}"
+
+
+def _keep(scratch: Path, target: Path, machine: Machine) -> None:
+    for name in KEPT:
+        source = scratch / name
+        if source.is_file() and (name == "console.log" or source.stat().st_size):
+            shutil.copyfile(source, target / name)
+    (target / "qmp-events.json").write_text(json.dumps(machine.events(), indent=1) + "\n")

@@ -1,0 +1,78 @@
+"""Trials: the resolved description that a worker process gets, and the record that an analysis reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.experiment.model import Scalar
+from harness.guest.job import WorkloadCommand, trial_job
+from harness.guest.ssh import Keys
+from harness.machine.spec import BootFiles, MachineSpec
+from harness.yamlfile import Strict
+
+Status = Literal["ok", "failed"]
+Fidelity = Literal["virtual", "emulated", "kvm", "kvm+pmu"]
+
+
+class SavedState(Strict):
+    """A booted machine's state in the store."""
+
+    path: Path
+    key: str
+
+
+class TrialSpec(Strict):
+    """One trial, resolved: a function of this value and nothing else gives the trial's files."""
+
+    arm: str
+    repetition: int
+    seed: int
+    kernel: str
+    machine: MachineSpec
+    files: BootFiles
+    keys: Keys | None
+    state: SavedState | None
+    params: dict[str, Scalar]
+    cmdline: dict[str, Scalar]
+    workloads: tuple[WorkloadCommand, ...]
+    folder: Path
+
+    @property
+    def job(self) -> str:
+        return trial_job(self.seed, self.params, self.workloads)
+
+    @property
+    def timeout_s(self) -> float:
+        """Wall time that the workloads may take: under TCG on a busy host, virtual seconds can be long."""
+        return 60.0 + 4.0 * sum(workload.timeout_s for workload in self.workloads)
+
+
+class TrialRecord(Strict):
+    """What a result set says of one trial, and what an analysis is given (with `path` and `system_map` set)."""
+
+    arm: str
+    repetition: int
+    seed: int
+    status: Status
+    reason: str | None = None
+    kernel: str
+    clock: Literal["virtual", "wall"]
+    session: str
+    fidelity: Fidelity
+    params: dict[str, Scalar]
+    cmdline: dict[str, Scalar]
+    workloads: tuple[str, ...]
+    argv: tuple[str, ...] = ()
+    seconds: dict[str, float] = {}
+    pmu: str = "absent: not looked for"
+    path: Path
+    system_map: Path
+
+    def relocated(self, root: Path) -> TrialRecord:
+        """The same record with paths below `root` (records are stored with relative paths)."""
+        return self.model_copy(update={"path": root / self.path, "system_map": root / self.system_map})
+
+    def summary(self) -> dict[str, Any]:
+        """JSON form for the manifest."""
+        return self.model_dump(mode="json")

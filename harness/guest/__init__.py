@@ -1,0 +1,1 @@
+"""Sessions with a running guest: jobs in, a folder of what they left behind out."""

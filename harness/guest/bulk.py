@@ -1,0 +1,64 @@
+"""Bulk data from a guest: framed tar archives that it wrote to its virtio-serial port, a file on the host."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+from harness.errors import RunError
+
+HEADER = re.compile(rb"krepro-bulk 1 (\d+)\n")
+HEADER_LIMIT = 64
+
+
+class Bulk:
+    """Reads the frames of one machine's bulk file in order."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+
+    def complete(self) -> bool:
+        """Whether the next frame is there whole; RunError when what is there is no frame."""
+        return self._frame() is not None
+
+    def unpack(self, target: Path) -> int:
+        """Unpack the next frame below `target`, return its length in bytes.
+
+        RunError when it is incomplete or not a tar archive of plain files and folders.
+        """
+        frame = self._frame()
+        if frame is None:
+            size = self.path.stat().st_size if self.path.exists() else 0
+            raise RunError(
+                f"the guest's data ends early, after {max(size - self._offset, 0)} bytes", where=str(self.path)
+            )
+        start, length = frame
+        with self.path.open("rb") as stream:
+            stream.seek(start)
+            try:
+                # "data" refuses links and paths that lead out of the target: the guest is not trusted.
+                with tarfile.open(fileobj=stream, mode="r|") as archive:
+                    for member in archive:
+                        if stream.tell() > start + length + tarfile.RECORDSIZE:
+                            break
+                        archive.extract(member, target, filter="data")
+            except (tarfile.TarError, OSError) as error:
+                raise RunError(f"the guest's data is not a tar archive: {error}", where=str(self.path)) from error
+        self._offset = start + length
+        return length
+
+    def _frame(self) -> tuple[int, int] | None:
+        if not self.path.exists():
+            return None
+        with self.path.open("rb") as stream:
+            stream.seek(self._offset)
+            head = stream.read(HEADER_LIMIT)
+        match = HEADER.match(head)
+        if match is None:
+            if b"\n" in head or len(head) == HEADER_LIMIT:
+                raise RunError("the guest's data does not start with a frame", where=str(self.path))
+            return None
+        start, length = self._offset + match.end(), int(match[1])
+        return (start, length) if self.path.stat().st_size >= start + length else None

@@ -1,0 +1,152 @@
+"""ssh session: paramiko to the guest's sshd on a forwarded loopback port, host key pinned, own deadlines."""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from harness.errors import RunError
+from harness.guest.bulk import Bulk
+from harness.guest.session import JobResult, collect
+from harness.machine.machine import Machine
+
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # failed attempts while the guest boots are no news
+
+CONNECT_TRY_S = 10.0
+RETRY_S = 0.05
+POLL_S = 0.02
+#: sshd gives commands a PATH of its own.
+ENVIRONMENT = ". /etc/profile; "
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Files of an image's ssh keys: the client's private key, the host's public key line."""
+
+    client: Path
+    host: Path
+
+
+class SshSession:
+    """Commands and jobs over one ssh connection."""
+
+    def __init__(self, machine: Machine, keys: Keys, timeout_s: float) -> None:
+        self._machine = machine
+        self._bulk = Bulk(machine.folder / "bulk")
+        self._client = paramiko.SSHClient()
+        algorithm, blob = keys.host.read_text().split()[:2]
+        port = machine.forwarded_port()
+        host_key = paramiko.Ed25519Key(data=base64.b64decode(blob))
+        self._client.get_host_keys().add(f"[127.0.0.1]:{port}", algorithm, host_key)
+        self._client.set_missing_host_key_policy(paramiko.RejectPolicy())
+        self._connect(port, paramiko.Ed25519Key.from_private_key(io.StringIO(keys.client.read_text())), timeout_s)
+
+    def run(self, job: str, target: Path, timeout_s: float) -> JobResult:
+        """See `Session.run`."""
+        deadline = time.monotonic() + timeout_s
+        channel = self._open()
+        try:
+            channel.exec_command(f"{ENVIRONMENT}krepro-job")
+            channel.sendall(job.encode())
+            channel.shutdown_write()
+            _, err = self._drain(channel, deadline, "finish its job")
+            if channel.recv_exit_status() != 0:
+                raise self._machine.lost(f"could not send its data: {err.decode(errors='replace').strip()}")
+        except (paramiko.SSHException, OSError) as error:
+            raise self._machine.lost(f"lost its ssh connection: {error or type(error).__name__}") from error
+        finally:
+            channel.close()
+        while not self._bulk.complete():  # the frame is written before the command ends; the file may lag a moment
+            if time.monotonic() > deadline:
+                raise self._machine.lost("sent incomplete data")
+            time.sleep(POLL_S)
+        return collect(self._bulk, target)
+
+    def command(self, text: str, timeout_s: float = 30.0) -> tuple[int, str, str]:
+        """Exit status, standard output and standard error of one shell command in the guest."""
+        deadline = time.monotonic() + timeout_s
+        channel = self._open()
+        try:
+            channel.exec_command(ENVIRONMENT + text)
+            channel.shutdown_write()
+            out, err = self._drain(channel, deadline, f"finish {text!r}")
+            return channel.recv_exit_status(), out.decode(errors="replace"), err.decode(errors="replace")
+        finally:
+            channel.close()
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        self._client.close()
+
+    def _connect(self, port: int, key: paramiko.PKey, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._client.connect(
+                    "127.0.0.1",
+                    port=port,
+                    username="root",
+                    pkey=key,
+                    timeout=CONNECT_TRY_S,
+                    banner_timeout=CONNECT_TRY_S,
+                    auth_timeout=CONNECT_TRY_S,
+                    allow_agent=False,
+                    look_for_keys=False,
+                )
+            except paramiko.BadHostKeyException as error:
+                raise RunError("the guest's ssh host key is not the one of its image") from error
+            except (paramiko.SSHException, OSError, EOFError) as error:
+                if self._machine.process.poll() is not None:
+                    raise self._machine.lost("ended before ssh answered") from error
+                if time.monotonic() > deadline:
+                    raise self._machine.lost(f"did not answer ssh within {timeout_s:.0f} s: {error}") from error
+                time.sleep(RETRY_S)
+            else:
+                return
+
+    def _open(self) -> paramiko.Channel:
+        transport = self._client.get_transport()
+        if transport is None or not transport.is_active():
+            raise self._machine.lost("closed its ssh connection")
+        try:
+            return transport.open_session(timeout=CONNECT_TRY_S)
+        except (paramiko.SSHException, OSError) as error:
+            raise self._machine.lost(f"opened no ssh channel: {error}") from error
+
+    def _drain(self, channel: paramiko.Channel, deadline: float, what: str) -> tuple[bytes, bytes]:
+        """Read both streams until the command ends.
+
+        recv_exit_status has no deadline of its own and an unread stream can fill its window: both are handled here.
+        """
+        out, err = bytearray(), bytearray()
+
+        def pull() -> None:
+            while channel.recv_ready():
+                out.extend(channel.recv(65536))
+            while channel.recv_stderr_ready():
+                err.extend(channel.recv_stderr(65536))
+
+        def ended() -> bool:
+            pull()
+            return channel.exit_status_ready() or channel.closed
+
+        outcome = self._machine.wait(ended, max(deadline - time.monotonic(), 0.0), what)
+        if outcome.reason != "condition":
+            raise self._machine.lost("panicked" if outcome.reason == "stopped" else "ended")
+        if not channel.exit_status_ready():
+            raise self._machine.lost(f"lost its ssh connection before it could {what}")
+        channel.settimeout(CONNECT_TRY_S)
+        try:
+            while block := channel.recv(65536):
+                out.extend(block)
+            while block := channel.recv_stderr(65536):
+                err.extend(block)
+        except TimeoutError as error:
+            raise self._machine.lost("did not close its streams") from error
+        return bytes(out), bytes(err)

@@ -1,0 +1,1 @@
+"""QEMU: command line, QMP, accelerator proof, clock, saved states."""

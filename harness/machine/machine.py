@@ -1,0 +1,257 @@
+"""One QEMU process as a context manager. It always ends: normally, by panic, hang, timeout, or with its harness."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal
+
+from harness.errors import KreproError, RunError, UsageError
+from harness.machine.qmp import Qmp, QmpLost
+from harness.machine.spec import BootFiles, MachineSpec, argv
+
+READY = "krepro: ready"
+POLL_S = 0.01
+#: A guest whose heartbeat (one byte a second) stops for this long is hung; generous, as TCG on a busy host crawls.
+HEARTBEAT_LIMIT_S = 30.0
+TERM_GRACE_S = 3.0
+CONSOLE_TAIL_LINES = 12
+
+
+class GuestLost(RunError):
+    """The guest panicked, hung, ended early or ran out of time."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How a wait on a machine ended."""
+
+    reason: Literal["condition", "exit", "stopped"]
+    exit_status: int | None = None
+
+
+class Machine:
+    """A running machine; `with Machine(...) as machine:` starts QEMU and lets its CPUs run.
+
+    All host files of the machine are in `folder`: console.log, heartbeat, bulk, qemu.stderr.
+    """
+
+    def __init__(
+        self, spec: MachineSpec, files: BootFiles, folder: Path, *, incoming: Path | None = None, paused: bool = False
+    ) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.argv: list[str] = []
+        self._files = files
+        self._incoming = incoming
+        self._paused = paused
+        self._process: subprocess.Popen[bytes] | None = None
+        self._qmp: Qmp | None = None
+        self._stderr: IO[bytes] | None = None
+
+    def __enter__(self) -> Machine:
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def qmp(self) -> Qmp:
+        if self._qmp is None:
+            raise RunError("the machine is not running")
+        return self._qmp
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RunError("the machine is not running")
+        return self._process
+
+    def console(self) -> str:
+        """What the guest printed on its console so far."""
+        path = self.folder / "console.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until the guest says that it is ready; GuestLost when it ends, stops or takes too long before."""
+        outcome = self.wait(lambda: READY in self.console(), timeout_s, "get ready", condition_first=True)
+        if outcome.reason != "condition":
+            raise self.lost("ended before it was ready")
+
+    def wait(
+        self, condition: Callable[[], bool], timeout_s: float, what: str, *, condition_first: bool = False
+    ) -> Wait:
+        """Wait for `condition`, QEMU's exit, or a stop of the CPUs, whichever is first.
+
+        GuestLost on a panic (a stop that the condition does not explain is reported by the caller), on a silent
+        heartbeat, or after `timeout_s` seconds.
+        """
+        deadline = time.monotonic() + timeout_s
+        beat, beat_seen = -1, time.monotonic()
+        while True:
+            status = self.process.poll()
+            if condition():
+                return Wait("condition")
+            if status is not None:
+                return Wait("exit", status)
+            try:
+                events = self.qmp.poll(POLL_S)
+            except QmpLost:
+                events = []
+                time.sleep(POLL_S)
+            if any(event["event"] in {"STOP", "GUEST_PANICKED"} for event in events):
+                if condition_first and condition():
+                    return Wait("condition")
+                return Wait("stopped")
+            now = time.monotonic()
+            size = self._size("heartbeat")
+            if size != beat:
+                beat, beat_seen = size, now
+            if size > 0 and now - beat_seen > HEARTBEAT_LIMIT_S:
+                raise self.lost(f"hung: no heartbeat for {HEARTBEAT_LIMIT_S:.0f} s")
+            if now > deadline:
+                raise self.lost(f"did not {what} within {timeout_s:.0f} s")
+
+    def wait_stopped(self, timeout_s: float) -> None:
+        """Wait for the guest's own stop (the pvpanic port) after it said ready; GuestLost otherwise."""
+        outcome = self.wait(lambda: False, timeout_s, "stop at its mailbox")
+        if outcome.reason != "stopped":
+            raise self.lost(f"ended with status {outcome.exit_status} instead of stopping at its mailbox")
+        if READY not in self.console():
+            raise self.lost("panicked before it was ready")
+
+    def resume(self) -> None:
+        """Let the CPUs run (again)."""
+        self.qmp.command("cont")
+
+    def save(self, target: Path) -> None:
+        """Write the state of the stopped machine to `target`."""
+        if "'" in str(target):
+            raise UsageError("a saved state's path cannot hold a quote", where=str(target))
+        # A stopped guest has nothing to lose to bandwidth: lift QEMU's network-sized limit.
+        self.qmp.command("migrate-set-parameters", **{"max-bandwidth": 1 << 34})
+        self.qmp.command("migrate", uri=f"exec:cat > '{target}'")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            state = self.qmp.command("query-migrate").get("status")
+            if state == "completed":
+                return
+            if state in {"failed", "cancelled"}:
+                break
+            time.sleep(POLL_S)
+        raise RunError("QEMU could not save the machine's state", where=str(target))
+
+    def forwarded_port(self) -> int:
+        """The loopback port that the host's kernel chose for the guest's port 22."""
+        table = str(self.qmp.command("human-monitor-command", **{"command-line": "info usernet"}))
+        for line in table.splitlines():
+            words = line.split()
+            if words and words[0].startswith("TCP[HOST_FORWARD]") and words[-3] == "22":
+                return int(words[3])
+            if words and words[0].startswith("TCP[HOST_FORWARD]") and "22" in words[4:]:
+                return int(words[3])
+        raise RunError("QEMU shows no forwarded ssh port", hint=table.strip())
+
+    def accelerator_in_use(self) -> str:
+        """What QEMU says that it uses now, not what it was asked for."""
+        return "kvm" if self.qmp.command("query-kvm").get("enabled") else "tcg"
+
+    def lost(self, what: str) -> GuestLost:
+        """Look at what is left of the machine, keep it in the folder, and make the error to raise."""
+        self._diagnose()
+        tail = [line for line in self.console().splitlines() if line.strip()][-1:]
+        stderr = self._stderr_text()
+        detail = stderr.splitlines()[-1] if stderr else f"last console line: {tail[0].strip()}" if tail else ""
+        return GuestLost(f"the guest {what}{'; ' + detail if detail else ''}", hint=f"see {self.folder}")
+
+    def _start(self) -> None:
+        if shutil.which("qemu-system-x86_64") is None:
+            raise UsageError("qemu-system-x86_64 is not installed", hint="apt-get install qemu-system-x86")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.argv = argv(self.spec, self._files, self.folder, theirs.fileno(), incoming=self._incoming)
+            self._stderr = (self.folder / "qemu.stderr").open("wb")
+            console = self.spec.session == "console"
+            # pdeathsig: whatever kills the harness, no guest stays behind.
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self.argv],
+                stdin=None if console else subprocess.DEVNULL,
+                stdout=None if console else subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=[theirs.fileno()],
+                start_new_session=not console,
+            )
+        try:
+            self._qmp = Qmp(ours)
+            if self._incoming is not None:
+                self._wait_restored()
+            if not self._paused:
+                self._qmp.command("cont")
+        except QmpLost as error:
+            self._process.wait(timeout=TERM_GRACE_S)
+            reason = self._stderr_text() or str(error)
+            raise RunError(f"QEMU did not start: {reason.splitlines()[-1]}", hint=f"see {self.folder}") from error
+
+    def _wait_restored(self) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            status = self.qmp.command("query-status")["status"]
+            if status not in {"inmigrate", "prelaunch"}:
+                return
+            time.sleep(0.002)
+        raise RunError("QEMU did not restore the saved state within 30 s", hint=f"see {self.folder}")
+
+    def _end(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            try:
+                if self._qmp is not None:
+                    self._qmp.command("quit")
+            except KreproError:
+                pass
+            try:
+                self._process.wait(timeout=TERM_GRACE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._qmp is not None:
+            self._qmp.close()
+        if self._stderr is not None:
+            self._stderr.close()
+
+    def _diagnose(self) -> None:
+        """Registers of every CPU and the run state, as far as QEMU still answers, into diagnosis.txt."""
+        lines: list[str] = []
+        try:
+            lines.append(f"status: {self.qmp.command('query-status')}")
+            for words in ("info registers -a", "info irq"):
+                lines.append(f"(qemu) {words}")
+                lines.append(str(self.qmp.command("human-monitor-command", **{"command-line": words})))
+        except KreproError as error:
+            lines.append(str(error))
+        lines += ["console:", *self.console().splitlines()[-CONSOLE_TAIL_LINES:]]
+        (self.folder / "diagnosis.txt").write_text("\n".join(lines) + "\n")
+
+    def _stderr_text(self) -> str:
+        path = self.folder / "qemu.stderr"
+        return path.read_text(errors="replace").strip() if path.exists() else ""
+
+    def _size(self, name: str) -> int:
+        path = self.folder / name
+        return path.stat().st_size if path.exists() else 0
+
+    def events(self) -> list[dict[str, Any]]:
+        """Every QMP event of this machine so far."""
+        return list(self._qmp.events) if self._qmp is not None else []

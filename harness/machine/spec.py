@@ -1,0 +1,153 @@
+"""What a machine is, before it runs: a value that can be hashed, sent to a worker and put in a manifest."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harness.build.spec import Hardware
+from harness.errors import UsageError
+from harness.yamlfile import Strict
+
+Accelerator = Literal["tcg", "kvm"]
+Clock = Literal["virtual", "wall"]
+SessionKind = Literal["ssh", "mailbox", "console"]
+Device = Literal["edu", "disk", "net"]
+
+#: Devices whose completions come from host threads or the host's network, and so cannot keep the bits.
+HOST_TIMED: frozenset[Device] = frozenset({"disk", "net"})
+
+#: Nanoseconds of virtual time per instruction are 2**shift; 3 boots fastest, 0 makes rdtsc count instructions.
+DEFAULT_ICOUNT_SHIFT = 3
+#: Every virtual clock starts here; what differs per trial comes in with its seed.
+RTC_BASE = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+#: Bytes of the fw_cfg file that carries a job; the guest learns the size at boot, so it never changes.
+MAILBOX_BYTES = 8192
+DISK_BYTES = 64 << 20
+
+
+class MachineSpec(Strict):
+    """One machine: hardware, accelerator, clock, session, devices. Two equal specs boot the same way."""
+
+    hardware: Hardware
+    accelerator: Accelerator
+    clock: Clock
+    session: SessionKind
+    cpus: int = Field(default=1, ge=1, le=64)
+    cmdline: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    icount_shift: int = Field(default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10)
+
+    @model_validator(mode="after")
+    def _possible(self) -> MachineSpec:
+        if self.cpus > 1 and not self.hardware.smp:
+            raise ValueError("this kernel drives one CPU only")
+        if self.clock == "virtual":
+            if self.cpus != 1:
+                raise ValueError("the virtual clock takes one CPU: QEMU cannot run icount on several")
+            if self.accelerator != "tcg":
+                raise ValueError("the virtual clock needs the tcg accelerator")
+            if self.session == "ssh":
+                raise ValueError("the virtual clock has no network card; its session is mailbox")
+            host_timed = sorted(HOST_TIMED.intersection(self.devices))
+            if host_timed:
+                raise ValueError(
+                    f"device {host_timed[0]} completes at moments that the host decides, which the virtual clock "
+                    "cannot repeat; give that workload an arm with clock: wall"
+                )
+        return self
+
+    @property
+    def fidelity(self) -> Literal["virtual", "emulated", "kvm"]:
+        """What kind of time figures of this machine are in; a proven PMU makes `kvm` into `kvm+pmu` later."""
+        if self.clock == "virtual":
+            return "virtual"
+        return "kvm" if self.accelerator == "kvm" else "emulated"
+
+
+class BootFiles(Strict):
+    """The files that a machine starts from."""
+
+    kernel: Path
+    initrds: tuple[Path, ...]
+
+
+def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, incoming: Path | None = None) -> list[str]:
+    """QEMU's command line; host files are all in `folder`, and the CPUs wait for QMP's `cont`.
+
+    `incoming` restores a saved state instead of booting. Raises UsageError when a path holds a comma.
+    """
+    for path in (folder, files.kernel, *files.initrds):
+        if "," in str(path):
+            raise UsageError("QEMU takes no comma in a path", where=str(path), hint="use another folder")
+    hardware = spec.hardware
+    command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-S"]
+    command += ["-machine", hardware.type]
+    command += ["-accel", spec.accelerator]
+    command += ["-cpu", "host,pmu=on" if spec.accelerator == "kvm" else hardware.cpu]
+    command += ["-smp", str(spec.cpus), "-m", str(hardware.memory_mib)]
+    if spec.clock == "virtual":
+        command += ["-icount", f"shift={spec.icount_shift},sleep=off"]
+        command += ["-rtc", f"base={RTC_BASE:%Y-%m-%dT%H:%M:%S},clock=vm"]
+        command += ["-seed", "1"]
+    command += ["-kernel", str(files.kernel), "-initrd", str(initrd(files, folder))]
+    command += ["-append", " ".join([*spec.cmdline, f"krepro.session={spec.session}"])]
+    command += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]
+    if spec.session == "console":
+        command += ["-chardev", "stdio,id=console,mux=on,signal=off", "-serial", "chardev:console"]
+        command += ["-mon", "chardev=console,mode=readline"]
+    else:
+        command += ["-serial", f"file:{folder / 'console.log'}"]
+    command += ["-serial", f"file:{folder / 'heartbeat'}"]
+    # ioeventfd would hand completions to a host thread, at moments that the host decides.
+    command += ["-device", "virtio-serial-pci,id=ports,ioeventfd=off"]
+    command += ["-chardev", f"file,id=bulk,path={folder / 'bulk'}"]
+    command += ["-device", "virtserialport,bus=ports.0,chardev=bulk,name=krepro.bulk"]
+    command += ["-device", "pvpanic", "-action", "panic=pause,reboot=shutdown"]
+    command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
+    if spec.session == "mailbox":
+        command += ["-fw_cfg", f"name=opt/krepro/job,file={folder / 'job'}"]
+    if "edu" in spec.devices:
+        command += ["-device", "edu"]
+    if "disk" in spec.devices:
+        command += ["-drive", f"id=disk,if=none,format=raw,file={folder / 'disk.raw'}"]
+        command += ["-device", "ide-hd,drive=disk" if hardware.disk == "ide" else "virtio-blk-pci,drive=disk"]
+    if spec.session == "ssh" or "net" in spec.devices:
+        forwards = "hostfwd=tcp:127.0.0.1:0-:22,guestfwd=tcp:10.0.2.100:9000-cmd:cat /dev/zero"
+        command += ["-netdev", f"user,id=net,restrict=on,{forwards}"]
+        command += ["-device", f"{hardware.nic},netdev=net"]
+    if incoming is not None:
+        command += ["-incoming", f"exec:cat {incoming}"]
+    return command
+
+
+def initrd(files: BootFiles, folder: Path) -> Path:
+    """One file with all initramfs archives: the kernel reads them one after another (initramfs buffer format)."""
+    if len(files.initrds) == 1:
+        return files.initrds[0]
+    joined = folder / "initrd"
+    if not joined.exists():
+        with joined.open("wb") as sink:
+            for part in files.initrds:
+                data = part.read_bytes()
+                sink.write(data + b"\0" * (-len(data) % 4))
+    return joined
+
+
+def prepare_folder(spec: MachineSpec, folder: Path, job: str | None) -> None:
+    """Make the host files that a machine of this spec opens; UsageError when the job does not fit the mailbox."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if spec.session == "mailbox":
+        data = (job or "").encode()
+        if len(data) > MAILBOX_BYTES:
+            raise UsageError(
+                f"the trial's commands take {len(data)} bytes; the mailbox holds {MAILBOX_BYTES}",
+                hint="put long command lines into a script in the experiment's guest folder",
+            )
+        (folder / "job").write_bytes(data.ljust(MAILBOX_BYTES, b"\n"))
+    if "disk" in spec.devices:
+        with (folder / "disk.raw").open("wb") as disk:
+            disk.truncate(DISK_BYTES)

@@ -1,0 +1,1 @@
+"""Decoders: what came out of a guest, as typed tables. Pure functions of the files they are given."""

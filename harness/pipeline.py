@@ -1,0 +1,195 @@
+"""The whole way of a run: load, plan, prepare, run, decode, judge, write, print. Each stage is a function of files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from harness.build.store import Store, hash_tree
+from harness.errors import EXIT_CONTRADICTED, EXIT_OK, RunError
+from harness.experiment.model import Experiment, Profile, find_experiment, load_experiment
+from harness.experiment.plan import make_plan
+from harness.experiment.prepare import AcceleratorChoice, KernelBuild, Prepared, prepare
+from harness.experiment.runner import run_trials
+from harness.experiment.trial import TrialRecord
+from harness.machine.saved import qemu_version
+from harness.measure.analysis import Analysis
+from harness.measure.claims import ClaimResult, judge
+from harness.paths import RESULTS
+from harness.progress import warn
+from harness.report.figures import write_figures
+from harness.report.terminal import print_summary
+from harness.store.digest import deterministic_files, digest
+from harness.store.manifest import Manifest, describe_image, describe_kernel
+from harness.store.provenance import Host, host, package_versions, repository
+from harness.store.reference import check_digest
+from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment, write_result_set
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user chose for one run."""
+
+    experiment: str
+    profile: Profile = "quick"
+    repetitions: int | None = None
+    arms: tuple[str, ...] | None = None
+    seed: int = 1
+    accelerator: AcceleratorChoice = "auto"
+    results: Path = RESULTS
+    check_digest: str | None = None
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A finished run."""
+
+    result: ResultSet
+    exit_code: int
+
+
+def run(options: RunOptions, console: Console) -> RunOutcome:
+    """Run an experiment and write its result set; print tables, verdicts and the set's path.
+
+    Raises UsageError before anything is built when the input is wrong, RunError when no trial could be measured
+    (the set is still written).
+    """
+    clock = _Clock()
+    folder = find_experiment(options.experiment)
+    experiment = load_experiment(folder)
+    analysis = Analysis(folder)
+    plan = make_plan(
+        experiment,
+        profile=options.profile,
+        repetitions=options.repetitions,
+        arms=options.arms,
+        seed=options.seed,
+    )
+    store = Store.default()
+    before = host()
+    with write_result_set(options.results, experiment.name) as writer:
+        copy_experiment(folder, writer.path)
+        clock.lap("harness")
+        prepared = prepare(store, experiment, folder, plan, writer.path, options.accelerator)
+        clock.lap("build")
+        records = run_trials(prepared.trials)
+        clock.lap("guests")
+        _copy_symbols(prepared.builds, writer.path)
+        good = [record.relocated(writer.path) for record in records if record.status == "ok"]
+        claims, summary = _analyse(analysis, experiment, good, writer)
+        clock.lap("harness")
+        manifest = _manifest(options, experiment, prepared, records, before, clock.seconds, writer.path)
+        result = writer.finish(manifest)
+    failed = [record for record in records if record.status == "failed"]
+    clock.lap("harness")
+    print_summary(console, summary, claims, _closing(result, claims, failed, clock.seconds))
+    if failed:
+        raise RunError(
+            f"{len(failed)} of {len(records)} trials failed; the first: {failed[0].arm} {failed[0].repetition}: "
+            f"{failed[0].reason}",
+            where=str(result.path),
+        )
+    if options.check_digest is not None:
+        check_digest(result, options.check_digest, options.results)
+    contradicted = any(claim.verdict == "contradicted" for claim in claims)
+    return RunOutcome(result, EXIT_CONTRADICTED if contradicted else EXIT_OK)
+
+
+class _Clock:
+    """Wall time by part of the run."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, part: str) -> None:
+        now = time.monotonic()
+        self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last, 3)
+        self._last = now
+
+
+def _analyse(
+    analysis: Analysis, experiment: Experiment, trials: Sequence[TrialRecord], writer: Writer
+) -> tuple[list[ClaimResult], Mapping[str, pd.DataFrame]]:
+    """Tables, metrics, claims and figures of the good trials into the set; nothing when there are none."""
+    if not trials:
+        writer.write_claims([])
+        return [], {}
+    tables = analysis.tables(trials)
+    writer.write_tables(tables)
+    metrics = analysis.metrics(tables)
+    writer.write_metrics(metrics)
+    claims = judge(experiment.claims, metrics)
+    writer.write_claims(claims)
+    figures: dict[str, Figure] = analysis.figures(tables)
+    write_figures(figures, writer.path / "figures")
+    return claims, analysis.summary(tables)
+
+
+def _copy_symbols(builds: Mapping[str, KernelBuild], target: Path) -> None:
+    for name, build in builds.items():
+        folder = target / "kernels" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in ("System.map", "config"):
+            shutil.copyfile(build.kernel.file(file), folder / file)
+
+
+def _manifest(
+    options: RunOptions,
+    experiment: Experiment,
+    prepared: Prepared,
+    records: Sequence[TrialRecord],
+    before: Host,
+    seconds: Mapping[str, float],
+    root: Path,
+) -> Manifest:
+    after = before.model_copy(update={"load_after": host().load_before})
+    deterministic = deterministic_files(root, [record for record in records if record.status == "ok"])
+    return Manifest(
+        id="",
+        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        experiment=experiment,
+        experiment_files=hash_tree(root / EXPERIMENT),
+        command_line=[Path(sys.argv[0]).name, *sys.argv[1:]],
+        profile=options.profile,
+        seed=options.seed,
+        repository=repository(),
+        kernels={name: describe_kernel(build) for name, build in prepared.builds.items()},
+        images={name: describe_image(build) for name, build in prepared.builds.items()},
+        qemu=qemu_version(),
+        accelerator={trial.arm: trial.machine.accelerator for trial in prepared.trials},
+        fidelity={record.arm: record.fidelity for record in records},
+        host=after,
+        packages=package_versions(),
+        seconds=dict(seconds),
+        trials=list(records),
+        digest=digest(deterministic),
+        deterministic=deterministic,
+        files={},
+    )
+
+
+def _closing(
+    result: ResultSet, claims: Sequence[ClaimResult], failed: Sequence[TrialRecord], seconds: Mapping[str, float]
+) -> list[str]:
+    counts = {
+        verdict: sum(claim.verdict == verdict for claim in claims)
+        for verdict in ("reproduced", "contradicted", "not-measurable")
+    }
+    lines = [", ".join(f"{count} {verdict}" for verdict, count in counts.items())]
+    if failed:
+        warn(f"{len(failed)} trials failed and took no part in the figures")
+    fidelities = sorted(set(result.manifest.fidelity.values()))
+    lines.append(f"fidelity: {', '.join(fidelities)}; " + ", ".join(f"{k} {v:.1f} s" for k, v in seconds.items()))
+    if result.manifest.digest is not None:
+        lines.append(f"digest: {result.manifest.digest}")
+    lines.append(str(result.path))
+    return lines

@@ -1,0 +1,82 @@
+"""Progress for anything longer than a second: rich bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+#: Progress and warnings go to standard error, so that results can be piped.
+console = Console(stderr=True, highlight=False)
+
+PLAIN_INTERVAL_S = 15.0
+
+
+def note(text: str) -> None:
+    """One plain line to standard error."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """One warning line to standard error."""
+    console.print(f"krepro: warning: {text}", style="yellow", markup=False, soft_wrap=True)
+
+
+class Step:
+    """One running job of known or unknown length; `advance` is cheap enough to call per output line."""
+
+    def __init__(self, label: str, total: float | None, bar: Progress | None) -> None:
+        self.label = label
+        self.total = total
+        self.done = 0.0
+        self.started = time.monotonic()
+        self._bar = bar
+        self._task = bar.add_task(label, total=total) if bar else None
+        self._last = self.started
+
+    def advance(self, amount: float = 1.0, detail: str = "") -> None:
+        self.done += amount
+        if self._bar is not None and self._task is not None:
+            total = None if self.total is None else max(self.total, self.done)
+            self._bar.update(self._task, completed=self.done, total=total, description=f"{self.label} {detail}")
+            return
+        now = time.monotonic()
+        if now - self._last >= PLAIN_INTERVAL_S:
+            self._last = now
+            note(f"{self.label}: {self._plain(now)} {detail}".rstrip())
+
+    def _plain(self, now: float) -> str:
+        elapsed = now - self.started
+        if not self.total or not self.done:
+            return f"{self.done:.0f} done, {elapsed:.0f} s"
+        left = elapsed / self.done * max(self.total - self.done, 0.0)
+        return f"{self.done:.0f} of {self.total:.0f}, {elapsed:.0f} s, about {left:.0f} s left"
+
+
+@contextmanager
+def step(label: str, total: float | None = None) -> Iterator[Step]:
+    """Show `label` while the block runs; on a terminal as a bar with an estimate."""
+    if console.is_terminal:
+        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+            current = Step(label, total, bar)
+            yield current
+    else:
+        current = Step(label, total, None)
+        yield current
+    elapsed = time.monotonic() - current.started
+    if elapsed >= 1.0:
+        note(f"{label}: {elapsed:.1f} s")
+    sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Result sets: written once, whole, and never changed."""

@@ -1,0 +1,82 @@
+"""Where a result comes from: repository state, host, packages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+from harness.paths import ROOT
+from harness.yamlfile import Strict
+
+PACKAGES = ("matplotlib", "numpy", "pandas", "paramiko", "pyarrow", "pydantic", "qemu.qmp", "scipy")
+
+
+class Repository(Strict):
+    """The state of the project's repository: commit, and a hash of what is not committed."""
+
+    commit: str | None
+    dirty: bool
+    diff_sha256: str | None
+    reason: str | None = None
+
+
+class Host(Strict):
+    """The machine that QEMU ran on."""
+
+    cpu: str
+    cpus: int
+    governor: str | None
+    kernel: str
+    memory_mib: int
+    load_before: float
+    load_after: float | None = None
+
+
+def repository() -> Repository:
+    """The repository's state; absent with a reason outside a git checkout."""
+    try:
+        commit = _git("rev-parse", "HEAD").strip()
+        changed = _git("status", "--porcelain")
+        diff = _git("diff", "HEAD") + "".join(
+            (ROOT / line[3:]).read_text(errors="replace")
+            for line in changed.splitlines()
+            if line.startswith("??") and (ROOT / line[3:]).is_file()
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        return Repository(commit=None, dirty=False, diff_sha256=None, reason=f"no git checkout: {error}"[:200])
+    dirty = bool(changed.strip())
+    return Repository(
+        commit=commit, dirty=dirty, diff_sha256=hashlib.sha256(diff.encode()).hexdigest() if dirty else None
+    )
+
+
+def host() -> Host:
+    """What this host is, and its load now."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return Host(
+        cpu=model[1] if model else platform.machine(),
+        cpus=len(os.sched_getaffinity(0)),
+        governor=governor.read_text().strip() if governor.is_file() else None,
+        kernel=platform.release(),
+        memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        load_before=round(os.getloadavg()[0], 2),
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the libraries that decide figures and files."""
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, errors="replace"
+    )
+    return done.stdout

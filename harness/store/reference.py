@@ -1,0 +1,129 @@
+"""Comparing a run's digest with a reference, and saying which input or file differs when it is another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.errors import RunError, UsageError
+from harness.paths import RESULTS
+from harness.store.digest import first_difference
+from harness.store.manifest import ImageManifest, KernelManifest
+from harness.store.resultset import MANIFEST, ResultSet, find_result_set
+from harness.yamlfile import Strict
+
+
+class Reference(Strict):
+    """A run's deterministic part: the digest, the files under it, and the inputs that it is a function of."""
+
+    experiment: str
+    inputs: dict[str, Any]
+    digest: str
+    files: dict[str, str]
+
+
+def reference_of(result: ResultSet) -> Reference:
+    """The reference that this result set would be; UsageError without virtual-clock trials."""
+    manifest = result.manifest
+    if manifest.digest is None:
+        raise UsageError("has no virtual-clock trials and so no digest", where=str(result.path))
+    virtual = sorted({record.kernel for record in manifest.trials if record.fidelity == "virtual"})
+    inputs = deterministic_inputs(
+        manifest.qemu,
+        {name: manifest.kernels[name] for name in virtual},
+        {name: manifest.images[name] for name in virtual},
+    )
+    inputs["seed"] = manifest.seed
+    inputs["experiment"] = manifest.experiment_files
+    return Reference(
+        experiment=manifest.experiment.name, inputs=inputs, digest=manifest.digest, files=manifest.deterministic
+    )
+
+
+def deterministic_inputs(
+    qemu: str, kernels: Mapping[str, KernelManifest], images: Mapping[str, ImageManifest]
+) -> dict[str, Any]:
+    """What the bits of virtual-clock trials are a function of, beside experiment and seed."""
+    inputs: dict[str, Any] = {"qemu": qemu}
+    for name, kernel in kernels.items():
+        inputs[f"kernel {name}"] = {
+            "source": kernel.source,
+            "patches": kernel.patches,
+            "fragments": kernel.fragments,
+            "compiler": kernel.compiler,
+            "bzImage": kernel.bzimage_sha256,
+        }
+        inputs[f"image {name}"] = images[name].model_dump(mode="json")
+    return inputs
+
+
+def check_digest(result: ResultSet, wanted: str, results: Path) -> None:
+    """RunError when the set's digest is not the wanted one, naming the first file that differs where it is known.
+
+    `wanted` is a digest in hex, a reference file, a result set, or `reference` for the committed one.
+    """
+    mine = reference_of(result)
+    other = find_reference(wanted, result.manifest.experiment.name, results)
+    expected = other.digest if other is not None else wanted
+    if mine.digest == expected:
+        return
+    if other is None:
+        raise RunError(
+            f"digest is {mine.digest}, not {wanted}",
+            where=str(result.path),
+            hint="give a result set or a reference file to learn which file differs",
+        )
+    changed = first_input_difference(other.inputs, mine.inputs)
+    cause = f"input {changed}" if changed else "all inputs are equal"
+    raise RunError(f"digest differs: {first_difference(other.files, mine.files)} ({cause})", where=str(result.path))
+
+
+def find_reference(wanted: str, experiment: str, results: Path) -> Reference | None:
+    """The reference that `wanted` means, looked for among committed references and result sets; None if unknown."""
+    if wanted == "reference":
+        return load_reference(RESULTS / "reference" / experiment / "digest.json")
+    if Path(wanted).is_file():
+        return load_reference(Path(wanted))
+    if not re.fullmatch(r"[0-9a-f]{64}", wanted):
+        return reference_of(find_result_set(results, wanted))
+    candidates = [RESULTS / "reference" / experiment / "digest.json"]
+    for path in candidates:
+        if path.is_file() and (found := load_reference(path)).digest == wanted:
+            return found
+    for manifest in sorted((results / experiment).glob(f"*/{MANIFEST}")):
+        if not manifest.parent.is_symlink() and wanted in manifest.read_text():
+            found_set = ResultSet(manifest.parent)
+            if found_set.manifest.digest == wanted:
+                return reference_of(found_set)
+    return None
+
+
+def load_reference(path: Path) -> Reference:
+    """Read a reference file; UsageError naming it when it cannot be used."""
+    try:
+        return Reference.model_validate_json(path.read_text())
+    except OSError as error:
+        raise UsageError(f"no reference: {error.strerror}", where=str(path)) from error
+    except ValidationError as error:
+        raise UsageError(f"not a reference file: {error.errors()[0]['msg']}", where=str(path)) from error
+
+
+def first_input_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str | None:
+    """Name and both values of the first input that differs, descending into nested inputs."""
+    for name in sorted(expected.keys() | actual.keys()):
+        left, right = expected.get(name), actual.get(name)
+        if left == right:
+            continue
+        if isinstance(left, dict) and isinstance(right, dict):
+            return f"{name} · {first_input_difference(left, right)}"
+        return f"{name}: {_short(left)} there, {_short(right)} here"
+    return None
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,87 @@
+"""YAML files into pydantic models; an error names the file, the line and the field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.errors import UsageError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of everything read from a user's file: unknown fields are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice, where YAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str | int | float | bool):
+                continue
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load_model(path: Path, model: type[Model]) -> Model:
+    """Read and validate one YAML file; UsageError with `path:line` and the field when it does not fit."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise UsageError(f"cannot be read: {reason}", where=str(path)) from error
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506  (a SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageError(f"not valid YAML: {error.problem}", where=f"{path}:{line}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"not valid YAML: {error}", where=str(path)) from error
+    if not isinstance(data, dict):
+        raise UsageError("must be a mapping of fields", where=f"{path}:1")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        location = [part for part in first["loc"] if not str(part).startswith("function-")]
+        field = ".".join(map(str, location)) or "(whole file)"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        message = first["msg"].removeprefix("Value error, ")
+        got = "" if first["type"] in {"missing", "value_error"} else f", got {_short(first.get('input'))}"
+        raise UsageError(f"field {field}: {message}{got}{more}", where=f"{path}:{_line(tree, location)}") from error
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _line(node: yaml.Node | None, location: Sequence[str | int]) -> int:
+    """1-based line of the deepest node on the way to `location` that exists in the file."""
+    line = 1
+    for part in location:
+        child: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == str(part):
+                    line, child = key.start_mark.line + 1, value
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            child = node.value[part]
+            line = child.start_mark.line + 1
+        if child is None:
+            break
+        node = child
+    return line

@@ -1,0 +1,102 @@
+"""Both kernels boot, answer ssh, and are the machines that their specs promise."""
+
+from __future__ import annotations
+
+import socket
+
+import paramiko
+import pytest
+
+from harness.guest.ssh import Keys, SshSession
+from harness.machine.machine import GuestLost
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def test_classic_is_the_2_4_style_machine(classic, ssh_guest):
+    machine, session = ssh_guest(classic, "profile=4", devices=("edu", "disk"))
+    status, out, err = session.command("uname -m; nproc; cat /proc/interrupts; head -c 4 /proc/profile | hexdump -e '1/4 \"%d\"'")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[:2] == ["i686", "1"]
+    interrupts = [line.split() for line in lines if "XT-PIC" in line]
+    names = {words[-1]: words for words in interrupts}
+    assert names["timer"][0] == "0:"
+    assert "ata_piix" in names
+    assert "krepro-edu" in names
+    assert not any("APIC" in line and "XT-PIC" not in line for line in lines[2:])
+    assert lines[-1] == "16", "profile=4 means blocks of 2^4 bytes"
+    assert machine.accelerator_in_use() == "tcg"
+
+
+def test_classic_ticks_a_hundred_times_a_second_even_when_idle(classic, ssh_guest):
+    _, session = ssh_guest(classic)
+    count = "awk '/XT-PIC +timer/ {print $2}' /proc/interrupts; cut -d' ' -f1 /proc/uptime"
+    _, before, _ = session.command(count)
+    session.command("sleep 2")
+    _, after, _ = session.command(count)
+    ticks = int(after.split()[0]) - int(before.split()[0])
+    seconds = float(after.split()[1]) - float(before.split()[1])
+    assert ticks / seconds == pytest.approx(100, rel=0.05)
+
+
+def test_modern_is_smp(modern, ssh_guest):
+    _, session = ssh_guest(modern, cpus=2)
+    status, out, _ = session.command("uname -rm; nproc; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
+    assert status == 0
+    release, cpus, _clocksource = out.splitlines()
+    assert release == "6.1.192 x86_64" or release.endswith("x86_64")
+    assert cpus == "2"
+
+
+def test_a_guest_with_another_host_key_is_refused(classic, ssh_guest, tmp_path):
+    machine, session = ssh_guest(classic)
+    session.close()
+    other = paramiko.RSAKey.generate(2048)
+    del other
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from harness.build.keys import _public_line
+
+    wrong = tmp_path / "host.pub"
+    wrong.write_text(_public_line(Ed25519PrivateKey.generate()))
+    with pytest.raises(Exception, match="host key is not the one of its image"):
+        SshSession(machine, Keys(client=_client_key(classic), host=wrong), 20)
+
+
+def _client_key(built):
+    from harness.build.keys import image_keys
+    from harness.build.store import Store
+
+    return image_keys(Store.default(), built.image, built.kernel).file("client")
+
+
+def test_the_forwarded_port_is_on_loopback_only(classic, ssh_guest):
+    machine, _ = ssh_guest(classic)
+    port = machine.forwarded_port()
+    listening = [line.split() for line in open("/proc/net/tcp").read().splitlines()[1:]]  # noqa: PTH123,SIM115
+    addresses = {words[1] for words in listening if words[1].endswith(f":{port:04X}") and words[3] == "0A"}
+    assert addresses == {f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}:{port:04X}"}
+
+
+def test_a_panic_is_reported_with_what_the_kernel_said(classic, ssh_guest):
+    machine, session = ssh_guest(classic)
+    with pytest.raises(GuestLost) as caught:
+        session.command("echo c >/proc/sysrq-trigger", timeout_s=30)
+    assert "panicked" in str(caught.value) or "ended" in str(caught.value)
+    assert "sysrq triggered crash" in machine.console()
+    assert "EIP" in (machine.folder / "diagnosis.txt").read_text()
+
+
+def test_a_command_that_takes_too_long_is_a_lost_guest_and_its_machine_ends(classic, ssh_guest):
+    machine, session = ssh_guest(classic)
+    with pytest.raises(GuestLost, match="did not finish 'sleep 100' within 2 s"):
+        session.command("sleep 100", timeout_s=2)
+    machine.__exit__(None, None, None)
+    assert machine.process.poll() is not None
+
+
+def test_a_large_output_does_not_block(classic, ssh_guest):
+    _, session = ssh_guest(classic)
+    status, out, err = session.command("head -c 3000000 /dev/zero | tr '\\0' x; head -c 300000 /dev/zero | tr '\\0' y >&2; exit 7")
+    assert (status, len(out), len(err)) == (7, 3_000_000, 300_000)

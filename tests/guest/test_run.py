@@ -1,0 +1,208 @@
+"""The commands as a user calls them: a run from start to verdict, an experiment outside the repository, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.paths import ROOT
+from harness.store.resultset import ResultSet, verify_files
+
+pytestmark = pytest.mark.timeout(1800)
+
+EXPERIMENT = """\
+name: hello-guest
+paper: {authors: [Nobody], year: 2024, title: A guest adds numbers}
+workloads:
+  add: {command: "adder 20 22"}
+arms:
+  virtual: {kernel: classic, clock: virtual, params: {offset: 0}}
+  shifted: {kernel: classic, clock: virtual, params: {offset: 1}}
+repetitions: {quick: 2, full: 4}
+claims:
+  - {id: adds, metric: total/virtual, expect: {equals: 42}, paper: numbers add up}
+  - {id: shifts, metric: total/shifted, expect: {equals: 42}, paper: numbers always add up}
+"""
+ADDER = """\
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	const char *offset = getenv("KREPRO_OFFSET");
+
+	if (argc != 3 || !offset)
+		return 2;
+	printf("%d\\n", atoi(argv[1]) + atoi(argv[2]) + atoi(offset));
+	return 0;
+}
+"""
+ANALYSIS = '''\
+import pandas as pd
+
+
+def tables(trials):
+    rows = [(t.arm, t.repetition, int((t.path / "add" / "stdout").read_text())) for t in trials]
+    return {"sums": pd.DataFrame(rows, columns=["arm", "trial", "total"])}
+
+
+def metrics(tables):
+    sums = tables["sums"]
+    return pd.DataFrame({"arm": sums["arm"], "trial": sums["trial"], "metric": "total",
+                         "value": sums["total"].astype(float), "unit": "1", "reason": None})
+'''
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "hello-guest"
+    (folder / "guest").mkdir(parents=True)
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    (folder / "guest/adder.c").write_text(ADDER)
+    (folder / "analysis.py").write_text(textwrap.dedent(ANALYSIS))
+    return folder
+
+
+def invoke(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "invoke", *words], cwd=ROOT, capture_output=True, text=True, check=False, **options
+    )
+
+
+def result_path(done: subprocess.CompletedProcess[str]) -> Path:
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+def test_an_experiment_outside_the_repository_runs_and_a_false_claim_exits_1(outside, tmp_path):
+    done = invoke("run", f"experiment={outside}", "--results", str(tmp_path / "results"))
+    assert done.returncode == 1, done.stderr
+    result = ResultSet(result_path(done))
+    verify_files(result)
+    assert {claim.id: claim.verdict for claim in result.claims} == {"adds": "reproduced", "shifts": "contradicted"}
+    assert [trial.status for trial in result.trials] == ["ok"] * 4
+    assert result.manifest.fidelity == {"virtual": "virtual", "shifted": "virtual"}
+    assert (result.path.parent / "latest").resolve() == result.path
+
+    again = invoke(
+        "run", str(outside), "--results", str(tmp_path / "results"), "--check-digest", result.manifest.digest
+    )
+    assert again.returncode == 1, again.stderr
+    assert ResultSet(result_path(again)).manifest.digest == result.manifest.digest
+
+    other = invoke(
+        "run", str(outside), "--results", str(tmp_path / "results"), "--seed", "2", "--check-digest", "latest"
+    )
+    assert other.returncode in (1, 3)
+
+    replayed = invoke("replay", str(result.path))
+    assert replayed.returncode == 0, replayed.stderr
+    assert "every bit is equal" in replayed.stdout
+
+
+def test_another_digest_exits_3_and_names_the_first_file(outside, tmp_path):
+    first = invoke("run", str(outside), "--arms", "virtual", "--results", str(tmp_path / "results"))
+    assert first.returncode == 0, first.stderr
+    source = outside / "guest/adder.c"
+    source.write_text(source.read_text().replace("%d\\n", "%d \\n"))
+    changed = invoke(
+        "run", str(outside), "--arms", "virtual", "--results", str(tmp_path / "results"),
+        "--check-digest", str(result_path(first)),
+    )
+    assert changed.returncode == 3
+    message = changed.stderr.strip().splitlines()[-1]
+    assert "raw/virtual/0/" in message
+    assert "differs" in message
+    assert "guest/adder.c" in message
+
+
+def test_only_the_asked_arm_runs_and_absent_claims_say_so(outside, tmp_path):
+    done = invoke("run", str(outside), "--arms", "virtual", "--repetitions", "1", "--results", str(tmp_path / "r"))
+    assert done.returncode == 0, done.stderr
+    claims = json.loads((result_path(done) / "claims.json").read_text())
+    assert [claim["verdict"] for claim in claims] == ["reproduced", "not-measurable"]
+    assert "took no part" in claims[1]["reason"]
+
+
+def test_kvm_is_refused_with_the_reason_or_really_used(outside, tmp_path):
+    yaml = outside / "experiment.yaml"
+    yaml.write_text(yaml.read_text().replace("clock: virtual", "clock: wall"))
+    done = invoke("run", str(outside), "--accel", "kvm", "--repetitions", "1", "--results", str(tmp_path / "r"))
+    if done.returncode == 2:
+        (line,) = [text for text in done.stderr.splitlines() if text.startswith("krepro:")]
+        assert line.startswith("krepro: --accel kvm: ")
+        assert not list((tmp_path / "r").glob("*/*")), "nothing half-written"
+    else:
+        assert set(ResultSet(result_path(done)).manifest.accelerator.values()) == {"kvm"}
+
+
+def test_guest_code_that_does_not_compile_exits_2_with_file_and_line(outside, tmp_path):
+    (outside / "guest/adder.c").write_text("int main(void)\n{\n\treturn nothing;\n}\n")
+    done = invoke("run", str(outside), "--results", str(tmp_path / "r"))
+    assert done.returncode == 2
+    assert "adder.c:3:" in done.stderr
+    assert not list((tmp_path / "r").glob("*/*"))
+
+
+def test_guests_die_with_a_killed_harness_and_nothing_is_left(outside, tmp_path):
+    yaml = outside / "experiment.yaml"
+    yaml.write_text(yaml.read_text().replace("adder 20 22", "while :; do :; done"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "invoke", "run", str(outside), "--results", str(tmp_path / "r")],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert _eventually(lambda: len(_machines(tmp_path)) >= 2, 300), "both cores run a guest"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert _eventually(lambda: not _machines(tmp_path), 10), "no guest outlives its harness"
+
+
+def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
+    yaml = outside / "experiment.yaml"
+    yaml.write_text(yaml.read_text().replace("adder 20 22", "while :; do :; done"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "invoke", "run", str(outside), "--results", str(tmp_path / "r")],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert _eventually(lambda: len(_machines(tmp_path)) >= 1, 300)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert not _machines(tmp_path)
+    assert not list((tmp_path / "r/hello-guest").iterdir())
+
+
+def _machines(marker: Path) -> list[int]:
+    """Processes of QEMU whose files are below `marker`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"qemu-system-x86_64") and any(str(marker).encode() in word for word in words):
+            found.append(int(entry.parent.name))
+    return found
+
+
+def _eventually(condition, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False

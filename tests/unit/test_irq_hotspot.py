@@ -1,0 +1,481 @@
+"""The analysis of experiments/irq-hotspot over synthetic raw folders, and its guest programs on the host."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "irq-hotspot"
+STEXT = 0xC1000000
+# Every function 64 bytes apart, as the driver's are; 128-byte counters hold two of them.
+FUNCTIONS = (
+    *("startup_32", "schedule", "default_idle", "do_idle", "timer_interrupt", "vfs_read"),
+    *("krepro_edu_work", "krepro_edu_task_work", "krepro_edu_irq", "krepro_edu_raise"),
+    *("ata_bmdma_interrupt", "cp_interrupt", "e1000_intr", "vp_interrupt", "last", "end"),
+)
+LENGTH = 64 * len(FUNCTIONS)
+EDU = {"raised_user": 60, "raised_kernel": 40, "handled": 100, "handler_ns": 2_000_000, "handler_loops": 9}
+
+
+def load_analysis() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("irq_hotspot_analysis", FOLDER / "analysis.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+analysis = load_analysis()
+
+
+@dataclass
+class FakeTrial:
+    arm: str
+    path: Path
+    system_map: Path
+    workloads: tuple[str, ...]
+    repetition: int = 0
+    params: dict[str, Any] = field(default_factory=dict)
+    cmdline: dict[str, Any] = field(default_factory=dict)
+    kernel: str = "classic"
+    clock: str = "virtual"
+    fidelity: str = "virtual"
+    seed: int = 1
+
+
+def address(function: str) -> int:
+    return STEXT + 64 * FUNCTIONS.index(function)
+
+
+class Lab:
+    """Writes raw folders as the guest's collector does."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.system_map = root / "System.map"
+        lines = [f"{STEXT:08x} T _stext"]
+        lines += [f"{address(name):08x} t {name}" for name in FUNCTIONS]
+        self.system_map.write_text("\n".join([*lines, f"{STEXT + LENGTH:08x} T _etext"]) + "\n")
+
+    def trial(self, arm: str = "tick", *, repetition: int = 0, sampling: Any = "off", **workloads: Any) -> FakeTrial:
+        path = self.root / "raw" / arm / str(repetition)
+        for name, content in workloads.items():
+            self.workload(path / name, **content)
+        names = tuple(workloads)
+        return FakeTrial(arm, path, self.system_map, names, repetition, {"irq_sampling": sampling})
+
+    def workload(
+        self,
+        folder: Path,
+        *,
+        counts: dict[str, int] | None = None,
+        lines: dict[str, tuple[str, int]] | None = None,
+        shift: int = 4,
+        answer: dict[str, Any] | None = None,
+        bracket: dict[str, Any] | None = None,
+        status: str = "0",
+    ) -> None:
+        """counts: samples at a function's first byte; lines: irq -> (actions, interrupts)."""
+        folder.mkdir(parents=True)
+        words = np.zeros(1 + (LENGTH >> shift), dtype="<u4")
+        words[0] = 1 << shift
+        for function, count in (counts or {}).items():
+            words[1 + min((address(function) - STEXT) >> shift, LENGTH - 1 >> shift)] += count
+        (folder / "profile").write_bytes(words.tobytes())
+        table = lines if lines is not None else {"0": ("timer", 100)}
+        for name, scale in (("before", 0), ("after", 1)):
+            rows = [f"{irq:>3}: {7 + scale * n:>10}    XT-PIC      {what}" for irq, (what, n) in table.items()]
+            (folder / f"interrupts.{name}").write_text("\n".join(["      CPU0", *rows, "ERR:  0", ""]))
+        values = {
+            "begin_exact": 1,
+            "begin_tick_slack": 0,
+            "begin_entry_slack": "",
+            "begin_ns": 10_000_000,
+            "begin_stats": "5 5 0 0",
+            "end_exact": 1,
+            "end_tick_slack": 0,
+            "end_entry_slack": "",
+            "end_ns": 1_010_000_000,
+            "end_stats": "9 8 0 0",
+        } | (bracket or {})
+        (folder / "bracket").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        (folder / "stdout").write_text(json.dumps(answer if answer is not None else {"mode": "idle"}))
+        (folder / "stderr").write_text("")
+        (folder / "exit").write_text(f"{status}\n")
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return Lab(tmp_path)
+
+
+def measured(*trials: FakeTrial) -> dict[tuple[str, str], tuple[float, str | None]]:
+    rows = analysis.metrics(analysis.tables(trials))
+    assert rows.columns.tolist() == ["arm", "trial", "metric", "value", "unit", "reason"]
+    # A figure is there or a reason is, never both and never neither.
+    assert (rows["value"].isna() == rows["reason"].notna()).all()
+    assert not rows.duplicated(["arm", "trial", "metric"]).any()
+    return {
+        (f"{arm}.{trial}" if trial else arm, metric): (value, reason)
+        for arm, trial, metric, value, _, reason in rows.itertuples(index=False)
+    }
+
+
+LINES = {"0": ("timer", 100), "11": ("krepro-edu", 100)}
+
+
+def test_blind_spot_counts_ticks_and_interrupts(lab):
+    trial = lab.trial(edu={"counts": {"krepro_edu_raise": 9, "vfs_read": 5}, "lines": LINES, "answer": EDU})
+    values = measured(trial)
+    assert values["tick", "handler_ticks"][0] == 0
+    assert values["tick", "handler_interrupts"][0] == 200
+    assert values["tick", "handler_interrupts.edu"][0] == 100
+    assert values["tick", "entries_per_interrupt.edu"][1] == "entries are not sampled in this arm"
+
+
+@pytest.mark.parametrize("function", ["krepro_edu_irq", "krepro_edu_work", "timer_interrupt"])
+def test_one_tick_in_any_handler_is_seen(lab, function):
+    trial = lab.trial(edu={"counts": {function: 1, "vfs_read": 50}, "lines": LINES, "answer": EDU})
+    assert measured(trial)["tick", "handler_ticks"][0] == 1
+
+
+def test_handler_that_did_not_run_is_not_part_of_the_blind_spot(lab):
+    values = measured(lab.trial(idle={"lines": {"0": ("timer", 100), "11": ("krepro-edu", 0)}}))
+    assert ("tick", "handler_ticks.edu") not in values
+    assert values["tick", "handler_ticks"][0] == 0
+
+
+@pytest.mark.parametrize(("entries", "ratio"), [(100, 1.0), (99, 0.99), (101, 1.01), (0, 0.0)])
+def test_entries_are_compared_exactly(lab, entries, ratio):
+    counts = {"krepro_edu_irq": entries, "timer_interrupt": 100}
+    trial = lab.trial("irq-entry", sampling="entry", edu={"counts": counts, "lines": LINES, "answer": EDU})
+    values = measured(trial)
+    assert values["irq-entry", "entries_per_interrupt.edu"][0] == ratio
+    assert values["irq-entry", "entries_per_interrupt.timer"][0] == 1
+    assert values["irq-entry", "handler_ticks"][0] == 0  # entries are not ticks
+
+
+def test_errors_of_two_workloads_do_not_cancel(lab):
+    def load(entries: int) -> dict[str, Any]:
+        return {"counts": {"krepro_edu_irq": entries, "timer_interrupt": 100}, "lines": LINES, "answer": EDU}
+
+    trial = lab.trial("irq-entry", sampling="entry", edu=load(95), **{"edu-light": load(105)})
+    assert measured(trial)["irq-entry", "entries_per_interrupt.edu"][0] in {0.95, 1.05}
+
+
+@pytest.mark.parametrize(
+    ("entries", "value", "reason"),
+    [
+        (100, None, "not exact: 100 to 103 interrupts, 100 entries"),
+        (103, None, "not exact: 100 to 103 interrupts, 103 entries"),
+        (99, 0.99, None),
+        (206, 2.0, None),
+    ],
+)
+def test_inexact_bracket_is_an_interval(lab, entries, value, reason):
+    load = {
+        "counts": {"krepro_edu_irq": entries},
+        "lines": {"11": ("krepro-edu", 100), "0": ("timer", 100)},
+        "answer": EDU,
+        "bracket": {"begin_exact": 0, "begin_entry_slack": "11:1 14:9", "end_entry_slack": "11:2"},
+    }
+    got, why = measured(lab.trial("irq-entry", sampling="entry", edu=load))["irq-entry", "entries_per_interrupt.edu"]
+    if value is None:
+        assert np.isnan(got)
+        assert reason in why
+    else:
+        assert (got, why) == (value, None)
+
+
+def test_shared_lines_and_drivers_with_several_lines(lab):
+    # Line 11 calls both handlers every time; two virtio devices on line 10 call theirs twice.
+    lines = {
+        "10": ("virtio0, virtio1", 30),
+        "11": ("krepro-edu, virtio2", 100),
+        "14": ("ata_piix", 5),
+        "15": ("ata_piix", 6),
+    }
+    counts = {"krepro_edu_irq": 100, "vp_interrupt": 160, "ata_bmdma_interrupt": 11}
+    trial = lab.trial("irq-entry", sampling="entry", disk={"counts": counts, "lines": lines, "answer": {"reads": 11}})
+    values = measured(trial)
+    for label in ("edu", "virtio", "disk"):
+        assert values["irq-entry", f"entries_per_interrupt.{label}"][0] == 1
+    assert values["irq-entry", "interrupts_per_read"][0] == 1
+
+
+@pytest.mark.parametrize("driver", ["cp_interrupt", "e1000_intr"])
+def test_either_driver_of_a_kind_may_be_at_work(lab, driver):
+    load = {"counts": {driver: 20}, "lines": {"10": ("eth0", 20)}, "answer": {"bytes": 1}}
+    values = measured(lab.trial("irq-entry", sampling="entry", net=load))
+    assert values["irq-entry", "entries_per_interrupt.net"][0] == 1
+    assert values["irq-entry", "handler_ticks.net"][0] == 0
+
+
+def test_interrupts_of_a_shared_line_are_not_the_devices_own(lab):
+    load = {"lines": {"11": ("krepro-edu, eth0", 102)}, "answer": EDU}
+    values = measured(lab.trial(edu=load))
+    assert np.isnan(values["tick", "interrupts_per_raise"][0])
+    assert "same line" in values["tick", "interrupts_per_raise"][1]
+    assert values["tick", "handled_per_raise"][0] == 1
+
+
+def test_entry_counter_that_is_shared_gives_no_ratio(lab):
+    load = {"counts": {"krepro_edu_irq": 100}, "lines": LINES, "answer": EDU, "shift": 7}
+    value, reason = measured(lab.trial("irq-entry", sampling="entry", edu=load))[
+        "irq-entry", "entries_per_interrupt.edu"
+    ]
+    assert np.isnan(value)
+    assert "shares its counter" in reason
+
+
+def test_unknown_action_is_absent_with_the_reason(lab):
+    values = measured(lab.trial(idle={"lines": {"0": ("timer", 100), "5": ("mystery", 3)}}))
+    value, reason = values["tick", "handler_ticks.mystery"]
+    assert np.isnan(value)
+    assert "not known" in reason
+    assert values["tick", "handler_interrupts.mystery"][0] == 3
+
+
+def test_idle_rank_and_double_counting(lab):
+    tick = lab.trial(idle={"counts": {"default_idle": 97, "vfs_read": 3}})
+    both = lab.trial(
+        "irq-entry",
+        sampling="entry",
+        idle={"counts": {"default_idle": 194, "vfs_read": 6, "timer_interrupt": 100}},
+    )
+    one = lab.trial("handler-only", sampling="handler", idle={"counts": {"default_idle": 97, "timer_interrupt": 100}})
+    values = measured(tick, both, one)
+    assert values["tick", "idle_rank"][0] == 1
+    assert values["handler-only", "idle_rank"][0] == 2
+    assert values["tick", "idle_share"][0] == 0.97
+    assert values["tick", "samples_per_timer_interrupt"][0] == 1
+    assert values["irq-entry", "samples_per_timer_interrupt"][0] == 2
+    assert values["handler-only", "samples_per_timer_interrupt"][0] == 0.97
+
+
+def test_uncertain_ticks_make_the_ratio_absent(lab):
+    trial = lab.trial(idle={"counts": {"default_idle": 90}, "bracket": {"end_exact": 0, "end_tick_slack": 3}})
+    value, reason = measured(trial)["tick", "samples_per_timer_interrupt"]
+    assert np.isnan(value)
+    assert "3 of 100" in reason
+
+
+def test_handler_time_known_sampled_and_displaced(lab):
+    # 100 runs of 2 ms in one second; a tick is 10 ms: 20 ticks inside if they can be seen.
+    sti = lab.trial("tick-sti", edu={"counts": {"krepro_edu_work": 20}, "lines": LINES, "answer": EDU})
+    off = lab.trial("tick", edu={"counts": {"krepro_edu_raise": 8}, "lines": LINES, "answer": EDU})
+    values = measured(sti, off)
+    assert values["tick", "handler_time_known"][0] == pytest.approx(0.2)
+    assert values["tick-sti", "handler_time_ratio"][0] == pytest.approx(1.0)
+    assert values["tick", "handler_time_ratio"][0] == 0
+    assert values["tick", "displaced_time_ratio"][0] == pytest.approx(1.0)  # 40 of 100 raised in the kernel
+    assert values["tick", "interrupts_per_raise"][0] == 1
+
+
+def test_light_handler_has_entries_but_no_time(lab):
+    counts = {"krepro_edu_irq": 100, "timer_interrupt": 100}
+    heavy = {"counts": counts, "lines": LINES, "answer": EDU}
+    light = {"counts": counts, "lines": LINES, "answer": EDU | {"handler_ns": 20_000}}
+    values = measured(lab.trial("irq-entry", sampling="entry", edu=heavy, **{"edu-light": light}))
+    assert values["irq-entry", "light_entries_ratio"][0] == 1
+    assert values["irq-entry", "light_time_ratio"][0] == pytest.approx(0.01)
+
+
+def test_sweep_compares_within_a_repetition(lab):
+    counts = {"krepro_edu_task_work": 80, "vfs_read": 20}
+    trials = [
+        lab.trial(f"n{n}", repetition=r, syscalls={"counts": counts, "shift": n}) for n in (2, 6, 7) for r in (0, 1)
+    ]
+    values = measured(*trials)
+    assert values["n2", "neighbour_share"][0] == 0
+    assert values["n6", "neighbour_share"][0] == 0
+    assert values["n7", "neighbour_share"][0] == 1  # every 128-byte counter holds two functions
+    assert values["n7.1", "neighbour_rise"][0] == 1
+    assert values["n7.1", "neighbour_rise_total"][0] == 1
+    assert np.isnan(values["n6", "neighbour_rise"][0])  # there is no n5
+    assert values["n7", "step_bytes"][0] == 128
+
+
+def test_phantom_ticks_of_a_neighbour(lab):
+    # At 128 bytes the task's work shares a counter with the handler's: half of its ticks go there.
+    load = {"counts": {"krepro_edu_task_work": 80}, "lines": LINES, "answer": EDU, "shift": 7}
+    assert measured(lab.trial("n7", edu=load))["n7", "handler_ticks.edu"][0] == 40
+
+
+def test_folding_equals_sampling_at_the_coarser_step(lab):
+    rng = np.random.default_rng(7)
+    counts = {name: int(n) for name, n in zip(FUNCTIONS[:-2], rng.integers(0, 50, 14), strict=True)}
+    trials = [lab.trial(f"n{n}", syscalls={"counts": counts, "shift": n}) for n in range(2, 8)]
+    tables = analysis.tables(trials)
+    folded = tables["sweep"].set_index("n")["neighbour_share"]
+    direct = analysis.metrics(tables).query("metric == 'neighbour_share'").set_index("arm")["value"]
+    for n in range(2, 8):
+        assert folded[n] == pytest.approx(direct[f"n{n}"])
+    assert (np.diff(folded) >= 0).all()
+
+
+def test_printed_pseudo_code_is_wrong(lab):
+    values = measured(lab.trial(idle={"counts": {"default_idle": 97, "vfs_read": 3}}))
+    assert values["tick", "printed_error.idle"][0] == 1  # reads the first counters, which are 0
+    table = analysis.summary(analysis.tables([lab.trial("tick-wall", idle={"counts": {"startup_32": 4}})]))
+    row = table["Fault 3: the pseudo-code as printed"].iloc[0]
+    assert (row["hottest"], row["ticks"], row["its ticks as printed"]) == ("startup_32", 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda folder: (folder / "exit").write_text("1\n"), "ended with status 1"),
+        (lambda folder: (folder / "profile").unlink(), "profile"),
+        (lambda folder: (folder / "profile").write_bytes(b"\x10\0\0\0\1"), "cut short"),
+        (lambda folder: (folder / "bracket").unlink(), "bracket"),
+        (lambda folder: (folder / "interrupts.after").write_text(""), "empty"),
+        (lambda folder: (folder / "stdout").write_text("Segmentation fault"), "not JSON"),
+    ],
+)
+def test_spoilt_raw_data_is_absent_with_the_reason(lab, spoil, says):
+    load = {"edu": {"lines": LINES, "answer": EDU}, "idle": {}}
+    good, bad = (lab.trial(repetition=repetition, **load) for repetition in (0, 1))
+    spoil(bad.path / "edu")
+    values = measured(good, bad)
+    for metric in ("handler_ticks", "idle_rank", "interrupts_per_raise"):
+        assert values["tick", metric][1] is None
+        value, reason = values["tick.1", metric]
+        assert np.isnan(value)
+        assert says in reason
+        assert "tick/1/edu" in reason
+        assert str(lab.root) not in reason
+    assert np.isnan(measured(bad)["tick.1", "handler_ticks"][0])
+
+
+def test_yaml_off_is_off(lab):
+    trial = lab.trial(sampling=False, idle={"counts": {"timer_interrupt": 5}})
+    assert measured(trial)["tick", "handler_ticks"][0] == 5
+
+
+def test_no_trials_give_empty_tables_and_no_figure():
+    tables = analysis.tables([])
+    assert all(frame.empty for frame in tables.values())
+    assert analysis.metrics(tables).empty
+    assert analysis.summary(tables) == {}
+    assert analysis.figures(tables) == {}
+
+
+def every_arm(lab: Lab) -> list[FakeTrial]:
+    experiment = yaml.safe_load((FOLDER / "experiment.yaml").read_text())
+    counts = {"default_idle": 50, "krepro_edu_irq": 100, "krepro_edu_raise": 8, "ata_bmdma_interrupt": 10}
+    lines = LINES | {"14": ("ata_piix", 10), "10": ("eth0", 20)}
+    answer = EDU | {"reads": 10, "bytes": 4096}
+    trials = []
+    for arm, spec in experiment["arms"].items():
+        load = {"counts": counts, "lines": lines, "answer": answer, "shift": spec["cmdline"]["profile"]}
+        names = dict.fromkeys(spec["workloads"], load)
+        trials.append(lab.trial(arm, sampling=spec["params"]["irq_sampling"], **names))
+    return trials
+
+
+def test_every_claim_names_a_metric_that_its_arm_has(lab):
+    values = measured(*every_arm(lab))
+    claims = yaml.safe_load((FOLDER / "experiment.yaml").read_text())["claims"]
+    missing = [c["id"] for c in claims if tuple(reversed(c["metric"].split("/"))) not in values]
+    assert not missing
+
+
+def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):
+    tables = analysis.tables(every_arm(lab))
+    for name, frame in tables.items():
+        assert not frame.empty
+        path = tmp_path / f"{name}.parquet"
+        frame.to_parquet(path)
+        pd.testing.assert_frame_equal(pd.read_parquet(path), frame, check_dtype=False)
+    summary = analysis.summary(tables)
+    assert {title.split(":")[0].split(",")[0] for title in summary} >= {
+        *("Hot spots", "Handlers against /proc/interrupts", "Fault 3", "Fault 5", "Fault 6", "N sweep"),
+    }
+    assert set(analysis.figures(tables)) == {"hot-spots", "n-sweep", "handler-time"}
+
+
+# -- the guest programs, on the host: what of them needs no guest ---------------------------------------
+
+
+@pytest.fixture(scope="module", params=["-m64", "-m32"])
+def programs(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(f"programs{request.param}")
+    for source in sorted((FOLDER / "guest").glob("*.c")):
+        command = ["gcc", "-static", "-Wall", "-Wextra", "-Werror", "-O2", request.param]
+        done = subprocess.run(
+            [*command, source, "-o", folder / source.stem], capture_output=True, text=True, check=False
+        )
+        if "sys/cdefs.h" in done.stderr:
+            pytest.skip("no 32-bit C library here")
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def run(program: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=False, timeout=30, env=environment
+    )
+
+
+def test_irqload_runs_for_its_time_and_gives_the_known_answer(programs):
+    def start(mode: str) -> subprocess.Popen[str]:
+        command = [programs / "irqload", mode, "--seconds", "1"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"KREPRO_SEED": "42"})
+
+    with start("idle") as idle, start("syscalls") as syscalls:  # together: each takes a second
+        slept, called = (json.loads(process.communicate(timeout=30)[0]) for process in (idle, syscalls))
+    assert idle.returncode == syscalls.returncode == 0
+    assert 1e9 <= slept["elapsed_ns"] < 5e9
+    assert called["seed"] == 42
+    assert called["rounds"] > 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "usage"),
+        (("dance",), "usage"),
+        (("idle",), "--seconds"),
+        (("idle", "--seconds", "0"), "not a number from 1"),
+        (("idle", "--seconds", "1x"), "1x"),
+        (("idle", "--seconds", "-1"), "-1"),
+        (("edu", "--seconds", "1", "--rate", "10"), "--loops"),
+        (("edu", "--seconds", "1", "--rate", "10", "--loops", "1", "--from", "moon"), "moon"),
+        (("disk", "--device", "/dev/null", "--blocks", "1"), "--block-size"),
+        (("net", "--host", "nowhere", "--port", "9000", "--bytes", "1"), "nowhere"),
+        (("idle", "--seconds", "1", "more"), "more"),
+    ],
+)
+def test_irqload_refuses_bad_words(programs, arguments, says):
+    done = run(programs / "irqload", *arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not done.stdout
+
+
+def test_irqload_says_what_is_missing(programs):
+    done = run(programs / "irqload", "edu", "--seconds", "1", "--rate", "10", "--loops", "1")
+    assert done.returncode == 1
+    assert "krepro-edu" in done.stderr
+
+
+def test_collector_refuses_bad_words(programs, tmp_path):
+    for arguments in ((), ("begin",), ("middle", str(tmp_path))):
+        assert run(programs / "collect-profile", *arguments).returncode == 2
+    done = run(programs / "collect-profile", "begin", str(tmp_path))
+    assert done.returncode != 0
+    assert "profile" in done.stderr
