@@ -74,8 +74,8 @@ def boot(
     cli.guarded(lambda: commands.boot(kernel, experiment, accel, append, cpus), debug=debug, guests=True)
 
 
-@task(positional=["kernel"], optional=["kernel"], help={"kernel": "kernel=NAME or NAME; all without", "debug": DEBUG})
-def build(c: Context, kernel: str = "", debug: bool = False) -> None:
+@task(positional=["kernel"], help={"kernel": "kernel=NAME, NAME, or all", "debug": DEBUG})
+def build(c: Context, kernel: str, debug: bool = False) -> None:
     """Build kernels and their base images into the store."""
     from harness import commands
 
@@ -109,9 +109,7 @@ def test(c: Context, unit: bool = False, faults: bool = False, k: str = "", debu
     positional=["result"],
     help={"result": "a result set", "trial": "ARM/REPETITION (all virtual ones without)", "results": "folder of sets"},
 )
-def replay(
-    c: Context, result: str = "latest", trial: str = "", results: str = str(RESULTS), debug: bool = False
-) -> None:
+def replay(c: Context, result: str, trial: str = "", results: str = str(RESULTS), debug: bool = False) -> None:
     """Execute virtual-clock trials of a result set again, from the set alone, and compare bit by bit."""
     from harness import commands
 

@@ -56,7 +56,8 @@ def boot(kernel: str, experiment: str, accel: str, append: str, cpus: int) -> in
 def build(kernel: str) -> None:
     """`build`: kernels and base images into the store."""
     store = Store.default()
-    for name in [cli.value_of("kernel", kernel)] if kernel else kernel_names():
+    wanted = cli.value_of("kernel", kernel)
+    for name in kernel_names() if wanted == "all" else [wanted]:
         made = build_for(store, name, None)
         print(f"{name}: {made.kernel.path}")
 

@@ -87,13 +87,11 @@ class Machine:
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until the guest says that it is ready; GuestLost when it ends, stops or takes too long before."""
-        outcome = self.wait(lambda: READY in self.console(), timeout_s, "get ready", condition_first=True)
+        outcome = self.wait(lambda: READY in self.console(), timeout_s, "get ready")
         if outcome.reason != "condition":
             raise self.lost("ended before it was ready")
 
-    def wait(
-        self, condition: Callable[[], bool], timeout_s: float, what: str, *, condition_first: bool = False
-    ) -> Wait:
+    def wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> Wait:
         """Wait for `condition`, QEMU's exit, or a stop of the CPUs, whichever is first.
 
         GuestLost on a panic (a stop that the condition does not explain is reported by the caller), on a silent
@@ -112,10 +110,8 @@ class Machine:
             except QmpLost:
                 events = []
                 time.sleep(POLL_S)
-            if any(event["event"] in {"STOP", "GUEST_PANICKED"} for event in events):
-                if condition_first and condition():
-                    return Wait("condition")
-                return Wait("stopped")
+            if any(event["event"] == "STOP" for event in events):
+                return Wait("condition" if condition() else "stopped")
             now = time.monotonic()
             size = self._size("heartbeat")
             if size != beat:
@@ -134,7 +130,8 @@ class Machine:
             raise self.lost("panicked before it was ready")
 
     def resume(self) -> None:
-        """Let the CPUs run (again)."""
+        """Let the CPUs run (again); what happened before is no news to a later `wait`."""
+        self.qmp.poll()
         self.qmp.command("cont")
 
     def save(self, target: Path) -> None:

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.timeout(1800)
 
 def test_classic_is_the_2_4_style_machine(classic, ssh_guest):
     machine, session = ssh_guest(classic, "profile=4", devices=("edu", "disk"))
-    status, out, err = session.command("uname -m; nproc; cat /proc/interrupts; head -c 4 /proc/profile | hexdump -e '1/4 \"%d\"'")
+    status, out, err = session.command(
+        "uname -m; nproc; cat /proc/interrupts; head -c 4 /proc/profile | hexdump -e '1/4 \"%d\"'"
+    )
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[:2] == ["i686", "1"]
@@ -42,7 +44,9 @@ def test_classic_ticks_a_hundred_times_a_second_even_when_idle(classic, ssh_gues
 
 def test_modern_is_smp(modern, ssh_guest):
     _, session = ssh_guest(modern, cpus=2)
-    status, out, _ = session.command("uname -rm; nproc; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
+    status, out, _ = session.command(
+        "uname -rm; nproc; cat /sys/devices/system/clocksource/clocksource0/current_clocksource"
+    )
     assert status == 0
     release, cpus, _clocksource = out.splitlines()
     assert release == "6.1.192 x86_64" or release.endswith("x86_64")
@@ -98,5 +102,7 @@ def test_a_command_that_takes_too_long_is_a_lost_guest_and_its_machine_ends(clas
 
 def test_a_large_output_does_not_block(classic, ssh_guest):
     _, session = ssh_guest(classic)
-    status, out, err = session.command("head -c 3000000 /dev/zero | tr '\\0' x; head -c 300000 /dev/zero | tr '\\0' y >&2; exit 7")
+    status, out, err = session.command(
+        "head -c 3000000 /dev/zero | tr '\\0' x; head -c 300000 /dev/zero | tr '\\0' y >&2; exit 7"
+    )
     assert (status, len(out), len(err)) == (7, 3_000_000, 300_000)

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 """
-ANALYSIS = '''\
+ANALYSIS = """\
 import pandas as pd
 
 
@@ -58,7 +58,7 @@ def metrics(tables):
     sums = tables["sums"]
     return pd.DataFrame({"arm": sums["arm"], "trial": sums["trial"], "metric": "total",
                          "value": sums["total"].astype(float), "unit": "1", "reason": None})
-'''
+"""
 
 
 @pytest.fixture
@@ -113,8 +113,14 @@ def test_another_digest_exits_3_and_names_the_first_file(outside, tmp_path):
     source = outside / "guest/adder.c"
     source.write_text(source.read_text().replace("%d\\n", "%d \\n"))
     changed = invoke(
-        "run", str(outside), "--arms", "virtual", "--results", str(tmp_path / "results"),
-        "--check-digest", str(result_path(first)),
+        "run",
+        str(outside),
+        "--arms",
+        "virtual",
+        "--results",
+        str(tmp_path / "results"),
+        "--check-digest",
+        str(result_path(first)),
     )
     assert changed.returncode == 3
     message = changed.stderr.strip().splitlines()[-1]
