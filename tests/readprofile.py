@@ -8,6 +8,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from harness.measure.profile import decode, decode_as_readprofile
+from harness.measure.symbols import read_system_map
+
 READPROFILE = shutil.which("readprofile", path="/usr/sbin:/sbin:/usr/bin:/bin")
 
 
@@ -53,3 +58,19 @@ def run_readprofile_b(profile: Path, system_map: Path) -> ReadprofileBins:
     )
     assert not done.stderr
     return parse_readprofile_b(done.stdout)
+
+
+def assert_same_counters(raw: bytes, profile: Path, system_map: Path) -> None:
+    """The real readprofile over these files has our total, our counters and the owners that its rule gives."""
+    symbols = read_system_map(system_map)
+    tool = run_readprofile_b(profile, system_map)
+    ours = decode(raw, symbols)
+    like = decode_as_readprofile(raw, symbols)
+    stext, shift = int(symbols.stext), like.step.bit_length() - 1
+    assert tool.total + tool.unknown == ours.total
+    assert tool.unknown == ours.out_of_text == like.unknown
+    nonzero = {stext + (int(b) << shift): int(ours.buckets[b]) for b in np.flatnonzero(ours.buckets[:-1])}
+    assert {address: ticks for address, (_, ticks) in tool.buckets.items()} == nonzero
+    owners = {address: str(like.name[like.owner[(address - stext) >> shift]]) for address in nonzero}
+    assert {address: name for address, (name, _) in tool.buckets.items()} == owners
+    assert tool.totals == [(str(n), int(t)) for n, t in zip(like.name, like.ticks, strict=True) if t]

@@ -198,7 +198,6 @@ def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Pat
         environment = {
             **FIXED_IDENTITY,
             "CCACHE_DIR": str(store.root / "ccache"),
-            "CCACHE_BASEDIR": str(store.root),
             "CCACHE_NOHASHDIR": "1",
             "CCACHE_MAXSIZE": "5G",
         }

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -81,7 +82,12 @@ class Store:
         """`$KREPRO_STORE`, else `$XDG_CACHE_HOME/krepro`, else `~/.cache/krepro`."""
         chosen = os.environ.get("KREPRO_STORE")
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return cls(Path(chosen).expanduser().resolve() if chosen else cache / "krepro")
+        root = Path(chosen).expanduser().resolve() if chosen else cache / "krepro"
+        if re.search(r"[\s:,']", str(root)):
+            raise UsageError(
+                "make and QEMU take no blank, colon, comma or quote in a path", where=str(root), hint="set KREPRO_STORE"
+            )
+        return cls(root)
 
     def scratch(self, label: str) -> Path:
         """A new temporary folder on the store's file system; the caller removes it."""

@@ -21,6 +21,9 @@ logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # failed attempts whil
 CONNECT_TRY_S = 10.0
 RETRY_S = 0.05
 POLL_S = 0.02
+LAST_WORDS_S = 2.0
+#: paramiko's exit status of a channel that was closed without one.
+NO_STATUS = -1
 #: sshd gives commands a PATH of its own.
 ENVIRONMENT = ". /etc/profile; "
 
@@ -139,8 +142,9 @@ class SshSession:
         outcome = self._machine.wait(ended, max(deadline - time.monotonic(), 0.0), what)
         if outcome.reason != "condition":
             raise self._machine.lost("panicked" if outcome.reason == "stopped" else "ended")
-        if not channel.exit_status_ready():
-            raise self._machine.lost(f"lost its ssh connection before it could {what}")
+        if channel.recv_exit_status() == NO_STATUS:  # does not block: the channel has ended
+            last = self._machine.wait(lambda: False, LAST_WORDS_S, what)  # what closed it is told in a moment
+            raise self._machine.lost("panicked" if last.reason == "stopped" else "ended")
         channel.settimeout(CONNECT_TRY_S)
         try:
             while block := channel.recv(65536):

@@ -54,6 +54,7 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
         self._stderr: IO[bytes] | None = None
+        self._events: list[dict[str, Any]] = []
 
     def __enter__(self) -> Machine:
         try:
@@ -192,7 +193,7 @@ class Machine:
                 start_new_session=not console,
             )
         try:
-            self._qmp = Qmp(ours)
+            self._qmp = Qmp(ours, self._events)
             if self._incoming is not None:
                 self._wait_restored()
             if not self._paused:
@@ -225,6 +226,7 @@ class Machine:
                 self._process.wait()
         if self._qmp is not None:
             self._qmp.close()
+            self._qmp = None
         if self._stderr is not None:
             self._stderr.close()
 
@@ -251,4 +253,4 @@ class Machine:
 
     def events(self) -> list[dict[str, Any]]:
         """Every QMP event of this machine so far."""
-        return list(self._qmp.events) if self._qmp is not None else []
+        return list(self._events)

@@ -23,10 +23,10 @@ class QmpLost(RunError):
 
 
 class Qmp:
-    """One QMP connection. `events` keeps every event received, in order, each with the host's time in seconds."""
+    """One QMP connection. Every event received is appended to `events`, each with the host's time in seconds."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.events: list[dict[str, Any]] = []
+    def __init__(self, sock: socket.socket, events: list[dict[str, Any]]) -> None:
+        self._events = events
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         self._protocol = QEMUMonitorProtocol(sock)
@@ -61,7 +61,7 @@ class Qmp:
         now = time.monotonic() - self._started
         for event in fresh:
             event["host_s"] = round(now, 6)
-        self.events += fresh
+        self._events += fresh
         return fresh
 
     def close(self) -> None:

@@ -22,10 +22,8 @@ def test_classic_is_the_2_4_style_machine(classic, ssh_guest):
     lines = out.splitlines()
     assert lines[:2] == ["i686", "1"]
     interrupts = [line.split() for line in lines if "XT-PIC" in line]
-    names = {words[-1]: words for words in interrupts}
-    assert names["timer"][0] == "0:"
-    assert "ata_piix" in names
-    assert "krepro-edu" in names
+    assert ["0:", "timer"] in [[words[0], words[-1]] for words in interrupts]
+    assert {"timer", "ata_piix", "krepro-edu"} <= {word.strip(",") for words in interrupts for word in words}
     assert not any("APIC" in line and "XT-PIC" not in line for line in lines[2:])
     assert lines[-1] == "16", "profile=4 means blocks of 2^4 bytes"
     assert machine.accelerator_in_use() == "tcg"
@@ -86,9 +84,9 @@ def test_the_forwarded_port_is_on_loopback_only(classic, ssh_guest):
 def test_a_panic_is_reported_with_what_the_kernel_said(classic, ssh_guest):
     machine, session = ssh_guest(classic)
     with pytest.raises(GuestLost) as caught:
-        session.command("echo c >/proc/sysrq-trigger", timeout_s=30)
-    assert "panicked" in str(caught.value) or "ended" in str(caught.value)
-    assert "sysrq triggered crash" in machine.console()
+        session.command("echo c >/proc/sysrq-trigger", 30)
+    assert "panicked" in str(caught.value)
+    assert "Kernel panic - not syncing: sysrq triggered crash" in machine.console()
     assert "EIP" in (machine.folder / "diagnosis.txt").read_text()
 
 

@@ -17,7 +17,7 @@ from harness.measure.profile import (
     read_profile,
 )
 from harness.measure.symbols import SymbolMap, parse_system_map
-from tests.readprofile import READPROFILE, parse_readprofile_b, run_readprofile_b
+from tests.readprofile import READPROFILE, assert_same_counters, parse_readprofile_b, run_readprofile_b
 
 STEXT = 0xC1000000
 
@@ -212,18 +212,7 @@ def test_real_readprofile_sees_the_same_total_and_the_same_counters(shift, tmp_p
     (tmp_path / "profile").write_bytes(raw)
     (tmp_path / "System.map").write_text(text)
 
-    tool = run_readprofile_b(tmp_path / "profile", tmp_path / "System.map")
-    symbols = parse_system_map(text)
-    ours = decode(raw, symbols)
-    like = decode_as_readprofile(raw, symbols)
-
-    assert tool.total + tool.unknown == ours.total
-    assert tool.unknown == ours.out_of_text == like.unknown
-    nonzero = {STEXT + (int(b) << shift): int(ours.buckets[b]) for b in np.flatnonzero(ours.buckets[:-1])}
-    assert {address: ticks for address, (_, ticks) in tool.buckets.items()} == nonzero
-    owners = {address: str(like.name[like.owner[(address - STEXT) >> shift]]) for address in nonzero}
-    assert {address: name for address, (name, _) in tool.buckets.items()} == owners
-    assert tool.totals == [(str(n), int(t)) for n, t in zip(like.name, like.ticks, strict=True) if t]
+    assert_same_counters(raw, tmp_path / "profile", tmp_path / "System.map")
 
 
 @needs_readprofile

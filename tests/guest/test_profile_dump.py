@@ -1,0 +1,33 @@
+"""util-linux readprofile and our decoder read the same total and buckets out of a real guest's buffer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.build.store import Store
+from harness.experiment.model import load_experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import prepare
+from harness.experiment.runner import run_trial
+from harness.measure.profile import decode, read_profile
+from harness.measure.symbols import read_system_map
+from harness.paths import EXPERIMENTS
+from tests.readprofile import assert_same_counters
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.mark.parametrize("arm", ["irq-entry", "n2", "n7"])
+def test_readprofile_gives_the_same_total_and_buckets(arm: str, tmp_path: Path):
+    folder = EXPERIMENTS / "irq-hotspot"
+    experiment = load_experiment(folder)
+    prepared = prepare(Store.default(), experiment, folder, [PlannedTrial(arm, 0, 11)], tmp_path, "tcg")
+    record = run_trial(prepared.trials[0])
+    assert record.status == "ok", record.reason
+    system_map = prepared.builds["classic"].kernel.file("System.map")
+    profile = tmp_path / record.path / experiment.arm_workloads(arm)[0] / "profile"
+    raw = read_profile(profile)
+    assert decode(raw, read_system_map(system_map)).total > 50, "a dump with nothing in it proves nothing"
+    assert_same_counters(raw, profile, system_map)
