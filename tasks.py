@@ -65,7 +65,7 @@ def boot(
     experiment: str = "",
     accel: str = "auto",
     append: str = "",
-    cpus: int = 1,
+    cpus: str = "1",
     debug: bool = False,
 ) -> None:
     """Boot a kernel and give you a shell in the guest, on its console."""
@@ -116,8 +116,16 @@ def replay(c: Context, result: str, trial: str = "", results: str = str(RESULTS)
     cli.guarded(lambda: commands.replay(result, trial, Path(results)), debug=debug, guests=True)
 
 
+@task(positional=["result"], help={"result": "a result set", "results": "folder of sets", "debug": DEBUG})
+def reference(c: Context, result: str, results: str = str(RESULTS), debug: bool = False) -> None:
+    """Make a result set's digest the committed reference of its experiment."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.reference(result, Path(results)), debug=debug)
+
+
 @task(help={"repetitions": "measurements of each kind", "debug": DEBUG})
-def bench(c: Context, repetitions: int = 5, debug: bool = False) -> None:
+def bench(c: Context, repetitions: str = "5", debug: bool = False) -> None:
     """Measure the harness: restore to workload start, beside a cold boot and the ssh path."""
     from harness import commands
 

@@ -11,14 +11,13 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from harness.build.keys import image_keys
 from harness.build.store import Store
-from harness.experiment.prepare import KernelBuild, build_for
+from harness.experiment.prepare import KernelBuild, boot_files, build_for
 from harness.guest.mailbox import MailboxSession
-from harness.guest.ssh import Keys, SshSession
+from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
 from harness.machine.saved import saved_state
-from harness.machine.spec import BootFiles, MachineSpec, prepare_folder
+from harness.machine.spec import MachineSpec, prepare_folder
 from harness.measure.statistics import median_estimate
 from harness.progress import step
 from harness.report.terminal import frame_table
@@ -33,7 +32,8 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
     ways: dict[str, Callable[[Path], dict[str, float]]] = {
         "restore, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=True),
         "cold boot, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=False),
-        "cold boot, ssh, wall clock": lambda folder: _ssh(store, built, folder),
+        "restore, ssh, wall clock": lambda folder: _ssh(store, built, folder, restore=True),
+        "cold boot, ssh, wall clock": lambda folder: _ssh(store, built, folder, restore=False),
     }
     rows = []
     with step("measuring", total=repetitions * len(ways)) as bar:
@@ -66,8 +66,8 @@ def _machine(built: KernelBuild, *, virtual: bool) -> MachineSpec:
 
 def _mailbox(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -> dict[str, float]:
     spec, job = _machine(built, virtual=True), "true\n"
-    state = saved_state(store, KERNEL, spec, built.kernel, built.image).file("state") if restore else None
-    files = BootFiles(kernel=built.kernel.file("bzImage"), initrds=(built.image.file("image.cpio"),))
+    files, _ = boot_files(store, built, spec)
+    state = saved_state(store, KERNEL, spec, files).file("state") if restore else None
     started = time.monotonic()
     prepare_folder(spec, folder, job)
     with Machine(spec, files, folder, incoming=state, paused=restore) as machine:
@@ -79,16 +79,17 @@ def _mailbox(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -
         return {"workload start": ready, "result": time.monotonic() - started}
 
 
-def _ssh(store: Store, built: KernelBuild, folder: Path) -> dict[str, float]:
+def _ssh(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -> dict[str, float]:
     spec = _machine(built, virtual=False)
-    made = image_keys(store, built.image, built.kernel)
-    initrds = (built.image.file("image.cpio"), made.file("keys.cpio"))
-    files = BootFiles(kernel=built.kernel.file("bzImage"), initrds=initrds)
+    files, keys = boot_files(store, built, spec)
+    assert keys is not None
+    state = saved_state(store, f"{KERNEL}-ssh", spec, files).file("state") if restore else None
     started = time.monotonic()
     prepare_folder(spec, folder, None)
-    with Machine(spec, files, folder) as machine:
-        machine.wait_ready(TIMEOUT_S)
-        session = SshSession(machine, Keys(client=made.file("client"), host=made.file("host.pub")), TIMEOUT_S)
+    with Machine(spec, files, folder, incoming=state) as machine:
+        if not restore:
+            machine.wait_ready(TIMEOUT_S)
+        session = SshSession(machine, keys, TIMEOUT_S)
         ready = time.monotonic() - started
         session.run("true\n", folder / "out", TIMEOUT_S)
         return {"workload start": ready, "result": time.monotonic() - started}

@@ -15,7 +15,7 @@ from harness import debian
 from harness.errors import KreproError, UsageError
 
 #: Results go to standard output; wide enough for side-by-side tables when it is no terminal.
-PIPE_WIDTH = 160
+PIPE_WIDTH = 200
 EXIT_INTERRUPTED = 130
 
 

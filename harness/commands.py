@@ -35,7 +35,7 @@ def run(
         profile=cast(Profile, _choice("--profile", profile, get_args(Profile))),
         repetitions=_number("--repetitions", repetitions) if repetitions else None,
         accelerator=_accelerator(accel),
-        arms=tuple(word for word in arms.split(",") if word) or None,
+        arms=tuple(word for word in arms.split(",") if word) if arms else None,
         seed=_number("--seed", seed),
         results=Path(results).expanduser().resolve(),
         check_digest=check_digest or None,
@@ -43,13 +43,18 @@ def run(
     return pipeline.run(options, cli.output()).exit_code
 
 
-def boot(kernel: str, experiment: str, accel: str, append: str, cpus: int) -> int:
+def boot(kernel: str, experiment: str, accel: str, append: str, cpus: str) -> int:
     """`boot`: a person's shell on the guest's console."""
     from harness import interactive
 
     folder = find_experiment(experiment) if experiment else None
     return interactive.shell(
-        Store.default(), cli.value_of("kernel", kernel), folder, _accelerator(accel), tuple(append.split()), cpus
+        Store.default(),
+        cli.value_of("kernel", kernel),
+        folder,
+        _accelerator(accel),
+        tuple(append.split()),
+        _number("--cpus", cpus),
     )
 
 
@@ -83,13 +88,22 @@ def replay(result: str, trial: str, results: Path) -> int:
     return replaying.replay(results, cli.value_of("result", result), trial or None, cli.output())
 
 
-def bench(repetitions: int) -> int:
+def reference(result: str, results: Path) -> None:
+    """`reference`: what CI compares runs with from now on."""
+    from harness.store.reference import write_reference
+    from harness.store.resultset import find_result_set
+
+    print(write_reference(find_result_set(results, cli.value_of("result", result))))
+
+
+def bench(repetitions: str) -> int:
     """`bench`: the harness's own times."""
     from harness import benchmark
 
-    if repetitions < 1:
+    count = _number("--repetitions", repetitions)
+    if count < 1:
         raise UsageError("--repetitions: must be 1 or more")
-    return benchmark.bench(Store.default(), repetitions, cli.output())
+    return benchmark.bench(Store.default(), count, cli.output())
 
 
 def test(unit: bool, faults: bool, k: str) -> int:

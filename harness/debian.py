@@ -37,7 +37,7 @@ GUEST_PACKAGES = (
 
 #: Tasks that work from files alone; a host without QEMU can run them.
 TASKS_WITHOUT_GUEST = frozenset(
-    {"compare", "doctor", "export", "figures", "prune", "report", "results", "show", "verify"}
+    {"compare", "doctor", "export", "figures", "prune", "reference", "report", "results", "show", "verify"}
 )
 
 

@@ -30,7 +30,7 @@ from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.provenance import Host, host, package_versions, repository
-from harness.store.reference import check_digest
+from harness.store.reference import check_digest, find_reference
 from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment, write_result_set
 
 
@@ -73,6 +73,9 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         arms=options.arms,
         seed=options.seed,
     )
+    # Found before the run: `latest` is this run's own set afterwards, and a wrong word should not cost a run.
+    wanted = options.check_digest
+    reference = find_reference(wanted, experiment.name, options.results) if wanted is not None else None
     store = Store.default()
     before = host()
     with write_result_set(options.results, experiment.name) as writer:
@@ -97,8 +100,8 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
             f"{failed[0].reason}",
             where=str(result.path),
         )
-    if options.check_digest is not None:
-        check_digest(result, options.check_digest, options.results)
+    if wanted is not None:
+        check_digest(result, wanted, reference)
     contradicted = any(claim.verdict == "contradicted" for claim in claims)
     return RunOutcome(result, EXIT_CONTRADICTED if contradicted else EXIT_OK)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from harness.errors import UsageError
 
@@ -26,6 +27,8 @@ class _UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | bool):
                 continue
@@ -33,6 +36,12 @@ class _UniqueKeys(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:  # 2024-13-45 looks like a date and is none
+            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 
 def load_model(path: Path, model: type[Model]) -> Model:
@@ -48,7 +57,7 @@ def load_model(path: Path, model: type[Model]) -> Model:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageError(f"not valid YAML: {error.problem}", where=f"{path}:{line}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"not valid YAML: {error}", where=str(path)) from error
     if not isinstance(data, dict):
         raise UsageError("must be a mapping of fields", where=f"{path}:1")
@@ -62,6 +71,12 @@ def load_model(path: Path, model: type[Model]) -> Model:
         message = first["msg"].removeprefix("Value error, ")
         got = "" if first["type"] in {"missing", "value_error"} else f", got {_short(first.get('input'))}"
         raise UsageError(f"field {field}: {message}{got}{more}", where=f"{path}:{_line(tree, location)}") from error
+
+
+def misfit(location: tuple[str | int, ...], message: str) -> ValidationError:
+    """What a validator raises about a field below its own: `location` is the way there."""
+    error = PydanticCustomError("value_error", "{message}", {"message": message})
+    return ValidationError.from_exception_data("", [InitErrorDetails(type=error, loc=location, input=None)])
 
 
 def _short(value: object) -> str:

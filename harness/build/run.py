@@ -16,9 +16,11 @@ ERROR_LINE = re.compile(r"(\berror\b|\*\*\*|undefined reference|No such file|fat
 
 
 def build_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment less what would change a build's output."""
+    """The caller's environment less what would change a build's output, or point git at another repository."""
     environment = {
-        key: value for key, value in os.environ.items() if key not in {"CFLAGS", "LDFLAGS", "KCFLAGS", "MAKEFLAGS"}
+        key: value
+        for key, value in os.environ.items()
+        if key not in {"CFLAGS", "LDFLAGS", "KCFLAGS", "MAKEFLAGS"} and not key.startswith("GIT_")
     }
     environment.update({"LC_ALL": "C", "TZ": "UTC", **(extra or {})})
     return environment

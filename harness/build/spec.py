@@ -93,7 +93,7 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
         raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(kernel_names())}")
     spec = load_model(path, KernelSpec)
     if spec.name != name:
-        raise UsageError(f"field name: is {spec.name!r}, but the file is called {path.name}", where=f"{path}:1")
+        raise UsageError(f"field name: is {spec.name!r}, but the file is called {path.name}", where=str(path))
     if spec.source.tree is not None and not spec.source.tree.is_absolute():
         spec = spec.model_copy(update={"source": Source(tree=(path.parent / spec.source.tree).resolve())})
     version = _version(spec, path)

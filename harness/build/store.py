@@ -182,6 +182,8 @@ def _damage(home: Path) -> str | None:
     try:
         seal = json.loads((home / SEAL).read_text())
         expected = dict(seal["files"])
+        if hash_of(seal["inputs"])[:32] != home.name or not isinstance(seal["info"], dict):
+            return f"{SEAL} is not what was written"
     except (OSError, ValueError, KeyError, TypeError):
         return f"{SEAL} cannot be read"
     actual = hash_tree(home)
@@ -204,8 +206,10 @@ def usable(root: Path) -> Iterator[None]:
                 where=str(root),
                 hint="free some space, or point KREPRO_STORE and --results at another disk",
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR) and not isinstance(error, InterruptedError):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
             raise UsageError(
-                f"cannot write: {error.strerror}", where=str(error.filename or root), hint="set KREPRO_STORE"
+                f"cannot write: {error.strerror}",
+                where=str(error.filename or root),
+                hint="point KREPRO_STORE or --results at another folder",
             ) from error
         raise

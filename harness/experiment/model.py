@@ -5,17 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, StringConstraints, field_validator, model_validator
 
 from harness.build.spec import Name
 from harness.errors import UsageError
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, Clock, Device
 from harness.paths import EXPERIMENTS
-from harness.yamlfile import Strict, load_model
+from harness.yamlfile import Strict, load_model, misfit
 
 Profile = Literal["quick", "full"]
 Parameter = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
-Scalar = bool | int | float | str
+
+
+def _scalar(value: object) -> object:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"must be one word, number or on/off, got {type(value).__name__}")
+    return value
+
+
+Scalar = Annotated[bool | int | float | str, BeforeValidator(_scalar)]
+#: Variables that the harness itself sets in the guest: a parameter of that name would hide them.
+RESERVED = frozenset({"seed", "workload"})
 
 
 class Paper(Strict):
@@ -31,7 +41,7 @@ class Workload(Strict):
     """A scenario that the guest runs while something is measured: shell text in the guest."""
 
     command: str = Field(min_length=1)
-    timeout_s: float = Field(default=60.0, gt=0)
+    timeout_s: float = Field(default=60.0, gt=0, le=604800)
 
 
 class Repetitions(Strict):
@@ -55,6 +65,13 @@ class Arm(Strict):
     workloads: list[Name] | None = None
     repetitions: Repetitions | None = None
 
+    @field_validator("params")
+    @classmethod
+    def _free(cls, params: dict[Parameter, Scalar]) -> dict[Parameter, Scalar]:
+        for name in sorted(RESERVED.intersection(params)):
+            raise misfit((name,), "the harness sets this one itself")
+        return params
+
     def session_kind(self) -> Literal["ssh", "mailbox"]:
         """The session asked for, else the clock's own: mailbox under the virtual clock, ssh otherwise."""
         return self.session or ("mailbox" if self.clock == "virtual" else "ssh")
@@ -66,10 +83,10 @@ class Expect(Strict):
     `equals` must hold in every trial; bounds must hold for the whole 95 % interval.
     """
 
-    equals: float | None = None
-    between: tuple[float, float] | None = None
-    at_least: float | None = None
-    at_most: float | None = None
+    equals: FiniteFloat | None = None
+    between: tuple[FiniteFloat, FiniteFloat] | None = None
+    at_least: FiniteFloat | None = None
+    at_most: FiniteFloat | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Expect:
@@ -127,9 +144,9 @@ class Experiment(Strict):
     @classmethod
     def _unique(cls, claims: list[Claim]) -> list[Claim]:
         ids = [claim.id for claim in claims]
-        twice = sorted({name for name in ids if ids.count(name) > 1})
-        if twice:
-            raise ValueError(f"claim id {twice[0]} is given twice")
+        for index, name in enumerate(ids):
+            if name in ids[:index]:
+                raise misfit((index, "id"), f"claim id {name} is given twice")
         return claims
 
     @model_validator(mode="after")
@@ -137,12 +154,12 @@ class Experiment(Strict):
         for name, arm in self.arms.items():
             for workload in arm.workloads or []:
                 if workload not in self.workloads:
-                    raise ValueError(f"arm {name}: unknown workload {workload!r} (known: {', '.join(self.workloads)})")
-        for claim in self.claims:
+                    known = ", ".join(self.workloads)
+                    raise misfit(("arms", name, "workloads"), f"unknown workload {workload!r} (known: {known})")
+        for index, claim in enumerate(self.claims):
             if claim.arm not in self.arms:
-                raise ValueError(
-                    f"claim {claim.id}: metric {claim.metric} names no arm (known: {', '.join(self.arms)})"
-                )
+                known = ", ".join(self.arms)
+                raise misfit(("claims", index, "metric"), f"{claim.metric} names no arm (known: {known})")
         return self
 
     def arm_workloads(self, arm: str) -> list[str]:

@@ -99,44 +99,50 @@ def prepare(
         machine_for(arm, experiment.arms[arm], recipes[experiment.arms[arm].kernel], "tcg")
     builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
     machines: dict[str, MachineSpec] = {}
+    boots: dict[str, tuple[BootFiles, Keys | None]] = {}
     states: dict[str, Artefact] = {}
     for arm in arms:
         model = experiment.arms[arm]
         build = builds[model.kernel]
         chosen = "tcg" if model.clock == "virtual" else choose_accelerator(store, accelerator, build.kernel)
         machines[arm] = machine_for(arm, model, build.recipe, chosen)
-        if machines[arm].session == "mailbox":
-            states[arm] = saved_state(store, arm, machines[arm], build.kernel, build.image)
+        boots[arm] = boot_files(store, build, machines[arm])
+        if machines[arm].restorable:
+            states[arm] = saved_state(store, arm, machines[arm], boots[arm][0])
     trials = [
-        _resolve(store, experiment, builds[experiment.arms[planned.arm].kernel], machines, states, planned, target)
+        _resolve(experiment, machines[planned.arm], *boots[planned.arm], states.get(planned.arm), planned, target)
         for planned in plan
     ]
     return Prepared(trials, builds, states)
 
 
+def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[BootFiles, Keys | None]:
+    """The files that a machine boots from; ssh machines get the keys of their image in a second initramfs."""
+    kernel, image = build.kernel.file("bzImage"), build.image.file("image.cpio")
+    if machine.session != "ssh":
+        return BootFiles(kernel=kernel, initrds=(image,)), None
+    made = image_keys(store, build.image, build.kernel)
+    keys = Keys(client=made.file("client"), host=made.file("host.pub"))
+    return BootFiles(kernel=kernel, initrds=(image, made.file("keys.cpio"))), keys
+
+
 def _resolve(
-    store: Store,
     experiment: Experiment,
-    build: KernelBuild,
-    machines: Mapping[str, MachineSpec],
-    states: Mapping[str, Artefact],
+    machine: MachineSpec,
+    files: BootFiles,
+    keys: Keys | None,
+    state: Artefact | None,
     planned: PlannedTrial,
     target: Path,
 ) -> TrialSpec:
-    arm, machine = experiment.arms[planned.arm], machines[planned.arm]
-    initrds, keys = [build.image.file("image.cpio")], None
-    if machine.session == "ssh":
-        made = image_keys(store, build.image, build.kernel)
-        initrds.append(made.file("keys.cpio"))
-        keys = Keys(client=made.file("client"), host=made.file("host.pub"))
-    state = states.get(planned.arm)
+    arm = experiment.arms[planned.arm]
     return TrialSpec(
         arm=planned.arm,
         repetition=planned.repetition,
         seed=planned.seed,
         kernel=arm.kernel,
         machine=machine,
-        files=BootFiles(kernel=build.kernel.file("bzImage"), initrds=tuple(initrds)),
+        files=files,
         keys=keys,
         state=SavedState(path=state.file("state"), key=state.key) if state else None,
         params=arm.params,

@@ -36,7 +36,10 @@ def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
     if spec.machine.session == "mailbox":
         yield MailboxSession(machine)
         return
-    machine.wait_ready(READY_TIMEOUT_S)
+    if spec.state is None:
+        machine.wait_ready(READY_TIMEOUT_S)
+    else:
+        machine.resume()
     if spec.keys is None:
         raise RunError("an ssh machine needs the keys of its image")
     session = SshSession(machine, spec.keys, READY_TIMEOUT_S)
@@ -77,6 +80,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         seconds["trial"] = round(time.monotonic() - started, 3)
         _keep(scratch, spec.folder, machine)
         shutil.rmtree(scratch, ignore_errors=True)
+    pmu = _pmu(spec)
+    fidelity = spec.machine.fidelity
     return TrialRecord(
         arm=spec.arm,
         repetition=spec.repetition,
@@ -86,7 +91,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         kernel=spec.kernel,
         clock=spec.machine.clock,
         session=spec.machine.session,
-        fidelity=spec.machine.fidelity,
+        fidelity="kvm+pmu" if fidelity == "kvm" and pmu.startswith("ok:") else fidelity,
+        pmu=pmu,
         params=spec.params,
         cmdline=spec.cmdline,
         workloads=tuple(workload.name for workload in spec.workloads),
@@ -146,6 +152,16 @@ def _progress(bar: Step, record: TrialRecord) -> None:
     bar.advance(1, f"{record.arm} {record.repetition}")
     if record.status == "failed":
         warn(f"trial {record.arm} {record.repetition} failed: {record.reason}")
+
+
+def _pmu(spec: TrialSpec) -> str:
+    """What the known-work check in the guest said of its hardware counters."""
+    if spec.machine.accelerator == "tcg":
+        return "absent: TCG emulates no PMU"
+    try:
+        return (spec.folder / "pmu").read_text().strip()
+    except OSError:
+        return "absent: the guest's known-work check did not run"
 
 
 def _job_failure(spec: TrialSpec, result: JobResult) -> str | None:

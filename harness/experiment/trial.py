@@ -65,7 +65,7 @@ class TrialRecord(Strict):
     workloads: tuple[str, ...]
     argv: tuple[str, ...] = ()
     seconds: dict[str, float] = {}
-    pmu: str = "absent: not looked for"
+    pmu: str
     path: Path
     system_map: Path
 

@@ -10,6 +10,7 @@ from harness.errors import RunError
 
 HEADER = re.compile(rb"krepro-bulk 1 (\d+)\n")
 HEADER_LIMIT = 64
+TAR_END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 class Bulk:
@@ -36,13 +37,20 @@ class Bulk:
             )
         start, length = frame
         with self.path.open("rb") as stream:
+            stream.seek(start + max(length - len(TAR_END), 0))
+            if stream.read(len(TAR_END)) != TAR_END:  # tarfile takes an archive cut between two members for whole
+                raise RunError("the guest's data is not a whole tar archive", where=str(self.path))
             stream.seek(start)
             try:
-                # "data" refuses links and paths that lead out of the target: the guest is not trusted.
+                # "data" refuses paths that lead out of the target: the guest is not trusted.
                 with tarfile.open(fileobj=stream, mode="r|") as archive:
                     for member in archive:
                         if stream.tell() > start + length + tarfile.RECORDSIZE:
                             break
+                        if not (member.isreg() or member.isdir()):
+                            raise RunError(
+                                f"the guest left {member.name}, neither file nor folder", where=str(self.path)
+                            )
                         archive.extract(member, target, filter="data")
             except (tarfile.TarError, OSError) as error:
                 raise RunError(f"the guest's data is not a tar archive: {error}", where=str(self.path)) from error

@@ -40,6 +40,7 @@ def trial_job(seed: int, params: Mapping[str, Value], workloads: Sequence[Worklo
     """Shell text that seeds the guest, then runs each workload between its collectors, stopping at a failure."""
     lines = [f"export KREPRO_SEED={seed}"]
     lines += [f"export {variable(name)}={shlex.quote(render(value))}" for name, value in sorted(params.items())]
+    lines.append("krepro-pmu >pmu")
     lines.append(f"krepro-seed {seed} || exit 1")
     for workload in workloads:
         words = [workload.name, f"{workload.timeout_s:g}", workload.command, *workload.collectors]

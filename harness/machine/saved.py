@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.build.store import Artefact, Store
+from harness.build.store import Artefact, Store, hash_file
 from harness.errors import RunError, UsageError
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, MachineSpec, argv, prepare_folder
@@ -32,15 +32,54 @@ def qemu_version() -> str:
     return done.stdout.splitlines()[0]
 
 
-def state_inputs(spec: MachineSpec, kernel: Artefact, image: Artefact) -> dict[str, Any]:
-    """What decides a booted state: the machine, the files it starts from, QEMU itself."""
-    placeholder = BootFiles(kernel=Path("bzImage"), initrds=(Path("image.cpio"),))
+def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
+    """What decides a booted state: the machine, the files that it starts from, QEMU itself."""
+    placeholder = BootFiles(kernel=Path("kernel"), initrds=(Path("initrd"),))
     return {
         "argv": argv(spec, placeholder, Path("folder"), 0),
-        "kernel": kernel.files["bzImage"],
-        "image": image.files["image.cpio"],
+        "kernel": hash_file(files.kernel),
+        "initrds": [hash_file(path) for path in files.initrds],
         "qemu": qemu_version(),
     }
+
+
+def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) -> Artefact:
+    """The artefact with `state`: this machine, booted and waiting for its session.
+
+    A mailbox guest stops itself, at one instruction; under the virtual clock a stop whose clock jumped is not kept,
+    so the state does not depend on the host's timing. An ssh guest is stopped when it is ready.
+    """
+
+    def build(folder: Path) -> dict[str, Any]:
+        scratch = store.scratch("boot")
+        try:
+            with step(f"booting {name} once and saving its state"):
+                boots = _boot_and_save(spec, files, scratch, folder / "state")
+            shutil.copyfile(scratch / "console.log", folder / "console.log")
+        except RunError:
+            _keep(scratch, store.root / "logs" / f"boot-{name}")
+            raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return {"bytes": (folder / "state").stat().st_size, "boots": boots}
+
+    return store.obtain("state", name, state_inputs(spec, files), build)
+
+
+def _boot_and_save(spec: MachineSpec, files: BootFiles, scratch: Path, target: Path) -> int:
+    """Save a state worth keeping to `target`; the number of boots that it took."""
+    for attempt in range(1, BOOT_TRIES + 1):
+        prepare_folder(spec, scratch, None)
+        with Machine(spec, files, scratch) as machine:
+            if spec.session == "mailbox":
+                machine.wait_stopped(BOOT_TIMEOUT_S)
+            else:
+                machine.wait_ready(BOOT_TIMEOUT_S)
+                machine.qmp.command("stop")
+            machine.save(target)
+            if spec.clock == "wall" or _stopped_ns(machine) < JUMP_NS:
+                return attempt
+    raise RunError(f"QEMU's clock jumped at every one of {BOOT_TRIES} stops", where=str(scratch))
 
 
 def _stopped_ns(machine: Machine) -> int:
@@ -55,43 +94,6 @@ def _stopped_ns(machine: Machine) -> int:
     if machine.wait(told, BOOT_TIMEOUT_S, "tell of its stop").reason != "condition":
         raise machine.lost("ended after its stop")
     return int(found[0])
-
-
-def saved_state(store: Store, name: str, spec: MachineSpec, kernel: Artefact, image: Artefact) -> Artefact:
-    """The artefact with `state`: this machine, stopped by its guest at its mailbox.
-
-    The guest itself stops the machine, at one instruction; a stop whose clock jumped is not kept, so the state does
-    not depend on the host's timing.
-    """
-    if spec.session != "mailbox":
-        raise UsageError(f"only mailbox machines have a saved state, not session {spec.session}")
-    files = BootFiles(kernel=kernel.file("bzImage"), initrds=(image.file("image.cpio"),))
-
-    def build(folder: Path) -> dict[str, Any]:
-        scratch = store.scratch("boot")
-        try:
-            with step(f"booting {name} once and saving its state"):
-                for attempt in range(BOOT_TRIES):
-                    prepare_folder(spec, scratch, None)
-                    with Machine(spec, files, scratch) as machine:
-                        machine.wait_stopped(BOOT_TIMEOUT_S)
-                        machine.save(folder / "state")
-                        shutil.copyfile(scratch / "console.log", folder / "console.log")
-                        stopped = _stopped_ns(machine)
-                    if stopped < JUMP_NS:
-                        return {
-                            "bytes": (folder / "state").stat().st_size,
-                            "stopped_ns": stopped,
-                            "boots": attempt + 1,
-                        }
-            raise RunError(f"QEMU's clock jumped at every one of {BOOT_TRIES} stops", where=str(scratch))
-        except RunError:
-            _keep(scratch, store.root / "logs" / f"boot-{name}")
-            raise
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-
-    return store.obtain("state", name, state_inputs(spec, kernel, image), build)
 
 
 def _keep(scratch: Path, target: Path) -> None:

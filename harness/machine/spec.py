@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -59,6 +60,11 @@ class MachineSpec(Strict):
                     "cannot repeat; give that workload an arm with clock: wall"
                 )
         return self
+
+    @property
+    def restorable(self) -> bool:
+        """Whether a booted state of this machine is saved and restored; what KVM saves was never tried."""
+        return self.accelerator == "tcg" and self.session != "console"
 
     @property
     def fidelity(self) -> Literal["virtual", "emulated", "kvm"]:
@@ -121,7 +127,7 @@ def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, inco
         command += ["-netdev", f"user,id=net,restrict=on,{forwards}"]
         command += ["-device", f"{hardware.nic},netdev=net"]
     if incoming is not None:
-        command += ["-incoming", f"exec:cat {incoming}"]
+        command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
     return command
 
 

@@ -33,7 +33,8 @@ def frame_table(title: str, frame: pd.DataFrame) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for name in frame.columns:
         numeric = pd.api.types.is_numeric_dtype(frame[name])
-        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold")
+        first = name == frame.columns[0]  # what a row is about must be readable in one piece
+        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold", no_wrap=first)
     for row in frame.head(MAX_ROWS).itertuples(index=False):
         table.add_row(*(number(value) for value in row))
     if len(frame) > MAX_ROWS:
@@ -45,7 +46,8 @@ def claims_table(claims: Sequence[ClaimResult]) -> Table:
     """Claim by claim: paper, expected, measured, verdict."""
     table = Table(title="Claims", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for name in ("claim", "where", "says", "expected", "measured", "verdict"):
-        table.add_column(name, overflow="fold", justify="right" if name == "measured" else "left")
+        whole = name in {"claim", "expected"}
+        table.add_column(name, overflow="fold", no_wrap=whole, justify="right" if name == "measured" else "left")
     for claim in claims:
         where = f"§ {claim.section}" if claim.section else claim.source or "—"
         verdict = Text(claim.verdict, style=STYLES[claim.verdict])

@@ -61,29 +61,71 @@ def deterministic_inputs(
     return inputs
 
 
-def check_digest(result: ResultSet, wanted: str, results: Path) -> None:
+def check_digest(result: ResultSet, wanted: str, other: Reference | None) -> None:
     """RunError when the set's digest is not the wanted one, naming the first file that differs where it is known.
 
-    `wanted` is a digest in hex, a reference file, a result set, or `reference` for the committed one.
+    `other` is what `find_reference` made of `wanted` before the run (`latest` is this set after it). Against a
+    known set or reference the trials that both have are compared, so a run of some arms can be checked too.
     """
     mine = reference_of(result)
-    other = find_reference(wanted, result.manifest.experiment.name, results)
-    expected = other.digest if other is not None else wanted
-    if mine.digest == expected:
-        return
     if other is None:
+        if mine.digest == wanted:
+            return
         raise RunError(
             f"digest is {mine.digest}, not {wanted}",
             where=str(result.path),
             hint="give a result set or a reference file to learn which file differs",
         )
+    difference = compare(other, mine)
+    if difference is not None:
+        raise RunError(f"digest differs: {difference}", where=str(result.path))
+
+
+def compare(other: Reference, mine: Reference) -> str | None:
+    """The first file that differs among the trials that both have, with the input that may explain it; else None."""
+    shared = trial_folders(other.files) & trial_folders(mine.files)
+    if not shared:
+        return "no trial is in both"
+    difference = first_difference(_below(other.files, shared), _below(mine.files, shared))
+    if difference is None:
+        return None
     changed = first_input_difference(other.inputs, mine.inputs)
-    cause = f"input {changed}" if changed else "all inputs are equal"
-    raise RunError(f"digest differs: {first_difference(other.files, mine.files)} ({cause})", where=str(result.path))
+    return f"{difference} ({f'input {changed}' if changed else 'all inputs are equal'})"
+
+
+def trial_folders(files: Mapping[str, str]) -> set[str]:
+    """The raw/ARM/REPETITION/ folders of these files."""
+    return {"/".join(name.split("/")[:3]) + "/" for name in files}
+
+
+def _below(files: Mapping[str, str], folders: set[str]) -> dict[str, str]:
+    return {name: value for name, value in files.items() if "/".join(name.split("/")[:3]) + "/" in folders}
+
+
+def foreign_inputs(reference: Reference) -> dict[str, Any]:
+    """Those inputs that this repository does not decide: QEMU, compilers, the distribution's packages and source."""
+    foreign: dict[str, Any] = {"qemu": reference.inputs["qemu"]}
+    for name, value in reference.inputs.items():
+        if name.startswith("kernel "):
+            foreign[name] = {key: value[key] for key in ("source", "compiler")}
+        elif name.startswith("image "):
+            foreign[name] = {"packages": value["packages"]}
+    return foreign
+
+
+def write_reference(result: ResultSet) -> Path:
+    """Make this set's deterministic part the committed reference of its experiment; the file written."""
+    target = RESULTS / "reference" / result.manifest.experiment.name / "digest.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
+    return target
 
 
 def find_reference(wanted: str, experiment: str, results: Path) -> Reference | None:
-    """The reference that `wanted` means, looked for among committed references and result sets; None if unknown."""
+    """The reference that `wanted` means: a digest in hex, a reference file, a result set, or `reference`.
+
+    A digest is looked for among the committed references and the result sets; None when nobody knows its files.
+    """
     if wanted == "reference":
         return load_reference(RESULTS / "reference" / experiment / "digest.json")
     if Path(wanted).is_file():
@@ -105,7 +147,7 @@ def find_reference(wanted: str, experiment: str, results: Path) -> Reference | N
 def load_reference(path: Path) -> Reference:
     """Read a reference file; UsageError naming it when it cannot be used."""
     try:
-        return Reference.model_validate_json(path.read_text())
+        return Reference.model_validate_json(path.read_bytes())
     except OSError as error:
         raise UsageError(f"no reference: {error.strerror}", where=str(path)) from error
     except ValidationError as error:

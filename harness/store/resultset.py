@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import glob
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ class ResultSet:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.manifest = Manifest.model_validate_json((path / MANIFEST).read_text())
+            self.manifest = Manifest.model_validate_json((path / MANIFEST).read_bytes())
         except OSError as error:
             raise UsageError(f"is no result set: {error.strerror}", where=str(path)) from error
         except ValidationError as error:
@@ -129,6 +130,7 @@ def find_result_set(results: Path, text: str) -> ResultSet:
         if found:
             return ResultSet(max((path.resolve() for path in found), key=lambda path: path.name))
         raise UsageError("there is no result set yet", where=str(results), hint="./inv run experiment=NAME")
+    wanted = glob.escape(wanted)
     matches = [
         path
         for folder in folders

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Run the job on standard input and send everything it left behind to the host.
 # A job is shell text; /run/krepro/out is what the host gets.
+echo 1 >/sys/bus/pci/rescan
 out=/run/krepro/out
 rm -rf "$out"
 mkdir -p "$out"

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.timeout(1800)
 def test_classic_is_the_2_4_style_machine(classic, ssh_guest):
     machine, session = ssh_guest(classic, "profile=4", devices=("edu", "disk"))
     status, out, err = session.command(
-        "uname -m; nproc; cat /proc/interrupts; head -c 4 /proc/profile | hexdump -e '1/4 \"%d\"'"
+        "echo 1 >/sys/bus/pci/rescan; uname -m; nproc; cat /proc/interrupts; "
+        "head -c 4 /proc/profile | hexdump -e '1/4 \"%d\"'"
     )
     assert (status, err) == (0, "")
     lines = out.splitlines()

@@ -1,0 +1,29 @@
+"""A run here has the bits of the committed reference, or the distribution gave us other inputs and we say which."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.paths import RESULTS, ROOT
+from harness.store.reference import compare, first_input_difference, foreign_inputs, load_reference, reference_of
+from harness.store.resultset import ResultSet
+from tests.guest.test_run import invoke, result_path
+
+pytestmark = pytest.mark.timeout(1800)
+
+REFERENCE = RESULTS / "reference" / "irq-hotspot" / "digest.json"
+
+
+def test_virtual_trials_have_the_bits_of_the_reference(tmp_path):
+    arms = "tick,irq-entry,handler-only,tick-sti,n2,n7"
+    done = invoke("run", "irq-hotspot", "--arms", arms, "--repetitions", "1", "--results", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    mine, reference = reference_of(ResultSet(result_path(done))), load_reference(REFERENCE)
+    difference = compare(reference, mine)
+    if difference is not None:
+        changed = first_input_difference(foreign_inputs(reference), foreign_inputs(mine))
+        if changed is not None:
+            pytest.skip(f"the reference was made with another input: {changed}")
+    assert difference is None, (
+        f"{difference}; if that is meant: ./inv run irq-hotspot, ./inv reference latest in {ROOT}"
+    )
