@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.paths import ROOT
+from harness.paths import KERNELS, PATCHES, ROOT
 from harness.store.resultset import ResultSet, verify_files
 
 pytestmark = pytest.mark.timeout(1800)
@@ -155,6 +155,37 @@ def test_guest_code_that_does_not_compile_exits_2_with_file_and_line(outside, tm
     assert done.returncode == 2
     assert "adder.c:3:" in done.stderr
     assert not list((tmp_path / "r").glob("*/*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
+def test_no_space_left_is_one_line_and_leaves_nothing(outside, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", small], check=True)
+    try:
+        done = invoke("run", str(outside), "--results", str(small))
+        left = list((small / "hello-guest").iterdir())
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert done.returncode == 3
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("krepro: ") and "warning" not in text]
+    assert "no space left" in line
+    assert left == []
+
+
+def test_a_patch_that_does_not_apply_exits_2_with_patch_and_hunk(outside, tmp_path):
+    (outside / "kernels").mkdir()
+    spec = (KERNELS / "classic.yaml").read_text().replace("patches: [irq-hotspot]", "patches: [irq-hotspot, broken]")
+    (outside / "kernels/classic.yaml").write_text(spec)
+    series = outside / "kernel-patches/broken/6.1"
+    series.mkdir(parents=True)
+    source = sorted((PATCHES / "irq-hotspot/6.1").glob("*.patch"))[0]
+    (series / source.name).write_text(source.read_text())  # applied twice, the first series no longer fits
+    done = invoke("run", str(outside), "--results", str(tmp_path / "r"))
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[-1]
+    assert str(series / source.name) in line
+    assert "hunk at kernel/profile.c:" in line or "hunk at include/linux/profile.h:" in line
 
 
 def test_guests_die_with_a_killed_harness_and_nothing_is_left(outside, tmp_path):

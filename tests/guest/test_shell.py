@@ -1,0 +1,41 @@
+"""`boot` gives a person a shell: driven here through a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import sys
+import time
+
+import pytest
+
+from harness.paths import ROOT
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def test_a_person_gets_a_shell_and_leaves_it(classic):
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(ROOT)
+        os.execv(sys.executable, [sys.executable, "-m", "invoke", "boot", "kernel=classic", "--accel", "tcg"])
+    try:
+        screen = _type(terminal, b"leave it with exit", b"echo $(uname -m) $((6*7))\n")
+        screen += _type(terminal, b"i686 42", b"exit\n")
+        _, status = os.waitpid(process, 0)
+    finally:
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0, screen.decode(errors="replace")
+
+
+def _type(terminal: int, prompt: bytes, answer: bytes) -> bytes:
+    """Wait until `prompt` is on the screen, then type `answer`; what was on the screen."""
+    seen, deadline = b"", time.monotonic() + 120
+    while prompt not in seen:
+        assert time.monotonic() < deadline, seen.decode(errors="replace")
+        if select.select([terminal], [], [], 0.5)[0]:
+            seen += os.read(terminal, 4096)
+    time.sleep(1)  # the shell is started behind the line that announces it
+    os.write(terminal, answer)
+    return seen
