@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 from invoke import Exit
 from rich.console import Console
 
 from harness import debian
-from harness.errors import KreproError, UsageError
+from harness.errors import EXIT_RUN_FAILED, KreproError, UsageError
 
 #: Results go to standard output; wide enough for side-by-side tables when it is no terminal.
 PIPE_WIDTH = 200
@@ -59,6 +61,17 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False, guests: bo
         # The reader of our output has gone (head, less): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception as error:
+        if debug:
+            raise
+        # Python's own exit code for this is 1, which here says that a claim is contradicted.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(
+            f"krepro: unexpected {type(error).__name__}: {' '.join(str(error).split())} "
+            f"(a bug of krepro at {Path(place.filename).name}:{place.lineno}; --debug shows the traceback)",
+            file=sys.stderr,
+        )
+        code = EXIT_RUN_FAILED
     if code:
         raise Exit(code=code)
 

@@ -10,7 +10,7 @@ from harness.build.store import Store
 from harness.experiment.prepare import AcceleratorChoice, build_for
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
-from harness.machine.spec import BootFiles, Device, MachineSpec, prepare_folder
+from harness.machine.spec import BootFiles, Device, machine_spec, prepare_folder
 from harness.progress import note
 
 
@@ -25,7 +25,8 @@ def shell(
     """Boot `kernel` with a shell on this terminal until the guest ends; all of its devices are there."""
     built = build_for(store, kernel, folder)
     devices: tuple[Device, ...] = ("edu", "disk", "net")
-    spec = MachineSpec(
+    spec = machine_spec(
+        f"boot {kernel}",
         hardware=built.recipe.spec.hardware,
         accelerator=choose_accelerator(store, accelerator, built.kernel),
         clock="wall",

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 from rich.console import Console
 
 from harness.build.store import Store, hash_tree
-from harness.errors import EXIT_CONTRADICTED, EXIT_OK, RunError
+from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
 from harness.experiment.model import Experiment, Profile, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import AcceleratorChoice, KernelBuild, Prepared, prepare
@@ -25,7 +24,7 @@ from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
 from harness.paths import RESULTS
 from harness.progress import warn
-from harness.report.figures import write_figures
+from harness.report.figures import figure_style, write_figures
 from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import Manifest, describe_image, describe_kernel
@@ -87,12 +86,21 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         clock.lap("guests")
         _copy_symbols(prepared.builds, writer.path)
         good = [record.relocated(writer.path) for record in records if record.status == "ok"]
-        claims, summary = _analyse(analysis, experiment, good, writer)
+        unanalysed: KreproError | None = None
+        claims: list[ClaimResult] = []
+        summary: Mapping[str, pd.DataFrame] = {}
+        try:
+            claims, summary = _analyse(analysis, experiment, good, writer)
+        except KreproError as error:  # what was measured is kept, whatever an analysis makes of it
+            unanalysed = error
+        writer.write_claims(claims)
         clock.lap("harness")
         manifest = _manifest(options, experiment, prepared, records, before, clock.seconds, writer.path)
         result = writer.finish(manifest)
     failed = [record for record in records if record.status == "failed"]
     clock.lap("harness")
+    if unanalysed is not None:
+        raise RunError(f"trials are kept, but their analysis failed: {unanalysed}", where=str(result.path))
     print_summary(console, summary, claims, _closing(result, claims, failed, clock.seconds))
     if failed:
         raise RunError(
@@ -124,15 +132,14 @@ def _analyse(
 ) -> tuple[list[ClaimResult], Mapping[str, pd.DataFrame]]:
     """Tables, metrics, claims and figures of the good trials into the set; nothing when there are none."""
     if not trials:
-        writer.write_claims([])
         return [], {}
     tables = analysis.tables(trials)
     writer.write_tables(tables)
     metrics = analysis.metrics(tables)
     writer.write_metrics(metrics)
     claims = judge(experiment.claims, metrics)
-    writer.write_claims(claims)
-    figures: dict[str, Figure] = analysis.figures(tables)
+    with figure_style():
+        figures = analysis.figures(tables)
     write_figures(figures, writer.path / "figures")
     return claims, analysis.summary(tables)
 

@@ -1,28 +1,30 @@
-"""Executing virtual-clock trials of a result set again, from the set alone, and comparing bit by bit."""
+"""Executing virtual-clock and recorded trials of a result set again, from the set alone, comparing bit by bit."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.build.store import Store
+from harness.build.store import Store, hash_file, hash_tree
 from harness.errors import RunError, UsageError
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import Prepared, prepare
 from harness.experiment.runner import run_trials
-from harness.experiment.trial import TrialRecord
+from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.saved import qemu_version
-from harness.store.digest import deterministic_files, first_difference
+from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
+from harness.store.digest import HOST_TIMED, first_difference
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.reference import deterministic_inputs, first_input_difference
 from harness.store.resultset import EXPERIMENT, ResultSet, find_result_set
 
 
 def replay(results: Path, text: str, trial: str | None, console: Console) -> int:
-    """Replay one trial (`ARM/REPETITION`) of a set, or all virtual ones; 0 when all bits are equal.
+    """Replay one trial (`ARM/REPETITION`) of a set, or all virtual and recorded ones; 0 when all bits are equal.
 
     The experiment's sources travel in the set; kernel and image are built or found by its recipes. RunError
     naming the first file that differs, and the input that is another here if one is.
@@ -33,17 +35,14 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
     try:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
         prepared = prepare(Store.default(), result.manifest.experiment, result.path / EXPERIMENT, plan, scratch, "tcg")
-        records = run_trials(prepared.trials)
+        trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in prepared.trials]
+        records = run_trials(trials)
         failed = [record for record in records if record.status != "ok"]
         if failed:
             raise RunError(f"trial {failed[0].arm}/{failed[0].repetition} failed: {failed[0].reason}")
-        folders = {f"{record.path.as_posix()}/" for record in chosen}
-        expected = {
-            name: value
-            for name, value in result.manifest.deterministic.items()
-            if any(name.startswith(folder) for folder in folders)
-        }
-        difference = first_difference(expected, deterministic_files(scratch, records))
+        folders = tuple(f"{record.path.as_posix()}/" for record in chosen)
+        expected = _comparable({k: v for k, v in result.manifest.files.items() if k.startswith(folders)})
+        difference = first_difference(expected, _comparable(hash_tree(scratch)))
         if difference is not None:
             changed = _changed_input(result.manifest, prepared)
             cause = f"input {changed}" if changed else "all inputs are equal"
@@ -55,18 +54,60 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
 
 
 def _choose(result: ResultSet, trial: str | None) -> list[TrialRecord]:
-    virtual = [record for record in result.manifest.trials if record.fidelity == "virtual" and record.status == "ok"]
+    arms = result.manifest.experiment.arms
+    virtual = [
+        record
+        for record in result.manifest.trials
+        if (record.clock == "virtual" or arms[record.arm].record) and record.status == "ok"
+    ]
     if trial is None:
         if not virtual:
-            raise UsageError("has no virtual-clock trials; only those can be replayed", where=str(result.path))
+            raise UsageError(
+                "has no virtual-clock and no recorded trials; only those can be replayed", where=str(result.path)
+            )
         return virtual
     for record in result.manifest.trials:
         if trial == f"{record.arm}/{record.repetition}":
             if record in virtual:
                 return [record]
-            raise UsageError(f"trial {trial} ran on the {record.clock} clock ({record.status}); it cannot be replayed")
+            raise UsageError(
+                f"trial {trial} ran on the {record.clock} clock, not recorded ({record.status}); it has no replay"
+            )
     known = ", ".join(f"{record.arm}/{record.repetition}" for record in virtual[:6])
     raise UsageError(f"no trial {trial!r} in the set", where=str(result.path), hint=f"for example {known}")
+
+
+def _recorded(spec: TrialSpec) -> bool:
+    return spec.machine.record == "record"
+
+
+def _comparable(files: Mapping[str, str]) -> dict[str, str]:
+    left_out = {*HOST_TIMED, RECORDING, RECORDING_KEYS}
+    return {name: value for name, value in files.items() if name.rpartition("/")[2] not in left_out}
+
+
+def _from_recording(spec: TrialSpec, result: ResultSet, prepared: Prepared) -> TrialSpec:
+    """The trial that replays what `spec` recorded.
+
+    RunError when log or keys are not what was written, or when the machine would be another: QEMU checks neither,
+    a replay that has left its log waits for ever.
+    """
+    changed = _changed_input(result.manifest, prepared)
+    if changed:
+        raise RunError(f"trial {spec.arm}/{spec.repetition} cannot be replayed here: input {changed}")
+    inside = f"raw/{spec.arm}/{spec.repetition}"
+    for name in (RECORDING, RECORDING_KEYS):
+        path = result.path / inside / name
+        if not path.is_file() or hash_file(path) != result.manifest.files.get(f"{inside}/{name}"):
+            raise RunError("is not what was recorded", where=str(path))
+    keys = result.path / inside / RECORDING_KEYS
+    return spec.model_copy(
+        update={
+            "machine": spec.machine.model_copy(update={"record": "replay"}),
+            "files": BootFiles(kernel=spec.files.kernel, initrds=(*spec.files.initrds[:-1], keys)),
+            "recording": result.path / inside / RECORDING,
+        }
+    )
 
 
 def _changed_input(manifest: Manifest, prepared: Prepared) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,6 +58,7 @@ class Arm(Strict):
     kernel: Name
     clock: Clock = "wall"
     session: Literal["ssh", "mailbox"] | None = None
+    record: bool = False
     cpus: int = Field(default=1, ge=1, le=64)
     icount_shift: int = Field(default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10)
     cmdline: dict[str, Scalar] = {}
@@ -183,7 +185,7 @@ def find_experiment(text: str) -> Path:
     inside = EXPERIMENTS / text
     if "/" not in text and (inside / "experiment.yaml").is_file():
         return inside
-    folder = Path(text).expanduser()
+    folder = Path(os.path.expanduser(text))  # noqa: PTH111  (Path's own raises for an unknown user)
     if (folder / "experiment.yaml").is_file():
         return folder.resolve()
     if folder.is_dir():

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from harness.build.image import ImageRecipe, build_image
 from harness.build.kernel import build_kernel
 from harness.build.keys import image_keys
 from harness.build.spec import KernelRecipe, load_kernel
 from harness.build.store import Artefact, Store
-from harness.errors import UsageError
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.trial import SavedState, TrialSpec
@@ -22,7 +19,7 @@ from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.saved import saved_state
-from harness.machine.spec import BootFiles, MachineSpec
+from harness.machine.spec import BootFiles, MachineSpec, machine_spec
 
 AcceleratorChoice = Literal["auto", "kvm", "tcg"]
 
@@ -66,22 +63,18 @@ def boot_parameters(arm: Arm) -> tuple[str, ...]:
 def machine_for(name: str, arm: Arm, recipe: KernelRecipe, accelerator: Literal["tcg", "kvm"]) -> MachineSpec:
     """The machine of an arm; UsageError naming the arm when the arm asks for what cannot be."""
     spec = recipe.spec
-    session = arm.session_kind()
-    devices = [*arm.devices]
-    try:
-        return MachineSpec(
-            hardware=spec.hardware,
-            accelerator=accelerator,
-            clock=arm.clock,
-            session=session,
-            cpus=arm.cpus,
-            cmdline=(*spec.cmdline, *boot_parameters(arm)),
-            devices=tuple(dict.fromkeys(devices)),
-            icount_shift=arm.icount_shift,
-        )
-    except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(f"arm {name}: {message}") from error
+    return machine_spec(
+        f"arm {name}",
+        hardware=spec.hardware,
+        accelerator=accelerator,
+        clock=arm.clock,
+        session=arm.session_kind(),
+        cpus=arm.cpus,
+        cmdline=(*spec.cmdline, *boot_parameters(arm)),
+        devices=tuple(dict.fromkeys(arm.devices)),
+        icount_shift=arm.icount_shift,
+        record="record" if arm.record else "off",
+    )
 
 
 def prepare(
@@ -104,7 +97,8 @@ def prepare(
     for arm in arms:
         model = experiment.arms[arm]
         build = builds[model.kernel]
-        chosen = "tcg" if model.clock == "virtual" else choose_accelerator(store, accelerator, build.kernel)
+        counted = model.clock == "virtual" or model.record
+        chosen = "tcg" if counted else choose_accelerator(store, accelerator, build.kernel)
         machines[arm] = machine_for(arm, model, build.recipe, chosen)
         boots[arm] = boot_files(store, build, machines[arm])
         if machines[arm].restorable:

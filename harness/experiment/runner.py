@@ -18,16 +18,18 @@ from pathlib import Path
 from harness.errors import KreproError, RunError
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.guest.mailbox import MailboxSession
+from harness.guest.recorded import RecordedSession
 from harness.guest.session import JobResult, Session
 from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
-from harness.machine.spec import prepare_folder
+from harness.machine.spec import RECORDING, RECORDING_KEYS, prepare_folder
 from harness.progress import Step, step, warn
 
 READY_TIMEOUT_S = 120.0
 PR_SET_PDEATHSIG = 1
 #: Host files of a machine that belong to a trial's raw data.
 KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
+EVENTS = "qmp-events.json"
 
 
 @contextlib.contextmanager
@@ -35,6 +37,9 @@ def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
     """The session that this trial's machine is reached by, ready to run a job."""
     if spec.machine.session == "mailbox":
         yield MailboxSession(machine)
+        return
+    if spec.machine.record == "replay":
+        yield RecordedSession(machine)
         return
     if spec.state is None:
         machine.wait_ready(READY_TIMEOUT_S)
@@ -66,6 +71,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
     spec.folder.mkdir(parents=True, exist_ok=True)
     try:
         prepare_folder(spec.machine, scratch, spec.job)
+        if spec.recording is not None:
+            shutil.copyfile(spec.recording, scratch / RECORDING)
         with machine:
             accelerator = machine.accelerator_in_use()  # type: ignore[assignment]
             if accelerator != spec.machine.accelerator:
@@ -74,11 +81,13 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
                 seconds["ready"] = round(time.monotonic() - started, 3)
                 result = session.run(spec.job, spec.folder, spec.timeout_s)
                 reason = _job_failure(spec, result)
+        if spec.machine.record == "record" and machine.process.returncode != 0:
+            reason = reason or f"QEMU did not finish the recording (status {machine.process.returncode})"
     except KreproError as error:
         reason = str(error).replace(str(scratch), spec.folder.name)
     finally:
         seconds["trial"] = round(time.monotonic() - started, 3)
-        _keep(scratch, spec.folder, machine)
+        _keep(scratch, spec, machine)
         shutil.rmtree(scratch, ignore_errors=True)
     pmu = _pmu(spec)
     fidelity = spec.machine.fidelity
@@ -175,9 +184,16 @@ def _job_failure(spec: TrialSpec, result: JobResult) -> str | None:
     return f"job: {last[0]}"
 
 
-def _keep(scratch: Path, target: Path, machine: Machine) -> None:
-    for name in KEPT:
+def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
+    target = spec.folder
+    names: tuple[str, ...] = KEPT
+    if spec.machine.record == "record":
+        names = (*KEPT, RECORDING)
+        shutil.copyfile(spec.files.initrds[-1], target / RECORDING_KEYS)
+    for name in (*names, EVENTS):
+        if (target / name).is_dir():  # a guest may have left anything under a name of ours
+            shutil.rmtree(target / name)
         source = scratch / name
         if source.is_file() and (name == "console.log" or source.stat().st_size):
             shutil.copyfile(source, target / name)
-    (target / "qmp-events.json").write_text(json.dumps(machine.events(), indent=1) + "\n")
+    (target / EVENTS).write_text(json.dumps(machine.events(), indent=1) + "\n")

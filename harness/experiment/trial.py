@@ -33,6 +33,7 @@ class TrialSpec(Strict):
     files: BootFiles
     keys: Keys | None
     state: SavedState | None
+    recording: Path | None = None
     params: dict[str, Scalar]
     cmdline: dict[str, Scalar]
     workloads: tuple[WorkloadCommand, ...]

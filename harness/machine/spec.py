@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from harness.build.spec import Hardware
 from harness.errors import UsageError
@@ -17,6 +17,7 @@ Accelerator = Literal["tcg", "kvm"]
 Clock = Literal["virtual", "wall"]
 SessionKind = Literal["ssh", "mailbox", "console"]
 Device = Literal["edu", "disk", "net"]
+Record = Literal["off", "record", "replay"]
 
 #: Devices whose completions come from host threads or the host's network, and so cannot keep the bits.
 HOST_TIMED: frozenset[Device] = frozenset({"disk", "net"})
@@ -28,6 +29,10 @@ RTC_BASE = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 #: Bytes of the fw_cfg file that carries a job; the guest learns the size at boot, so it never changes.
 MAILBOX_BYTES = 8192
 DISK_BYTES = 64 << 20
+#: QEMU's log of all that reached a recorded guest from outside, in the machine's folder.
+RECORDING = "rr.log"
+#: The keys that the recorded guest booted with, kept beside its log: they are part of its memory.
+RECORDING_KEYS = "keys.cpio"
 
 
 class MachineSpec(Strict):
@@ -41,6 +46,7 @@ class MachineSpec(Strict):
     cmdline: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
     icount_shift: int = Field(default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10)
+    record: Record = "off"
 
     @model_validator(mode="after")
     def _possible(self) -> MachineSpec:
@@ -59,19 +65,43 @@ class MachineSpec(Strict):
                     f"device {host_timed[0]} completes at moments that the host decides, which the virtual clock "
                     "cannot repeat; give that workload an arm with clock: wall"
                 )
+        if self.record != "off":
+            self._check_recordable()
         return self
+
+    def _check_recordable(self) -> None:
+        if self.clock == "virtual":
+            raise ValueError("record: the virtual clock repeats every bit without a recording; use clock: wall")
+        if self.accelerator != "tcg":
+            raise ValueError("record: QEMU counts instructions to place events, which needs the tcg accelerator")
+        if self.cpus != 1:
+            raise ValueError("record: QEMU records machines of one CPU only")
+        if self.session != "ssh":
+            raise ValueError(f"record: only ssh sessions are recorded, not session {self.session}")
 
     @property
     def restorable(self) -> bool:
-        """Whether a booted state of this machine is saved and restored; what KVM saves was never tried."""
-        return self.accelerator == "tcg" and self.session != "console"
+        """Whether a booted state of this machine is saved and restored; what KVM saves was never tried.
+
+        A recording begins with the boot: begun behind a restored state it does not always replay.
+        """
+        return self.accelerator == "tcg" and self.session != "console" and self.record == "off"
 
     @property
     def fidelity(self) -> Literal["virtual", "emulated", "kvm"]:
         """What kind of time figures of this machine are in; a proven PMU makes `kvm` into `kvm+pmu` later."""
-        if self.clock == "virtual":
+        if self.clock == "virtual" or self.record != "off":
             return "virtual"
         return "kvm" if self.accelerator == "kvm" else "emulated"
+
+
+def machine_spec(who: str, **fields: Any) -> MachineSpec:
+    """A MachineSpec of `fields`; UsageError beginning with `who` asked when there can be no such machine."""
+    try:
+        return MachineSpec(**fields)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{who}: {message}") from error
 
 
 class BootFiles(Strict):
@@ -99,6 +129,8 @@ def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, inco
         command += ["-icount", f"shift={spec.icount_shift},sleep=off"]
         command += ["-rtc", f"base={RTC_BASE:%Y-%m-%dT%H:%M:%S},clock=vm"]
         command += ["-seed", "1"]
+    elif spec.record != "off":
+        command += ["-icount", f"shift={spec.icount_shift},rr={spec.record},rrfile={folder / RECORDING}"]
     command += ["-kernel", str(files.kernel), "-initrd", str(initrd(files, folder))]
     command += ["-append", " ".join([*spec.cmdline, f"krepro.session={spec.session}"])]
     command += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]
@@ -120,15 +152,33 @@ def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, inco
     if "edu" in spec.devices:
         command += ["-device", "edu"]
     if "disk" in spec.devices:
-        command += ["-drive", f"id=disk,if=none,format=raw,file={folder / 'disk.raw'}"]
-        command += ["-device", "ide-hd,drive=disk" if hardware.disk == "ide" else "virtio-blk-pci,drive=disk"]
+        command += _disk(spec, folder / "disk.raw")
     if spec.session == "ssh" or "net" in spec.devices:
-        forwards = "hostfwd=tcp:127.0.0.1:0-:22,guestfwd=tcp:10.0.2.100:9000-cmd:cat /dev/zero"
-        command += ["-netdev", f"user,id=net,restrict=on,{forwards}"]
-        command += ["-device", f"{hardware.nic},netdev=net"]
+        command += _network(spec)
     if incoming is not None:
         command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
     return command
+
+
+def _disk(spec: MachineSpec, file: Path) -> list[str]:
+    device = "ide-hd,drive=disk" if spec.hardware.disk == "ide" else "virtio-blk-pci,drive=disk"
+    if spec.record == "off":
+        return ["-drive", f"id=disk,if=none,format=raw,file={file}", "-device", device]
+    drives = ["-drive", f"id=image,if=none,format=raw,file={file}"]
+    return [*drives, "-drive", "driver=blkreplay,if=none,image=image,id=disk", "-device", device]
+
+
+def _network(spec: MachineSpec) -> list[str]:
+    nic = f"{spec.hardware.nic},netdev=net"
+    forwards = ",hostfwd=tcp:127.0.0.1:0-:22,guestfwd=tcp:10.0.2.100:9000-cmd:cat /dev/zero"
+    if spec.record == "off":
+        return ["-netdev", f"user,id=net,restrict=on{forwards}", "-device", nic]
+    if spec.record == "replay":
+        forwards = ""  # packets come from the log; the host's network takes no part
+    if spec.hardware.nic == "virtio-net-pci":
+        nic += ",tx=timer"  # its usual way to send hangs in a replay
+    filters = ["-object", "filter-replay,id=recorder,netdev=net"]
+    return ["-netdev", f"user,id=net,restrict=on{forwards}", "-device", nic, *filters]
 
 
 def initrd(files: BootFiles, folder: Path) -> Path:

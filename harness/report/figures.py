@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,13 +30,20 @@ METADATA: dict[Format, dict[str, str | None]] = {
 }
 
 
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw and write figures in the project's one style."""
+    with mpl.rc_context(STYLE):
+        yield
+
+
 def write_figures(figures: Mapping[str, Figure], folder: Path, form: Format = "svg") -> list[Path]:
     """Write each figure to `folder`/NAME.form, byte-identical for equal figures; the paths written."""
     if not figures:
         return []
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with mpl.rc_context(STYLE):
+    with figure_style():
         for name, figure in figures.items():
             path = folder / f"{name}.{form}"
             figure.savefig(path, format=form, metadata=METADATA[form], dpi=150)

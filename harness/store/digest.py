@@ -16,7 +16,7 @@ def deterministic_files(root: Path, trials: Sequence[TrialRecord]) -> dict[str, 
     """sha256 by relative path of every raw file of the virtual-clock trials below `root`."""
     hashes = {}
     for trial in trials:
-        if trial.fidelity != "virtual":
+        if trial.clock != "virtual":
             continue
         folder = root / trial.path
         for path in sorted(folder.rglob("*")):

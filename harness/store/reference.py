@@ -31,7 +31,7 @@ def reference_of(result: ResultSet) -> Reference:
     manifest = result.manifest
     if manifest.digest is None:
         raise UsageError("has no virtual-clock trials and so no digest", where=str(result.path))
-    virtual = sorted({record.kernel for record in manifest.trials if record.fidelity == "virtual"})
+    virtual = sorted({record.kernel for record in manifest.trials if record.clock == "virtual"})
     inputs = deterministic_inputs(
         manifest.qemu,
         {name: manifest.kernels[name] for name in virtual},

@@ -92,7 +92,7 @@ def test_a_recorded_trial_replays_to_the_same_bytes_each_time(recorded, tmp_path
 def test_another_kernel_command_line_leaves_the_recording(recorded, tmp_path, monkeypatch):
     monkeypatch.setattr("harness.guest.recorded.BOOT_S", 0)
     log = (recorded.folder / RECORDING).read_bytes()
-    with pytest.raises(GuestLost, match="did not come to the end of its recording|left its recording|hung"):
+    with pytest.raises(GuestLost, match=r"did not come to the end of its recording|left its recording|hung"):
         replay_alone(replaying(recorded, tmp_path, "quiet"), log, tmp_path / "machine", 40)
     console = (tmp_path / "machine/console.log").read_bytes()
     assert console != (recorded.folder / "console.log").read_bytes()

@@ -1,0 +1,76 @@
+"""What all tests share: markers by folder, a store of their own, a small valid experiment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from harness.build.store import Store
+from harness.paths import ROOT
+
+# Deadlines of hypothesis measure the host's load, not the code; temporary folders are told apart by the tests.
+settings.register_profile(
+    "krepro", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("krepro")
+
+EXPERIMENT = """\
+name: example
+paper: {authors: [Nobody], year: 2024, title: An example}
+workloads:
+  add: {command: "echo 42"}
+  wait: {command: "sleep 1", timeout_s: 5}
+arms:
+  left: {kernel: classic, clock: virtual, params: {offset: 0}}
+  right:
+    kernel: classic
+    clock: virtual
+    workloads: [add]
+    repetitions: {quick: 0, full: 2}
+repetitions: {quick: 3, full: 4}
+claims:
+  - {id: adds, metric: total/left, expect: {equals: 42}}
+  - id: bounded
+    metric: total/right
+    expect: {between: [1, 2]}
+"""
+ANALYSIS = "def tables(trials):\n    return {}\n\n\ndef metrics(tables):\n    return None\n"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in tests/guest boots guests and is marked so."""
+    for item in items:
+        if (ROOT / "tests/guest") in item.path.parents:
+            item.add_marker(pytest.mark.guest)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """mypy takes seconds without its cache: it starts now, beside the other tests, and its test waits for it."""
+    for item in session.items:
+        if item.name == "test_mypy" and not session.config.option.collectonly:
+            session.config.stash[MYPY] = subprocess.Popen(
+                [sys.executable, "-m", "mypy"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+
+
+MYPY = pytest.StashKey["subprocess.Popen[str]"]()
+
+
+@pytest.fixture
+def tmp_store(tmp_path: Path) -> Store:
+    """A store of the test's own."""
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The folder of a small valid experiment; tests change its files."""
+    folder = tmp_path / "example"
+    folder.mkdir()
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    (folder / "analysis.py").write_text(ANALYSIS)
+    return folder

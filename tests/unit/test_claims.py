@@ -1,0 +1,76 @@
+"""Verdicts: what a claim expects against what the trials gave."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from harness.experiment.model import Claim
+from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
+
+NAN = math.nan
+
+
+def verdict(expect: dict[str, object], values: list[float], reason: str | None = None, **fields: object) -> ClaimResult:
+    rows = [("arm", trial, "m", value, "us", reason) for trial, value in enumerate(values)]
+    noise = [("other", 0, "m", 1e9, "1", None), ("arm", 0, "m2", -1e9, "1", None)]
+    metrics = pd.DataFrame([*noise, *rows], columns=list(METRIC_COLUMNS))
+    (result,) = judge([Claim.model_validate({"id": "c", "metric": "m/arm", "expect": expect, **fields})], metrics)
+    return result
+
+
+SPREAD = [8.0, 9.0, 10.0, 11.0, 12.0]  # its interval lies within 8 ... 12
+
+
+@pytest.mark.parametrize(
+    ("expect", "values", "said", "reason"),
+    [
+        ({"equals": 0}, [0, 0, 0], "reproduced", None),
+        ({"equals": 0}, [0], "reproduced", None),
+        ({"equals": 0}, [0, 0, 0, 0, 0, 1], "contradicted", "1 of 6 trials differ"),
+        ({"equals": 1}, [1.0000001] * 2, "contradicted", "2 of 2 trials differ"),
+        ({"between": [8, 12]}, SPREAD, "reproduced", None),
+        ({"between": [10, 10]}, [10.0] * 3, "reproduced", None),
+        ({"between": [13, 20]}, SPREAD, "contradicted", None),
+        ({"between": [1, 7]}, SPREAD, "contradicted", None),
+        ({"between": [10, 20]}, SPREAD, "not-measurable", "crosses the bound"),
+        ({"between": [9.9, 10.1]}, SPREAD, "not-measurable", "crosses the bound"),
+        ({"at_least": 8}, SPREAD, "reproduced", None),
+        ({"at_least": 13}, SPREAD, "contradicted", None),
+        ({"at_least": 10}, SPREAD, "not-measurable", "more repetitions"),
+        ({"at_most": 12}, SPREAD, "reproduced", None),
+        ({"at_most": 7}, SPREAD, "contradicted", None),
+        ({"at_most": 10}, SPREAD, "not-measurable", "more repetitions"),
+        ({"at_least": 10}, [10.0], "reproduced", "one trial, no interval"),
+        ({"at_most": 9}, [10.0], "contradicted", "one trial, no interval"),
+        ({"equals": 0}, [0, NAN], "not-measurable", "because"),
+        ({"at_least": 0}, [NAN], "not-measurable", "because"),
+        ({"at_most": 1}, [math.inf], "not-measurable", "because"),
+        ({"equals": 0}, [], "not-measurable", "arm arm took no part in this run, or has no such metric"),
+    ],
+)
+def test_verdicts(expect, values, said, reason):
+    result = verdict(expect, values, "because")
+    assert result.verdict == said
+    assert (reason in result.reason) if reason else result.reason is None
+    assert result.trials == len(values)
+    if said == "reproduced" and not reason:
+        assert result.interval is not None or len(values) == 1
+
+
+def test_absent_is_never_a_number():
+    result = verdict({"equals": 0}, [0, NAN], "the counter was not there")
+    assert (result.measured, result.interval, result.reason) == (None, None, "the counter was not there")
+    assert verdict({"equals": 0}, [NAN]).reason == "the metric is absent without a reason"
+
+
+def test_the_result_carries_what_a_reader_needs():
+    result = verdict({"between": [8, 12]}, SPREAD, section="3.3", paper="it is ten")
+    assert (result.measured, result.unit, result.expected) == (10.0, "us", "8 … 12")
+    assert (result.section, result.paper, result.kind) == ("3.3", "it is ten", "paper")
+    assert result.interval is not None
+    low, high = result.interval
+    assert 8 <= low < 10 < high <= 12
+    assert ClaimResult.model_validate_json(result.model_dump_json()) == result

@@ -1,0 +1,226 @@
+"""The commands as users and CI call them, as far as they come before anything is built.
+
+Most run Invoke in this process (importing the harness once, not thirty times); some are real processes.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from invoke import Exit
+from invoke.program import Program
+
+from harness import cli
+from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
+from harness.paths import ROOT
+from tests.conftest import EXPERIMENT
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Commands get a store of their own, and nothing they refuse may have touched it."""
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(ROOT)
+    handler = signal.getsignal(signal.SIGTERM)
+    yield tmp_path / "store"
+    signal.signal(signal.SIGTERM, handler)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.fixture
+def invoke(capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    def call(*words: str) -> Done:
+        try:
+            Program(version="test").run(["invoke", *words])
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        else:
+            status = 0
+        return Done(status, *capfd.readouterr())
+
+    return call
+
+
+def refused(done: Done) -> str:
+    """The one line on standard error of a command that exits with 2."""
+    assert done.status == EXIT_USAGE, done.err
+    assert done.out == ""
+    (line,) = done.err.splitlines()
+    assert line.startswith("krepro: ")
+    return line.removeprefix("krepro: ")
+
+
+def process(*words: str) -> Done:
+    done = subprocess.run([sys.executable, "-m", "invoke", *words], capture_output=True, text=True, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_an_unknown_experiment_is_one_line_and_exit_2():
+    line = refused(process("run", "experiment=nonsense"))
+    assert line == "unknown experiment 'nonsense' (known: irq-hotspot; or give a folder's path)"
+
+
+def test_list_shows_every_task():
+    done = process("--list")
+    assert done.status == 0
+    tasks = {line.split()[0] for line in done.out.splitlines() if line.startswith("  ") and line[2] != " "}
+    assert tasks >= {"bench", "boot", "build", "doctor", "replay", "run", "test"}
+    assert "Run an experiment: build, boot, measure, judge" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nonsense",), "unknown experiment 'nonsense'"),
+        (("experiment=",), "experiment= needs a value"),
+        (("kernel=classic",), "'kernel=classic': expected experiment=… or just its value"),
+        (("irq-hotspot", "--profile", "nonsense"), "--profile nonsense: must be one of quick, full"),
+        (("irq-hotspot", "--repetitions", "0"), "--repetitions 0: must be 1 or more"),
+        (("irq-hotspot", "--repetitions", "-1"), "--repetitions -1: must not be negative"),
+        (("irq-hotspot", "--repetitions", "x"), "--repetitions x: must be a whole number"),
+        (("irq-hotspot", "--repetitions", "1.5"), "--repetitions 1.5: must be a whole number"),
+        (("irq-hotspot", "--seed", "x"), "--seed x: must be a whole number"),
+        (("irq-hotspot", "--accel", "xen"), "--accel xen: must be one of auto, kvm, tcg"),
+        (("irq-hotspot", "--arms", "tick,tock"), "unknown arm 'tock' (known: tick, "),
+        (("irq-hotspot", "--arms", ","), "irq-hotspot: profile quick has no trials"),
+        (("irq-hotspot", "--results", "/dev/null"), "/dev/null/irq-hotspot: cannot write: Not a directory (point "),
+        (("irq-hotspot", "--results", "/dev/null", "--check-digest", "x"), "/dev/null: no result set 'x'"),
+    ],
+)
+def test_run_refuses_wrong_words(invoke, words, says):
+    assert says in refused(invoke("run", *words))
+
+
+def test_names_of_a_run_may_be_spelled_in_both_ways(invoke, example):
+    (example / "experiment.yaml").write_text("name: 7\n")
+    for words in ((str(example),), (f"experiment={example}",), ("--experiment", str(example))):
+        assert f"{example}/experiment.yaml:1: field name: " in refused(invoke("run", *words))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("experiment.yaml", EXPERIMENT.replace("2024", "soon"), "experiment.yaml:2: field paper.year: Input should be"),
+        ("experiment.yaml", EXPERIMENT.replace("arms:", "arms: {"), "experiment.yaml:8: not valid YAML: "),
+        ("analysis.py", "import nonsense\n", "analysis.py:1: ModuleNotFoundError: No module named 'nonsense'"),
+        ("analysis.py", "x = 1\ndef tables(:\n", "analysis.py:2: SyntaxError: invalid syntax"),
+    ],
+)
+def test_slips_in_an_experiment_are_named_by_file_and_line(invoke, example, file, text, says):
+    (example / file).write_text(text)
+    assert refused(invoke("run", str(example))).startswith(f"{example}/{says}")
+
+
+@pytest.mark.parametrize("word", ["quick", "full"])
+def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tmp_path, word):
+    (example / "experiment.yaml").write_text(EXPERIMENT.replace("kernel: classic", "kernel: antique"))
+    line = refused(invoke("run", str(example), "--results", str(tmp_path / "results"), "--profile", word))
+    assert line.startswith("unknown kernel 'antique' (known: classic")
+    assert not list((tmp_path / "results").glob("*/*")), "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("virtual, cpus: 2", "this kernel drives one CPU only"),
+        ("virtual, session: ssh", "the virtual clock has no network card"),
+        ("virtual, devices: [disk]", "device disk completes at moments that the host decides"),
+        ("wall, cpus: 2", "this kernel drives one CPU only"),
+    ],
+)
+def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, change, says):
+    (example / "experiment.yaml").write_text(EXPERIMENT.replace("virtual, params: {offset: 0}", change))
+    assert refused(invoke("run", str(example), "--results", str(tmp_path / "r"))).startswith(f"arm left: {says}")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("replay", "nonsense"), "no result set 'nonsense'"),
+        (("boot", "nonsense"), "unknown kernel 'nonsense' (known: classic"),
+        (("boot", "kernel=classic", "--cpus", "x"), "--cpus x: must be a whole number"),
+        (("boot", "experiment=x"), "expected kernel=… or just its value"),
+        (("build", "kernel=nonsense"), "unknown kernel 'nonsense'"),
+        (("bench", "--repetitions", "0"), "--repetitions: must be 1 or more"),
+        (("bench", "--repetitions", "x"), "--repetitions x: must be a whole number"),
+    ],
+)
+def test_other_tasks_refuse_wrong_words(invoke, words, says):
+    assert says in refused(invoke(*words))
+
+
+def test_debug_lets_the_traceback_through(invoke):
+    with pytest.raises(UsageError, match="unknown experiment 'nonsense'"):
+        invoke("run", "nonsense", "--debug")
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "says"),
+    [
+        (lambda: None, 0, ""),
+        (lambda: 0, 0, ""),
+        (lambda: 1, 1, ""),
+        (UsageError("wrong", where="file:3", hint="do this"), EXIT_USAGE, "krepro: file:3: wrong (do this)\n"),
+        (RunError("two\n  lines"), EXIT_RUN_FAILED, "krepro: two lines\n"),
+        (KeyboardInterrupt(), 130, "krepro: interrupted"),
+        (ZeroDivisionError("by 0"), EXIT_RUN_FAILED, "krepro: unexpected ZeroDivisionError: by 0 (a bug of krepro at "),
+    ],
+)
+def test_how_an_action_ends_is_the_exit_code(capfd, action, status, says):
+    def run() -> int | None:
+        if isinstance(action, BaseException):
+            raise action
+        return action()
+
+    with pytest.raises(Exit) if status else nullcontext() as ended:
+        cli.guarded(run)
+    if ended is not None:
+        assert ended.value.code == status
+    assert capfd.readouterr().err.startswith(says)
+
+
+def test_sigterm_ends_in_order():
+    code = (
+        "import os, signal\nfrom harness import cli\n"
+        "def wait():\n    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n        signal.pause()\n"
+        "    finally:\n        print('cleaned up')\n"
+        "try:\n    cli.guarded(wait)\nexcept BaseException as e:\n    print(e.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    assert done.stdout == "cleaned up\n130\n"
+    assert done.stderr.startswith("krepro: interrupted")
+
+
+def test_errors_of_workers_come_back_whole():
+    import pickle
+
+    error: KreproError = pickle.loads(pickle.dumps(UsageError("wrong", where="here", hint="do")))
+    assert (type(error), str(error), error.exit_code) == (UsageError, "here: wrong (do)", EXIT_USAGE)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("x", "x"), ("experiment=x", "x"), ("a/b=c", "a/b=c"), ("experiment=/a=b", "/a=b")],
+)
+def test_value_of(text, value):
+    assert cli.value_of("experiment", text) == value
+
+
+def test_output_is_wide_without_a_terminal(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert cli.output().width >= 120
+    monkeypatch.setenv("COLUMNS", "90")
+    assert cli.output().width == 90

@@ -1,0 +1,86 @@
+"""Debian packages: which task needs which, and what a user who is not root is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from harness import debian
+from harness.host import examine
+from harness.paths import ROOT
+
+PRESENT, ABSENT = "dpkg", "krepro-no-such-package"
+
+
+def test_missing_keeps_the_order_and_only_what_is_not_installed():
+    assert debian.missing([f"{ABSENT}-2", PRESENT, f"{ABSENT}-1"]) == [f"{ABSENT}-2", f"{ABSENT}-1"]
+    assert debian.missing([PRESENT]) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "guests"),
+    [
+        (["run", "experiment=irq-hotspot"], True),
+        (["--echo", "run", "x"], True),
+        (["boot", "kernel=classic"], True),
+        (["test"], True),
+        (["doctor", "--json"], False),
+        (["verify", "latest"], False),
+        (["--list"], False),
+        ([], False),
+    ],
+)
+def test_only_tasks_with_guests_need_their_packages(monkeypatch, words, guests):
+    monkeypatch.setattr(debian, "GUEST_PACKAGES", (ABSENT,))
+    assert debian.bootstrap_packages(words) == ([ABSENT] if guests else [])
+
+
+def test_nothing_missing_installs_nothing(capfd):
+    debian.install([])
+    assert capfd.readouterr() == ("", "")
+
+
+CODE = f"import sys; sys.path.insert(0, sys.argv[1]); from harness import debian; debian.install(['{ABSENT}', 'other'])"
+
+
+def as_somebody_else(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [shutil.which("python3", path="/usr/bin") or sys.executable, "-c", code, *words]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *command]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+
+
+def test_who_is_not_root_gets_the_exact_command_and_exit_2(tmp_path):
+    # A copy of the two files that this takes, where another user can read them.
+    home = tmp_path if os.geteuid() else tmp_path.parent.parent.parent / f"krepro-test-{os.getpid()}"
+    (home / "harness").mkdir(parents=True)
+    try:
+        for name in ("debian.py", "errors.py"):
+            shutil.copyfile(ROOT / "harness" / name, home / "harness" / name)
+        home.chmod(0o755)
+        done = as_somebody_else(CODE, str(home))
+    finally:
+        shutil.rmtree(home)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr == (
+        "krepro: 2 Debian packages are missing; install them with: "
+        f"sudo apt-get install -y --no-install-recommends {ABSENT} other\n"
+    )
+
+
+def test_doctor_lists_what_is_missing_as_one_command(tmp_path, monkeypatch):
+    report = examine(tmp_path, lambda: (False, "there is no /dev/kvm"))
+    found = {finding.name: finding for finding in report.findings}
+    assert found["packages"].status == "ok"
+    assert (found["KVM"].status, found["KVM"].detail) == ("absent", "there is no /dev/kvm")
+    assert found["gcc"].status == "ok"
+    monkeypatch.setattr(debian, "GUEST_PACKAGES", (PRESENT, ABSENT))
+    report = examine(tmp_path / "not/yet/there", lambda: (True, "a kernel booted"))
+    found = {finding.name: finding for finding in report.findings}
+    assert found["packages"].detail == f"apt-get install -y --no-install-recommends {ABSENT}"
+    assert not report.usable

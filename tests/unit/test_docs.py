@@ -1,0 +1,333 @@
+"""The documents are true: commands exist, links resolve, fields are complete, and the example is a real experiment."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from invoke import Collection, Program
+from invoke.parser import Parser
+from pydantic import BaseModel
+
+import tasks
+from harness import cli, errors
+from harness.build.programs import build_programs, program_sources
+from harness.build.spec import Hardware, KernelSpec, Source, load_kernel
+from harness.experiment.model import (
+    Arm,
+    Claim,
+    Expect,
+    Experiment,
+    Paper,
+    Repetitions,
+    Workload,
+    load_experiment,
+)
+from harness.experiment.plan import trial_seed
+from harness.experiment.prepare import machine_for
+from harness.experiment.trial import TrialRecord
+from harness.guest.job import WorkloadCommand, trial_job
+from harness.measure.analysis import Analysis
+from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
+from harness.paths import ROOT
+from harness.report.figures import write_figures
+from harness.store.manifest import ImageManifest, KernelManifest, Manifest
+from harness.store.provenance import Host, Repository
+from harness.store.reference import Reference
+
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "results/README.md",
+        *DOCS.glob("*.md"),
+        *ROOT.glob("experiments/*/README.md"),
+        *ROOT.glob("kernel-patches/*/README.md"),
+    ]
+)
+WRITING, FORMATS = DOCS / "writing-an-experiment.md", DOCS / "file-formats.md"
+
+INTERRUPTS = """\
+           CPU0
+  0:        {timer}    XT-PIC      timer
+ 10:          2    XT-PIC      virtio0
+ERR:          0
+"""
+
+
+def blocks(page: Path) -> dict[str, str]:
+    """Fenced blocks whose first line has a file name behind the language: name to content."""
+    return {
+        match[1]: match[2]
+        for match in re.finditer(r"^```\w+ (\S+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    }
+
+
+def section(page: Path, heading: str) -> str:
+    """The text under a heading, up to the next heading of any level."""
+    match = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert match, f"{page.name} has no heading {heading!r}"
+    return match[1]
+
+
+def first_column(page: Path, heading: str) -> list[str]:
+    """What stands in backquotes at the start of each table row under a heading."""
+    return re.findall(r"^\| `([^`]+)`", section(page, heading), re.MULTILINE)
+
+
+# -- the example -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def naps(tmp_path: Path) -> Path:
+    """The folder that a reader would make of docs/writing-an-experiment.md."""
+    for name, text in blocks(WRITING).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "naps"
+
+
+def test_the_example_is_an_experiment_whose_machines_are_possible(naps):
+    assert {path.name for path in naps.rglob("*") if path.is_file()} == {
+        "experiment.yaml",
+        "analysis.py",
+        "nap.c",
+        "collect-timer.sh",
+    }
+    experiment = load_experiment(naps)
+    assert experiment.name == "naps"
+    for name, arm in experiment.arms.items():
+        assert machine_for(name, arm, load_kernel(arm.kernel, beside=naps), "tcg").fidelity == "virtual"
+    programs = program_sources([naps / "guest"])
+    assert {f"collect-{name}" for name in experiment.collect} <= programs.keys()
+    for workload in experiment.workloads.values():
+        assert workload.command.split()[0] in programs
+
+
+def test_the_example_compiles_for_every_architecture_and_runs(naps, tmp_path):
+    sources = program_sources([naps / "guest"])
+    for arch in ("i386", "x86_64"):
+        build_programs(arch, sources, tmp_path / arch, tmp_path / "log")
+    for script in naps.glob("guest/*.sh"):
+        subprocess.run(["sh", "-n", script], check=True)
+    done = subprocess.run(
+        [tmp_path / "x86_64/nap", "--count", "3"],
+        env={**os.environ, "KREPRO_NAP_US": "1000"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(done.stdout)
+    assert answer["naps"] == 3
+    assert answer["elapsed_ns"] >= 3_000_000
+    assert subprocess.run([tmp_path / "x86_64/nap"], capture_output=True, check=False).returncode == 2
+
+
+def test_the_example_analyses_a_raw_folder(naps, tmp_path):
+    experiment = load_experiment(naps)
+    took = {"nap-1ms": 9_900_000, "nap-25ms": 30_000_000}
+    trials = [
+        raw_trial(tmp_path / "set", arm, repetition, model, took[arm] + repetition * 1000)
+        for arm, model in experiment.arms.items()
+        for repetition in range(3)
+    ]
+    analysis = Analysis(naps)
+    tables = analysis.tables(trials)
+    metrics = analysis.metrics(tables)
+    assert set(metrics["metric"]) == {"naps", "nap_ms", "timer_interrupts"}
+    assert metrics.loc[metrics["metric"] == "timer_interrupts", "value"].tolist() == [51.0] * 6
+    verdicts = {claim.id: claim.verdict for claim in judge(experiment.claims, metrics)}
+    assert verdicts == {"all-naps-taken": "reproduced", "one-tick": "reproduced", "no-overshoot": "contradicted"}
+    assert [path.name for path in write_figures(analysis.figures(tables), tmp_path / "figures")] == ["naps.svg"]
+    assert [len(frame) for frame in analysis.summary(tables).values()] == [2]
+
+
+def test_the_example_says_why_a_figure_is_absent(naps, tmp_path):
+    experiment = load_experiment(naps)
+    trial = raw_trial(tmp_path / "set", "nap-1ms", 0, experiment.arms["nap-1ms"], 0, naps=0)
+    analysis = Analysis(naps)
+    claims = judge(experiment.claims, analysis.metrics(analysis.tables([trial])))
+    assert [claim.verdict for claim in claims] == ["contradicted", "not-measurable", "not-measurable"]
+    assert claims[1].reason == "no sleep ended"
+
+
+def raw_trial(root: Path, arm: str, repetition: int, model: Arm, nap_ns: int, naps: int = 50) -> TrialRecord:
+    """A trial of the example with the files that a guest would have left."""
+    relative = Path("raw") / arm / str(repetition)
+    folder = root / relative / "nap"
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text(json.dumps({"naps": naps, "elapsed_ns": naps * nap_ns}))
+    (folder / "interrupts.before").write_text(INTERRUPTS.format(timer=100))
+    (folder / "interrupts.after").write_text(INTERRUPTS.format(timer=151))
+    return TrialRecord(
+        arm=arm,
+        repetition=repetition,
+        seed=repetition,
+        status="ok",
+        kernel=model.kernel,
+        clock=model.clock,
+        session=model.session_kind(),
+        fidelity="virtual",
+        pmu="absent: TCG emulates no PMU",
+        params=model.params,
+        cmdline=model.cmdline,
+        workloads=("nap",),
+        path=relative,
+        system_map=Path("kernels") / model.kernel / "System.map",
+    ).relocated(root)
+
+
+def test_the_job_shown_is_the_job_of_the_example(naps):
+    experiment = load_experiment(naps)
+    workload = experiment.workloads["nap"]
+    commands = [WorkloadCommand("nap", workload.command, workload.timeout_s, tuple(experiment.collect))]
+    job = trial_job(trial_seed(1, 0), experiment.arms["nap-1ms"].params, commands)
+    assert f"```sh\n{job}```\n" in section(FORMATS, "Job")
+
+
+# -- fields ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "model"),
+    [
+        (WRITING, "Experiment", Experiment),
+        (WRITING, "Paper", Paper),
+        (WRITING, "Workload", Workload),
+        (WRITING, "Repetitions", Repetitions),
+        (WRITING, "Arm", Arm),
+        (WRITING, "Claim", Claim),
+        (WRITING, "Expect", Expect),
+        (WRITING, "Kernel", KernelSpec),
+        (WRITING, "Source", Source),
+        (WRITING, "Hardware", Hardware),
+        (FORMATS, "manifest.json", Manifest),
+        (FORMATS, "repository", Repository),
+        (FORMATS, "kernels", KernelManifest),
+        (FORMATS, "images", ImageManifest),
+        (FORMATS, "host", Host),
+        (FORMATS, "trials", TrialRecord),
+        (FORMATS, "claims.json", ClaimResult),
+        (FORMATS, "Reference file", Reference),
+    ],
+)
+def test_every_field_has_a_row_and_every_row_is_a_field(page: Path, heading: str, model: type[BaseModel]):
+    assert first_column(page, heading) == list(model.model_fields)
+
+
+@pytest.mark.parametrize("model", [Paper, Workload, Repetitions, Arm, Claim, Expect, Hardware, KernelSpec, Experiment])
+def test_required_fields_are_said_to_be_required(model: type[BaseModel]):
+    heading = {"KernelSpec": "Kernel"}.get(model.__name__, model.__name__)
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)
+    said = {name for name, default in rows if default == "required"}
+    assert said == {name for name, field in model.model_fields.items() if field.is_required()}
+
+
+def test_metric_columns_are_documented():
+    assert first_column(FORMATS, "metrics.parquet") == list(METRIC_COLUMNS)
+
+
+def test_exit_codes_are_documented():
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section(ROOT / "README.md", "Exit codes"), re.MULTILINE)}
+    assert codes == {
+        errors.EXIT_OK,
+        errors.EXIT_CONTRADICTED,
+        errors.EXIT_USAGE,
+        errors.EXIT_RUN_FAILED,
+        cli.EXIT_INTERRUPTED,
+    }
+
+
+# -- commands and links ------------------------------------------------------------------------------------
+
+
+def printed_commands() -> list[tuple[str, str]]:
+    """Every `./inv …` of the pages, in blocks and inline: page, command without `./inv`."""
+    found = []
+    for page in PAGES:
+        for match in re.finditer(r"(?:^|`)\./inv(?= |`|$)([^`#\n]*)", page.read_text(), re.MULTILINE):
+            found.append((page.relative_to(ROOT).as_posix(), match[1].strip()))
+    return found
+
+
+def test_commands_are_printed_at_all():
+    assert ("README.md", "run experiment=irq-hotspot") in printed_commands()
+    assert ("README.md", "test") in printed_commands()
+
+
+@pytest.mark.parametrize(("page", "command"), printed_commands())
+def test_printed_commands_exist_with_their_options(page: str, command: str):
+    contexts = Collection.from_module(tasks).to_contexts()
+    words = shlex.split(command)
+    if words[:1] == ["--help"]:
+        assert words[1] in {context.name for context in contexts}
+        return
+    parser = Parser(initial=Program().initial_context, contexts=contexts)
+    if len(words) == 1 and not words[0].startswith("-"):
+        # A command that is only named in a sentence need not have its arguments.
+        assert words[0] in parser.contexts
+    else:
+        parser.parse_argv(words)
+
+
+def test_every_command_and_option_is_documented():
+    page = DOCS / "commands.md"
+    for context in Collection.from_module(tasks).to_contexts():
+        assert context.name is not None
+        options = {
+            ("--" if len(argument.name) > 1 else "-") + argument.name.replace("_", "-")
+            for argument in context.args.values()
+        }
+        assert set(first_column(page, context.name)) == options, context.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_relative_links_resolve(page: Path):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name) if name else page
+        assert file.exists(), f"{target} in {page.name}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, f"{target} in {page.name}"
+
+
+# -- architecture ------------------------------------------------------------------------------------------
+
+
+def imported(file: Path) -> set[str]:
+    """First name below `harness` of each import in a file."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "harness":
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness."):
+            names.add(str(node.module).split(".")[1])
+    return names
+
+
+def test_folders_of_the_harness_import_only_from_those_above_them():
+    order = first_column(DOCS / "architecture.md", "Folders, in the order in which data flows")
+    package = ROOT / "harness"
+    assert set(order) == {path.parent.name for path in package.glob("*/__init__.py")}
+    text = section(DOCS / "architecture.md", "Folders, in the order in which data flows")
+    below = set(re.findall(r"`(\w+)`", text[text.index("Single files") : text.index("import none")]))
+    on_top = set(re.findall(r"`(\w+)`", text[text.index("may be used by all") : text.index("are on\ntop")]))
+    assert below | on_top == {path.stem for path in package.glob("*.py")} - {"__init__"}
+    for file in sorted(package.rglob("*.py")):
+        names, home = imported(file), file.relative_to(package).parts[0]
+        if home in order:
+            assert names <= {*order[: order.index(home) + 1], *below}, file
+        elif file.stem in below:
+            assert names <= below, file

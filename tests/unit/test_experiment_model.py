@@ -1,0 +1,132 @@
+"""experiment.yaml: every slip is named by line and field; folders anywhere are experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.experiment.model import Expect, experiment_names, find_experiment, load_experiment
+from harness.experiment.prepare import boot_parameters
+from harness.paths import EXPERIMENTS
+from tests.conftest import EXPERIMENT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("name: example", "name: Example!", 1, "field name: String should match pattern"),
+        ("year: 2024", "year: soon", 2, "field paper.year: Input should be a valid integer"),
+        ("authors: [Nobody]", "authors: []", 2, "field paper.authors: List should have at least 1 item"),
+        ('{command: "echo 42"}', "{command: [echo]}", 4, "field workloads.add.command: Input should be a valid string"),
+        ('{command: "echo 42"}', "{}", 4, "field workloads.add.command: Field required"),
+        ("timeout_s: 5", "timeout_s: 0", 5, "field workloads.wait.timeout_s: Input should be greater than 0"),
+        ("timeout_s: 5", "timeout_s: .inf", 5, "field workloads.wait.timeout_s: Input should be less than"),
+        ("timeout_s: 5", "timeout: 5", 5, "field workloads.wait.timeout: Extra inputs are not permitted"),
+        ("virtual, params", "vrtual, params", 7, "field arms.left.clock: Input should be 'virtual' or 'wall'"),
+        ("params: {offset: 0}", "params: {offset: [0]}", 7, "field arms.left.params.offset: must be one word, number"),
+        ("params: {offset: 0}", "params: {Up: 0}", 7, "field arms.left.params.Up.[key]: String should match"),
+        ("params: {offset: 0}", "params: {seed: 0}", 7, "field arms.left.params.seed: the harness sets this one"),
+        ("params: {offset: 0}", "devices: [usb]", 7, "field arms.left.devices.0: Input should be 'edu', 'disk' or"),
+        ("params: {offset: 0}", "cpus: 0", 7, "field arms.left.cpus: Input should be greater than or equal to 1"),
+        ("  right:\n    kernel: classic\n", "  right:\n", 8, "field arms.right.kernel: Field required"),
+        ("workloads: [add]", "workloads: [ad]", 11, "field arms.right.workloads: unknown workload 'ad' (known: add, "),
+        ("full: 2", "full: -2", 12, "field arms.right.repetitions.full: Input should be greater than or equal to 0"),
+        ("total/left", "total/lift", 15, "field claims.0.metric: total/lift names no arm (known: left, right)"),
+        ("total/left", "total", 15, "field claims.0.metric: String should match pattern"),
+        ("id: bounded", "id: adds", 16, "field claims.1.id: claim id adds is given twice"),
+        ("{equals: 42}", "{}", 15, "field claims.0.expect: give exactly one of equals, between, at_least, at_most"),
+        ("{equals: 42}", "{equals: 1, at_most: 2}", 15, "field claims.0.expect: give exactly one of"),
+        ("{equals: 42}", "{equals: .nan}", 15, "field claims.0.expect.equals: Input should be a finite number"),
+        ("{between: [1, 2]}", "{equals: 1, between: [1, 2]}", 18, "field claims.1.expect: give exactly one of equals"),
+        ("{between: [1, 2]}", "{between: [2, 1]}", 18, "field claims.1.expect: between: the lower bound comes first"),
+        ("{between: [1, 2]}", "{between: [1]}", 18, "field claims.1.expect.between.1: Field required"),
+        ("{between: [1, 2]}", "{between: 1}", 18, "field claims.1.expect.between: Input should be a valid tuple"),
+        ("metric: total/right", "metrics: total/right", 16, "field claims.1.metric: Field required"),
+    ],
+)
+def test_slips_are_named_by_line_and_field(example, old, new, line, says):
+    path = example / "experiment.yaml"
+    assert EXPERIMENT.count(old) == 1
+    path.write_text(EXPERIMENT.replace(old, new))
+    with pytest.raises(UsageError) as caught:
+        load_experiment(example)
+    assert str(caught.value).startswith(f"{path}:{line}: {says}")
+
+
+def test_a_valid_experiment(example):
+    experiment = load_experiment(example)
+    assert experiment.arm_workloads("left") == ["add", "wait"]
+    assert experiment.arm_workloads("right") == ["add"]
+    assert [experiment.arm_repetitions("left", profile) for profile in ("quick", "full")] == [3, 4]
+    assert [experiment.arm_repetitions("right", profile) for profile in ("quick", "full")] == [0, 2]
+    assert [(claim.metric_name, claim.arm) for claim in experiment.claims] == [("total", "left"), ("total", "right")]
+    assert experiment.arms["left"].session_kind() == "mailbox"
+
+
+def test_session_follows_the_clock_unless_given(example):
+    path = example / "experiment.yaml"
+    path.write_text(EXPERIMENT.replace("virtual, params", "wall, params"))
+    assert load_experiment(example).arms["left"].session_kind() == "ssh"
+    path.write_text(EXPERIMENT.replace("virtual, params", "wall, session: mailbox, params"))
+    assert load_experiment(example).arms["left"].session_kind() == "mailbox"
+
+
+def test_command_line_words_of_an_arm(example):
+    words = "cmdline: {profile: 4, quiet: true, nosmp: false, mode: fast}"
+    (example / "experiment.yaml").write_text(EXPERIMENT.replace("params: {offset: 0}", words))
+    assert boot_parameters(load_experiment(example).arms["left"]) == ("profile=4", "quiet", "mode=fast")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"equals": 0}, "= 0"),
+        ({"between": (0.5, 2)}, "0.5 … 2"),
+        ({"at_least": 1000}, "≥ 1000"),
+        ({"at_most": 0.05}, "≤ 0.05"),
+    ],
+)
+def test_expectations_read_well(fields, text):
+    assert str(Expect(**fields)) == text
+
+
+def test_an_experiment_is_found_by_name_and_by_any_path(example, monkeypatch):
+    assert find_experiment("irq-hotspot") == EXPERIMENTS / "irq-hotspot"
+    assert find_experiment(str(example)) == example
+    monkeypatch.chdir(example.parent)
+    assert find_experiment("example") == find_experiment("./example") == example
+    monkeypatch.setenv("HOME", str(example.parent))
+    assert find_experiment("~/example") == example
+
+
+def test_a_folder_of_the_same_name_does_not_hide_the_projects_own(tmp_path, monkeypatch):
+    (tmp_path / "irq-hotspot").mkdir()
+    (tmp_path / "irq-hotspot/experiment.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_experiment("irq-hotspot") == EXPERIMENTS / "irq-hotspot"
+    assert find_experiment("./irq-hotspot") == tmp_path / "irq-hotspot"
+
+
+@pytest.mark.parametrize("text", ["nonsense", "../nonsense", "/nonsense", "~nobody-here/x"])
+def test_an_unknown_experiment_lists_the_known(text):
+    with pytest.raises(UsageError, match=f"unknown experiment '{text}' .known: .*irq-hotspot"):
+        find_experiment(text)
+
+
+def test_a_folder_without_its_files_is_named(example):
+    (example / "analysis.py").unlink()
+    with pytest.raises(UsageError, match=r"example: has no analysis\.py"):
+        load_experiment(example)
+    (example / "experiment.yaml").unlink()
+    with pytest.raises(UsageError, match=r"example: has no experiment\.yaml"):
+        find_experiment(str(example))
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_the_projects_own_experiments_load(name):
+    experiment = load_experiment(EXPERIMENTS / name)
+    assert experiment.name == name
+    assert (Path(EXPERIMENTS) / name / "README.md").is_file()
+    assert experiment.claims

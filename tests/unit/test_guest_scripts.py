@@ -1,0 +1,110 @@
+"""What runs in guests, as far as it needs none: scripts parse, programs compile without a warning."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.build.programs import (
+    CFLAGS,
+    LINK_FLAGS,
+    MACHINE_FLAGS,
+    build_programs,
+    module_sources,
+    program_sources,
+    safe_name,
+    source_files,
+)
+from harness.errors import UsageError
+from harness.paths import EXPERIMENTS, IMAGES, ROOT
+
+FOLDERS = [IMAGES / "guest", *sorted(EXPERIMENTS.glob("*/guest"))]
+SCRIPTS = [IMAGES / "init", *(path for folder in FOLDERS for path in sorted(folder.rglob("*.sh")))]
+PROGRAMS = [path for folder in FOLDERS for path in sorted(folder.glob("*.c"))]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_scripts_parse(path):
+    done = subprocess.run(["sh", "-n", path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert path.read_text().startswith("#!/bin/sh\n")
+
+
+@pytest.mark.parametrize("arch", MACHINE_FLAGS)
+def test_programs_compile_without_a_warning(arch, tmp_path):
+    def compiler(source: Path) -> subprocess.Popen[str]:
+        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], "-c", source, "-o", tmp_path / f"{source.stem}.o"]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    assert PROGRAMS
+    running = {path: compiler(path) for path in PROGRAMS}
+    assert {name(path): said for path, gcc in running.items() if (said := gcc.communicate()[1])} == {}
+    assert all(gcc.returncode == 0 for gcc in running.values())
+    assert {"-Wall", "-Wextra", "-Werror", "-static"} <= set(CFLAGS)
+    assert "-lm" in LINK_FLAGS
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Path:
+    folder = tmp_path / "guest"
+    folder.mkdir()
+    (folder / "tool.sh").write_text("#!/bin/sh\necho tool\n")
+    (folder / "answer.c").write_text('#include "answer.h"\nint main(void)\n{\n\treturn ANSWER;\n}\n')
+    (folder / "answer.h").write_text("#define ANSWER 42\n")
+    return folder
+
+
+def test_programs_are_built_static_and_runnable(guest, tmp_path):
+    build_programs("x86_64", program_sources([guest]), tmp_path / "bin", tmp_path / "log")
+    assert subprocess.run([tmp_path / "bin/answer"], check=False).returncode == 42
+    assert subprocess.run([tmp_path / "bin/tool"], capture_output=True, check=False).stdout == b"tool\n"
+    first = (tmp_path / "bin/answer").read_bytes()
+    assert str(tmp_path).encode() not in first
+    moved = tmp_path / "elsewhere"
+    guest.rename(moved)
+    build_programs("x86_64", program_sources([moved]), tmp_path / "bin", tmp_path / "log")
+    assert (tmp_path / "bin/answer").read_bytes() == first, "where the source lies does not show"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("int main(void)\n{\n\treturn nothing;\n}\n", r"answer\.c:3:\d+: error: .nothing. undeclared"),
+        ("int main(void)\n{\n\tint unused;\n\treturn 0;\n}\n", r"answer\.c:3:\d+: error: unused variable"),
+        ("int nothing;\n", "undefined reference to .main"),
+    ],
+)
+def test_what_does_not_compile_is_the_users_error_with_file_and_line(guest, tmp_path, text, says):
+    (guest / "answer.c").write_text(text)
+    with pytest.raises(UsageError, match=f"^{guest}/answer.c: compiling answer.c failed: .*{says}"):
+        build_programs("x86_64", program_sources([guest]), tmp_path / "bin", tmp_path / "log")
+
+
+def test_two_sources_of_one_program_are_refused(guest, tmp_path):
+    (guest / "answer.sh").touch()
+    with pytest.raises(UsageError, match="guest program answer has two sources"):
+        program_sources([guest])
+    (guest / "answer.sh").rename(guest / "krepro-job.sh")
+    with pytest.raises(UsageError, match="guest program krepro-job has two sources"):
+        program_sources([IMAGES / "guest", guest])
+
+
+def test_modules_are_folders_with_a_kbuild_file(guest):
+    for folder, file in (("one", "Kbuild"), ("two", "Makefile"), ("three", "readme")):
+        (guest / "modules" / folder).mkdir(parents=True)
+        (guest / "modules" / folder / file).touch()
+    assert [path.name for path in module_sources([guest])] == ["one", "two"]
+    assert guest / "modules/three/readme" in source_files([guest])
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"), [("bin/[", True), ("a+b_c.so", True), ("a b", False), ("a\nb", False), ("", False)]
+)
+def test_names_that_an_initramfs_list_can_carry(text, safe):
+    assert safe_name(text) is safe

@@ -1,0 +1,100 @@
+"""Who may import whom: a folder of harness/ imports only from those above it (the design's order)."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.paths import EXPERIMENTS, ROOT
+
+HARNESS = ROOT / "harness"
+#: From the bottom up: each line may import itself and the lines before it.
+ORDER = [
+    {"errors"},
+    {"debian", "paths", "progress", "yamlfile"},
+    {"host"},
+    {"build"},
+    {"machine"},
+    {"guest"},
+    {"experiment"},
+    {"measure"},
+    {"oracle"},
+    {"store"},
+    {"report"},
+]
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+#: Modules directly in harness/ that put the parts together may import them all; nothing in a part imports these.
+COMPOSITION = len(ORDER)
+FOR_ANALYSES = ("harness.errors", "harness.measure", "harness.report.figures")
+SOURCES = sorted(HARNESS.rglob("*.py"))
+
+
+def imports(path: Path) -> list[str]:
+    """Every module that a file imports, wherever in it; relative imports made absolute."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*package[: len(package) - node.level + 1], node.module or ""] if node.level else [])
+            home = (base or node.module or "").rstrip(".")
+            # "from harness import debian" imports harness.debian
+            found += [f"{home}.{alias.name}" for alias in node.names] if home == "harness" else [home]
+    return found
+
+
+def part(module: str) -> str | None:
+    words = module.split(".")
+    return words[1] if words[0] == "harness" and len(words) > 1 else None
+
+
+def rank(name: str) -> int:
+    return RANK.get(name, COMPOSITION)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(HARNESS).as_posix())
+def test_a_folder_imports_only_from_those_above_it(path):
+    own = path.relative_to(HARNESS).parts[0].removesuffix(".py")
+    wrong = [module for module in imports(path) if (other := part(module)) and rank(other) > rank(own)]
+    assert not wrong
+
+
+def test_the_order_knows_every_folder():
+    folders = {path.name for path in HARNESS.iterdir() if (path / "__init__.py").is_file()}
+    assert folders <= RANK.keys()
+    assert "experiments" not in {module.split(".")[0] for path in SOURCES for module in imports(path)}
+
+
+@pytest.mark.parametrize("path", [HARNESS / "errors.py", HARNESS / "debian.py", ROOT / "inv"], ids=lambda p: p.name)
+def test_what_runs_before_the_environment_exists_needs_the_standard_library_only(path):
+    own = {"harness.errors", "harness.debian"}
+    assert {module for module in imports(path) if module.split(".")[0] not in sys.stdlib_module_names} <= own
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*/analysis.py")), ids=lambda path: path.parent.name)
+def test_an_analysis_uses_the_measuring_part_only(path):
+    own = [module for module in imports(path) if module.split(".")[0] in {"harness", "tests", "experiments"}]
+    assert all(module.startswith(FOR_ANALYSES) for module in own), own
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import harness.store.digest", ["harness.store.digest"]),
+        ("from harness import debian, cli", ["harness.debian", "harness.cli"]),
+        ("def f():\n    from harness.report import figures", ["harness.report"]),
+        ("from . import store", ["harness.build"]),
+        ("from ..report import figures", ["harness.report"]),
+        ("from .. import report", ["harness.report"]),
+    ],
+)
+def test_every_way_to_import_is_seen(tmp_path, monkeypatch, text, found):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    path = tmp_path / "harness/build/module.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert imports(path) == found

@@ -1,0 +1,86 @@
+"""Config fragments against the final .config: every request is fulfilled or named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.build.kernel import kernel_inputs, make_argv, parse_config, requested_options, unmet_options
+from harness.build.spec import load_kernel
+
+options = st.dictionaries(
+    st.from_regex(r"CONFIG_[A-Z0-9_]{1,8}", fullmatch=True),
+    st.sampled_from(["y", "m", "n", "0x1000", "-1", '"a b=c"', '""']),
+    max_size=8,
+)
+
+
+def as_text(config: dict[str, str], junk: str = "") -> str:
+    lines = [f"# {name} is not set" if value == "n" else f"{name}={value}" for name, value in config.items()]
+    return "".join(f"{junk}{line}\n" for line in lines)
+
+
+@given(options, st.sampled_from(["", "\n", "#\n# Processor type\n", "# CONFIG_X=y is only a comment\n"]))
+def test_what_kconfig_writes_is_read_back(config, junk):
+    assert parse_config(as_text(config, junk)) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        ("CONFIG_A=y\nCONFIG_A=m\n", {"CONFIG_A": "m"}),
+        ("CONFIG_A=y\n# CONFIG_A is not set\n", {"CONFIG_A": "n"}),
+        ("CONFIG_A=y", {"CONFIG_A": "y"}),
+        ("CONFIG_A=y  \nCONFIG_B=n\r\n", {"CONFIG_A": "y", "CONFIG_B": "n"}),
+        ("#CONFIG_A=y\n CONFIG_B=y\nNOCONFIG_C=y\n# CONFIG_D is not set here\n", {}),
+    ],
+)
+def test_corner_cases(text, config):
+    assert parse_config(text) == config
+
+
+@given(options, options)
+def test_later_fragments_win(tmp_path, first, second):
+    paths = [tmp_path / "1.config", tmp_path / "2.config"]
+    for path, config in zip(paths, (first, second), strict=True):
+        path.write_text(as_text(config))
+    assert requested_options(paths) == {**first, **second}
+
+
+@given(options, options)
+def test_unmet_names_exactly_the_differences(wanted, final):
+    absent_is_off = {name for name, value in wanted.items() if final.get(name, "n") != value}
+    unmet = unmet_options(wanted, final)
+    assert {text.split("=")[0] for text in unmet} == absent_is_off
+    assert not unmet_options(final, final)
+
+
+def test_unmet_says_wanted_and_actual():
+    wanted = {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": "y", "CONFIG_D": "n"}
+    assert unmet_options(wanted, {"CONFIG_A": "m", "CONFIG_B": "y"}) == [
+        "CONFIG_A=y (is m)",
+        "CONFIG_B=n (is y)",
+        "CONFIG_C=y (is n)",
+    ]
+
+
+def test_inputs_follow_contents_not_places(tmp_path):
+    recipe = load_kernel("classic")
+    inputs = kernel_inputs(recipe, {"archive": {"x": "y"}})
+    assert str(recipe.fragments[0].parent) not in str(inputs)
+    copies = []
+    for path in recipe.patches:
+        copy = tmp_path / path.name
+        copy.write_bytes(path.read_bytes())
+        copies.append(copy)
+    moved = type(recipe)(recipe.spec, recipe.version, recipe.fragments, tuple(copies))
+    assert kernel_inputs(moved, {"archive": {"x": "y"}}) == inputs
+    copies[0].write_text(copies[0].read_text() + "\n")
+    assert kernel_inputs(moved, {"archive": {"x": "y"}}) != inputs
+    assert kernel_inputs(recipe, {"archive": {"x": "z"}}) != inputs
+
+
+def test_make_leaves_the_release_alone(tmp_path):
+    words = make_argv(tmp_path, tmp_path / "out", "i386")
+    assert {"ARCH=i386", "LOCALVERSION=", f"O={tmp_path / 'out'}"} <= set(words)

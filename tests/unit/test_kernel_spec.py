@@ -1,0 +1,114 @@
+"""Kernel specs: found by name, the experiment's own first, and every file that they name is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.build.kernel import requested_options
+from harness.build.spec import kernel_names, load_kernel
+from harness.errors import UsageError
+from harness.paths import FRAGMENTS, KERNELS, PATCHES
+
+SPEC = """\
+name: own
+arch: i386
+source: {tree: ../linux}
+fragments: [base, mine]
+patches: [feature]
+"""
+MAKEFILE = "# SPDX-License-Identifier: GPL-2.0\nVERSION = 5\nPATCHLEVEL = 19\nSUBLEVEL = 0\n"
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """An experiment's folder with a kernel, a fragment, a patch series and a kernel tree of its own."""
+    files = {
+        "kernels/own.yaml": SPEC,
+        "kernels/fragments/mine.config": "CONFIG_MINE=y\n",
+        "kernel-patches/feature/5.19/0002-second.patch": "",
+        "kernel-patches/feature/5.19/0001-first.patch": "",
+        "linux/Makefile": MAKEFILE,
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_own_kernel_with_own_fragments_patches_and_tree(beside):
+    recipe = load_kernel("own", beside)
+    assert recipe.version == "5.19"
+    assert recipe.spec.source.tree == beside / "linux"
+    assert recipe.fragments == (FRAGMENTS / "base.config", beside / "kernels/fragments/mine.config")
+    assert [path.name for path in recipe.patches] == ["0001-first.patch", "0002-second.patch"]
+
+
+def test_the_experiments_own_comes_before_the_projects(beside):
+    (beside / "kernels/classic.yaml").write_text(SPEC.replace("name: own", "name: classic"))
+    (beside / "kernels/fragments/base.config").touch()
+    recipe = load_kernel("classic", beside)
+    assert recipe.version == "5.19"
+    assert recipe.fragments[0] == beside / "kernels/fragments/base.config"
+    assert load_kernel("classic").version == "6.1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("arch: i386", "arch: arm", "own.yaml:2: field arch: Input should be 'i386' or 'x86_64', got 'arm'"),
+        ("name: own", "name: other", "own.yaml: field name: is 'other', but the file is called own.yaml"),
+        ("mine]", "yours]", "own.yaml: field fragments: no config fragment 'yours'"),
+        ("[base, mine]", "[]", "own.yaml:4: field fragments: List should have at least 1 item"),
+        ("[feature]", "[future]", "own.yaml: field patches: 'future' has no series for 5.19"),
+        ("patches: [feature]", "patches: [feature]\nversion: '5.4'", "field patches: 'feature' has no series for 5.4"),
+        ("../linux", "../minix", "own.yaml: field source.tree: "),
+        ("{tree: ../linux}", "{}", "own.yaml:3: field source: give exactly one of debian, url, tree"),
+        ("{tree: ../linux}", "{tree: ../linux, debian: x}", "own.yaml:3: field source: give exactly one of"),
+        ("{tree: ../linux}", "{url: 'http://x/y.tar'}", "own.yaml:3: field source: url and sha256 go together"),
+        ("{tree: ../linux}", f"{{tree: ../linux, sha256: {'a' * 64}}}", "own.yaml:3: field source: url and sha256 go"),
+        ("{tree: ../linux}", "{url: 'http://x', sha256: abc}", "own.yaml:3: field source.sha256: String should match"),
+        ("{tree: ../linux}", "{debian: linux-source}", "own.yaml: field version: say which kernel this is, for exa"),
+    ],
+)
+def test_slips_name_file_and_field(beside, old, new, says):
+    path = beside / "kernels/own.yaml"
+    assert SPEC.count(old) == 1
+    path.write_text(SPEC.replace(old, new))
+    with pytest.raises(UsageError) as caught:
+        load_kernel("own", beside)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(str(beside))
+
+
+def test_a_tree_without_a_version_is_refused(beside):
+    (beside / "linux/Makefile").write_text("all:\n")
+    with pytest.raises(UsageError, match="field version: say which kernel this is"):
+        load_kernel("own", beside)
+
+
+@pytest.mark.parametrize("name", ["nonsense", "../classic", "Classic", "", "classic.yaml"])
+def test_unknown_kernels_list_the_known(name):
+    with pytest.raises(UsageError, match=r"kernel.*\(known: classic, modern-6.1"):
+        load_kernel(name)
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_the_projects_own_kernels_are_whole(name):
+    recipe = load_kernel(name)
+    assert recipe.spec.name == name == (KERNELS / f"{name}.yaml").stem
+    assert recipe.patches, "each has a series for its version"
+    assert all(path.is_file() for path in (*recipe.fragments, *recipe.patches))
+    assert recipe.spec.source.sha256 or recipe.spec.source.debian == f"linux-source-{recipe.version}"
+    wanted = requested_options(recipe.fragments)
+    assert wanted["CONFIG_PROFILING"] == "y"
+    assert (recipe.spec.arch == "x86_64") == (wanted.get("CONFIG_64BIT") == "y")
+
+
+def test_no_fragment_or_series_is_orphaned():
+    recipes = [load_kernel(name) for name in kernel_names()]
+    used = {path for recipe in recipes for path in (*recipe.fragments, *recipe.patches)}
+    assert used == {*FRAGMENTS.glob("*.config"), *PATCHES.glob("*/*/*.patch")}
+    assert all((folder / "README.md").is_file() for folder in PATCHES.iterdir() if folder.is_dir())

@@ -1,0 +1,184 @@
+"""QEMU's command line of every kind of machine, and the machines that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from harness.build.spec import Hardware
+from harness.errors import UsageError
+from harness.experiment.model import Arm
+from harness.experiment.prepare import machine_for
+from harness.machine.spec import MAILBOX_BYTES, BootFiles, MachineSpec, argv, initrd, prepare_folder
+
+CLASSIC = Hardware(type="pc", cpu="qemu32", memory_mib=256, nic="e1000", disk="ide", smp=False)
+MODERN = Hardware(type="q35", cpu="qemu64", memory_mib=512)
+FILES = BootFiles(kernel=Path("/k/bzImage"), initrds=(Path("/k/image.cpio"),))
+FOLDER = Path("/scratch")
+
+
+def spec(**fields: object) -> MachineSpec:
+    return MachineSpec.model_validate(
+        {"hardware": MODERN, "accelerator": "tcg", "clock": "wall", "session": "ssh", **fields}
+    )
+
+
+def virtual(**fields: object) -> MachineSpec:
+    return spec(**{"hardware": CLASSIC, "clock": "virtual", "session": "mailbox", **fields})
+
+
+def line(machine: MachineSpec, **options: object) -> str:
+    return " ".join(argv(machine, FILES, FOLDER, 7, **options))
+
+
+KINDS = {
+    "virtual": virtual(cmdline=("quiet",), devices=("edu",)),
+    "wall": spec(devices=("edu", "disk", "net"), cpus=2),
+    "mailbox": spec(session="mailbox"),
+    "console": spec(session="console", devices=("edu", "disk", "net")),
+    "kvm": spec(accelerator="kvm", cpus=4),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_machine(kind):
+    machine = KINDS[kind]
+    words = argv(machine, FILES, FOLDER, 7)
+    text = " ".join(words)
+    assert words[0] == "qemu-system-x86_64"
+    assert {"-nodefaults", "-no-user-config", "-S"} <= set(words)
+    assert all(isinstance(word, str) for word in words)
+    assert f"-machine {machine.hardware.type} -accel {machine.accelerator} " in text
+    assert f"-smp {machine.cpus} -m {machine.hardware.memory_mib}" in text
+    assert "virtio-serial-pci,id=ports,ioeventfd=off" in words
+    assert "socket,id=qmp,fd=7" in words
+    assert {"pvpanic", "pvpanic-pci"} <= set(words)
+    append = words[words.index("-append") + 1]
+    assert append.split() == [*machine.cmdline, f"krepro.session={machine.session}"]
+    assert ("-device edu" in text) == ("edu" in machine.devices)
+    assert ("stdio" in text) == (kind == "console")
+    assert ("-icount" in words) == (kind == "virtual")
+    assert ("fw_cfg" in text) == (machine.session == "mailbox")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_is_shut_in_and_listens_on_loopback_only(kind):
+    words = argv(KINDS[kind], FILES, FOLDER, 7)
+    netdevs = [words[index + 1] for index, word in enumerate(words) if word == "-netdev"]
+    assert len(netdevs) == (1 if kind in {"wall", "console", "kvm"} else 0)
+    for netdev in netdevs:
+        options = netdev.split(",")
+        assert options[0] == "user"
+        assert "restrict=on" in options
+        forwards = [option for option in options if option.startswith("hostfwd=")]
+        assert forwards == ["hostfwd=tcp:127.0.0.1:0-:22"], "the kernel chooses the port"
+    assert sum("netdev=net" in word for word in words) == len(netdevs)
+
+
+def test_the_virtual_clock_is_fixed():
+    text = line(virtual(icount_shift=5))
+    assert "-icount shift=5,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm -seed 1" in text
+    assert "host" not in text.replace("hostfwd", "").split("-append")[0]
+    assert line(virtual()) == line(virtual())
+
+
+def test_kvm_passes_the_hosts_cpu_and_pmu():
+    assert "-cpu host,pmu=on" in line(KINDS["kvm"])
+    assert "-cpu qemu64" in line(KINDS["wall"])
+
+
+@pytest.mark.parametrize(("hardware", "device"), [(CLASSIC, "ide-hd"), (MODERN, "virtio-blk-pci")])
+def test_disk_and_card_are_the_hardwares(hardware, device):
+    text = line(spec(hardware=hardware, devices=("disk",)))
+    assert f"-device {device},drive=disk" in text
+    assert f"file={FOLDER}/disk.raw" in text
+    assert f"-device {hardware.nic},netdev=net" in text
+
+
+def test_a_state_is_restored_from_any_path():
+    assert line(virtual(), incoming=Path("/store/state")).endswith("-incoming exec:cat /store/state")
+    assert argv(virtual(), FILES, FOLDER, 7, incoming=Path("/my store/$x"))[-1] == "exec:cat '/my store/$x'"
+
+
+@pytest.mark.parametrize(
+    ("files", "folder"),
+    [
+        (FILES, Path("/scra,tch")),
+        (BootFiles(kernel=Path("/a,b"), initrds=FILES.initrds), FOLDER),
+        (BootFiles(kernel=FILES.kernel, initrds=(Path("/x"), Path("/a,b"))), FOLDER),
+    ],
+)
+def test_a_comma_in_a_path_is_refused(files, folder):
+    with pytest.raises(UsageError, match=r"^/.*,.*: QEMU takes no comma in a path"):
+        argv(spec(), files, folder, 7)
+
+
+IMPOSSIBLE = [
+    ({"clock": "virtual", "session": "mailbox", "cpus": 2}, "the virtual clock takes one CPU: QEMU cannot run icount"),
+    ({"clock": "virtual", "session": "mailbox", "accelerator": "kvm"}, "the virtual clock needs the tcg accelerator"),
+    ({"clock": "virtual", "session": "ssh"}, "the virtual clock has no network card; its session is mailbox"),
+    ({"clock": "virtual", "session": "mailbox", "devices": ["disk"]}, "device disk completes at moments that the host"),
+    ({"clock": "virtual", "session": "mailbox", "devices": ["net"]}, "device net completes at moments that the host"),
+    ({"hardware": CLASSIC, "cpus": 2}, "this kernel drives one CPU only"),
+    ({"cpus": 0}, "Input should be greater than or equal to 1"),
+    ({"icount_shift": 11}, "Input should be less than or equal to 10"),
+    ({"devices": ["usb"]}, "Input should be 'edu', 'disk' or 'net'"),
+    ({"record": "record", "clock": "virtual", "session": "mailbox"}, "record: the virtual clock repeats every bit"),
+    ({"record": "record", "accelerator": "kvm"}, "record: QEMU counts instructions"),
+    ({"record": "record", "cpus": 2}, "record: QEMU records machines of one CPU only"),
+    ({"record": "replay", "session": "mailbox"}, "record: only ssh sessions are recorded"),
+    ({"colour": "red"}, "Extra inputs are not permitted"),
+]
+
+
+@pytest.mark.parametrize(("fields", "says"), IMPOSSIBLE)
+def test_impossible_machines(fields, says):
+    with pytest.raises(ValidationError, match=says):
+        spec(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"clock": "virtual", "devices": ["net"]}, "arm odd: device net completes"),
+        ({"clock": "virtual", "session": "ssh"}, "arm odd: the virtual clock has no network card"),
+        ({"cpus": 2}, "arm odd: this kernel drives one CPU only"),
+    ],
+)
+def test_an_impossible_arm_is_named(fields, says):
+    from harness.build.spec import load_kernel
+
+    with pytest.raises(UsageError, match=f"^{says}"):
+        machine_for("odd", Arm.model_validate({"kernel": "classic", **fields}), load_kernel("classic"), "tcg")
+
+
+@pytest.mark.parametrize(("kind", "fidelity"), [("virtual", "virtual"), ("wall", "emulated"), ("kvm", "kvm")])
+def test_fidelity(kind, fidelity):
+    assert KINDS[kind].fidelity == fidelity
+
+
+def test_a_job_fills_the_mailbox_and_no_more(tmp_path):
+    job = "x" * (MAILBOX_BYTES - 1) + "\n"
+    prepare_folder(virtual(), tmp_path, job)
+    assert (tmp_path / "job").read_text() == job
+    prepare_folder(virtual(), tmp_path, "true\n")
+    assert (tmp_path / "job").read_bytes() == b"true\n".ljust(MAILBOX_BYTES, b"\n"), "its size never changes"
+    with pytest.raises(UsageError, match=f"commands take {MAILBOX_BYTES + 1} bytes; the mailbox holds {MAILBOX_BYTES}"):
+        prepare_folder(virtual(), tmp_path, "ä" * (MAILBOX_BYTES // 2) + "\n")
+
+
+def test_a_machine_gets_the_files_that_it_opens(tmp_path):
+    prepare_folder(spec(devices=("disk",)), tmp_path / "new", None)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["disk.raw"]
+
+
+def test_archives_of_an_initramfs_are_joined_aligned(tmp_path):
+    parts = []
+    for name, data in (("a", b"12345"), ("b", b"1234"), ("c", b"1")):
+        (tmp_path / name).write_bytes(data)
+        parts.append(tmp_path / name)
+    assert initrd(BootFiles(kernel=FILES.kernel, initrds=(parts[0],)), tmp_path) == parts[0]
+    joined = initrd(BootFiles(kernel=FILES.kernel, initrds=tuple(parts)), tmp_path)
+    assert joined.read_bytes() == b"12345\0\0\0" + b"1234" + b"1\0\0\0"

@@ -1,0 +1,188 @@
+"""Patches onto a miniature kernel tree, with the real git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.build.source import COMPLETE, apply_patches, patched_tree, source_identity
+from harness.build.spec import KernelRecipe, KernelSpec, Source
+from harness.build.store import hash_tree
+from harness.errors import UsageError
+
+MAKEFILE = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
+PROFILE_C = "".join(f"line {number}\n" for number in range(1, 31))
+HEAD = """\
+From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001
+From: A. Uthor <author@example.org>
+Date: Mon, 1 Jan 2024 00:00:00 +0000
+Subject: [PATCH] {subject}
+
+Why it is done.
+---
+"""
+CHANGE = """\
+diff --git a/kernel/profile.c b/kernel/profile.c
+--- a/kernel/profile.c
++++ b/kernel/profile.c
+@@ -19,3 +19,4 @@
+ line 19
++line 19 and a half
+ line 20
+ line 21
+"""
+CREATE = """\
+diff --git a/drivers/new.c b/drivers/new.c
+new file mode 100644
+--- /dev/null
++++ b/drivers/new.c
+@@ -0,0 +1,2 @@
++int new;
++int newer;
+"""
+AMEND = """\
+diff --git a/drivers/new.c b/drivers/new.c
+--- a/drivers/new.c
++++ b/drivers/new.c
+@@ -1,2 +1,2 @@
+ int new;
+-int newer;
++int newest;
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    tree = tmp_path / "linux"
+    (tree / "kernel").mkdir(parents=True)
+    (tree / "drivers").mkdir()
+    (tree / "Makefile").write_text(MAKEFILE)
+    (tree / "Kconfig").touch()
+    (tree / "kernel/profile.c").write_text(PROFILE_C)
+    return tree
+
+
+@pytest.fixture
+def patch(tmp_path: Path):
+    made: list[Path] = []
+
+    def make(*diffs: str, head: str = HEAD) -> Path:
+        path = tmp_path / f"{len(made) + 1:04}-change.patch"
+        path.write_text(head.format(subject="Change it") + "".join(diffs) + "-- \n2.39.2\n\n")
+        made.append(path)
+        return path
+
+    return make
+
+
+def apply(tree: Path, *patches: Path) -> None:
+    apply_patches(tree, patches, tree.parent / "log")
+
+
+def test_a_series_changes_and_creates_files_and_leaves_no_repository(tree, patch):
+    (tree / ".gitignore").write_text("*.c\n")  # kernels ignore much; what a patch touches is never ignored
+    apply(tree, patch(CHANGE), patch(CREATE), patch(AMEND))
+    assert (tree / "kernel/profile.c").read_text() == PROFILE_C.replace("line 19\n", "line 19\nline 19 and a half\n")
+    assert (tree / "drivers/new.c").read_text() == "int new;\nint newest;\n"
+    assert (tree / "Makefile").read_text() == MAKEFILE
+    assert not (tree / ".git").exists()
+
+
+def test_no_patches_need_no_git(tree):
+    before = hash_tree(tree)
+    apply(tree)
+    assert hash_tree(tree) == before
+    assert not (tree.parent / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("diff", "says"),
+    [
+        (CHANGE.replace(" line 20", " line twenty"), "patch does not apply: hunk at kernel/profile.c:19 "),
+        (CHANGE.replace("kernel/profile.c", "kernel/absent.c"), "patch does not apply: no file kernel/absent.c "),
+        (AMEND, "patch does not apply: no file drivers/new.c "),
+        (CREATE.replace("drivers/new.c", "Makefile"), "patch does not apply: error: Makefile: already exists in index"),
+        (CHANGE.replace("-19,3 +19,4", "-19,3 +19,9"), "patch does not apply: "),
+    ],
+)
+def test_what_does_not_apply_is_named_by_patch_and_hunk(tree, patch, diff, says):
+    good, bad = patch(CREATE.replace("new.c", "other.c")), patch(diff)
+    with pytest.raises(UsageError) as caught:
+        apply(tree, good, bad)
+    assert str(caught.value).startswith(f"{bad}: {says}")
+    assert caught.value.exit_code == 2
+    assert not (tree / ".git").exists()
+
+
+@pytest.mark.parametrize("text", ["", "just words\n", "diff -u kernel/profile.c\n"])
+def test_what_is_no_patch_is_named(tree, tmp_path, text):
+    (tmp_path / "0001-x.patch").write_text(text)
+    with pytest.raises(UsageError, match=r"0001-x.patch: not a patch in git format"):
+        apply(tree, tmp_path / "0001-x.patch")
+
+
+def test_a_diff_without_a_mails_head_is_named(tree, patch):
+    with pytest.raises(UsageError, match=r"0001-change.patch: patch does not apply: "):
+        apply(tree, patch(CHANGE, head=""))
+
+
+def test_the_callers_git_environment_and_repository_are_left_alone(tree, patch, tmp_path, monkeypatch):
+    """A hook runs with GIT_DIR set to the user's own repository."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    theirs = tmp_path / "theirs"
+    subprocess.run(["git", "init", "-q", theirs], check=True)
+    before = hash_tree(theirs)
+    monkeypatch.setenv("GIT_DIR", str(theirs / ".git"))
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "nonsense")
+    apply(tree, patch(CHANGE))
+    assert hash_tree(theirs) == before
+    assert "half" in (tree / "kernel/profile.c").read_text()
+
+
+def recipe(tree: Path, *patches: Path, version: str = "6.1") -> KernelRecipe:
+    spec = KernelSpec(name="mini", arch="i386", source=Source(tree=tree), fragments=["base"])
+    return KernelRecipe(spec, version, (), patches)
+
+
+def test_a_patched_tree_is_made_once_apart_from_its_source(tmp_store, tree, patch):
+    wanted = recipe(tree, patch(CHANGE))
+    (tree / ".git").mkdir()
+    (tree / ".git/config").touch()
+    source = hash_tree(tree)
+    identity = source_identity(wanted.spec.source, None)
+    made = patched_tree(tmp_store, wanted, None, identity)
+    assert "half" in (made / "kernel/profile.c").read_text()
+    assert hash_tree(tree) == source
+    assert not (made / ".git").exists()
+    (made / "kernel/touched").touch()
+    assert patched_tree(tmp_store, wanted, None, identity) == made
+    assert (made / "kernel/touched").exists(), "not unpacked again"
+    (made.parent / COMPLETE).unlink()
+    assert patched_tree(tmp_store, wanted, None, identity) == made
+    assert not (made / "kernel/touched").exists(), "an unfinished one is"
+    assert patched_tree(tmp_store, recipe(tree), None, identity) != made
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (recipe, "hunk at kernel/profile.c:19"),
+        (lambda tree, bad: recipe(tree, version="6.12"), "kernel mini: the source is version 6.1, not 6.12"),
+    ],
+)
+def test_a_failed_tree_leaves_nothing(tmp_store, tree, patch, wanted, says):
+    bad = patch(CHANGE.replace(" line 20", " line twenty"))
+    broken = wanted(tree, bad)
+    with pytest.raises(UsageError, match=says):
+        patched_tree(tmp_store, broken, None, source_identity(broken.spec.source, None))
+    assert not list((tmp_store.root / "trees").iterdir())
+
+
+def test_what_is_no_kernel_tree_is_refused(tree):
+    (tree / "Kconfig").unlink()
+    with pytest.raises(UsageError, match="not a kernel source tree"):
+        source_identity(Source(tree=tree), None)

@@ -1,0 +1,92 @@
+"""YAML into models: what does not fit is named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from harness.errors import UsageError
+from harness.yamlfile import Strict, load_model
+
+
+class Inner(Strict):
+    count: int
+    ratio: float = Field(default=1.0, ge=0)
+
+
+class Outer(Strict):
+    name: str
+    inner: Inner | None = None
+    items: list[Inner] = []
+    named: dict[str, Inner] = {}
+
+
+def load(folder: Path, content: str | bytes) -> Outer:
+    path = folder / "file.yaml"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return load_model(path, Outer)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("name: [1]\n", 1, "field name: Input should be a valid string, got [1]"),
+        ("name: a\n\ninner:\n  ratio: 1\n  count: few\n", 5, "field inner.count: Input should be a valid integer"),
+        ("name: a\ninner: {count: 1,\n  ratio: -1}\n", 3, "field inner.ratio: Input should be greater than or equal"),
+        ("name: a\nitems:\n- count: 1\n- count: x\n", 4, "field items.1.count: Input should be a valid integer"),
+        ("name: a\nitems:\n- count: 1\n- 7\n", 4, "field items.1: Input should be a valid dictionary"),
+        ("name: a\nnamed:\n  k:\n    ratio: 2\n", 3, "field named.k.count: Field required"),
+        ("# comment\ninner: {count: 1}\n", 1, "field name: Field required"),
+        ("name: a\nnaem: b\n", 2, "field naem: Extra inputs are not permitted, got 'b'"),
+        ("name: a\ninner:\n  count: 1\n  cuont: 2\n", 4, "field inner.cuont: Extra inputs are not permitted"),
+        ("name: a\nname: b\n", 2, "not valid YAML: 'name' is given twice"),
+        ("name: a\nnamed:\n  k: {count: 1}\n  k: {count: 2}\n", 4, "not valid YAML: 'k' is given twice"),
+        ("name: a\ninner: {count: 1\n", 3, "not valid YAML: "),
+        ("name: a\n\tinner: 1\n", 2, "not valid YAML: found character"),
+        ("name: *nobody\n", 1, "not valid YAML: found undefined alias"),
+        ("name: a\ninner: !!python/object:os.system x\n", 2, "not valid YAML: could not determine a constructor"),
+        ("name: a\ninner: 2024-13-45\n", 2, "not valid YAML: month must be in 1..12"),
+        ("name: a\n? [1]\n: 2\n", 2, "not valid YAML: found unhashable key"),
+        ("name: a\n---\nname: b\n", 2, "not valid YAML: but found another document"),
+        ("- name\n", 1, "must be a mapping of fields"),
+        ("", 1, "must be a mapping of fields"),
+        ("just words\n", 1, "must be a mapping of fields"),
+        ("name: a\x01\n", None, "not valid YAML: unacceptable character"),
+        ("name: " + "[" * 1500, None, "not valid YAML: "),
+        (b"name: \xff\n", None, "cannot be read: is not UTF-8 text"),
+    ],
+)
+def test_file_line_and_field_are_named(tmp_path, text, line, says):
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, text)
+    place = f"{tmp_path / 'file.yaml'}{f':{line}' if line else ''}"
+    assert caught.value.where == place
+    assert str(caught.value).startswith(f"{place}: {says}")
+
+
+def test_further_errors_are_counted_and_long_values_cut(tmp_path):
+    with pytest.raises(UsageError, match=r"got \['a+\.\.\. \(and 2 more\)$"):
+        load(tmp_path, f"name: [{'a' * 200}]\nx: 1\ny: 2\n")
+
+
+@pytest.mark.parametrize("name", ["absent.yaml", "."])
+def test_what_cannot_be_read_is_named(tmp_path, name):
+    with pytest.raises(UsageError, match=f"^{re.escape(str(tmp_path / name))}: cannot be read: [A-Z]"):
+        load_model(tmp_path / name, Outer)
+
+
+def test_merge_keys_and_anchors_work(tmp_path):
+    text = "name: a\nnamed:\n  a: &base {count: 1, ratio: 2}\n  b: {<<: *base, count: 3}\n"
+    assert load(tmp_path, text).named == {"a": Inner(count=1, ratio=2), "b": Inner(count=3, ratio=2)}
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode) | st.text("a:-[]{}&*?!|>'\"\n #0.,", max_size=30))
+def test_any_bytes_are_a_model_or_a_usage_error(tmp_path, content):
+    with suppress(UsageError):
+        load(tmp_path, content)
