@@ -48,7 +48,7 @@ class Bulk:
                         if stream.tell() > start + length + tarfile.RECORDSIZE:
                             break
                         _extract(archive, member, target)
-            except (tarfile.TarError, OSError) as error:
+            except (tarfile.TarError, OSError, ValueError) as error:  # ValueError: a NUL in a name
                 raise RunError(f"the guest's data is not a tar archive: {error}", where=str(self.path)) from error
         self._offset = start + length
         return length

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Literal
 
@@ -55,9 +54,7 @@ def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
         causes = rows.loc[~present, "reason"].dropna().unique()
         verdict, reason = "not-measurable", str(causes[0]) if len(causes) else "the metric is absent without a reason"
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scipy on ties: the fallback is ours
-            estimate = median_estimate(values)
+        estimate = median_estimate(values)
         measured = estimate.value
         interval = (estimate.low, estimate.high) if estimate.interval_known else None
         verdict, reason = _verdict(claim.expect, values, estimate)

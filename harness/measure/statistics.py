@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,8 @@ def median_estimate(values: ArrayLike, seed: int = 1) -> Estimate:
     if np.all(data == data[0]):
         return Estimate(middle, middle, middle, data.size)
     for method in ("BCa", "percentile"):
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scipy on ties: the fallback is ours
             result = stats.bootstrap(
                 (data,),
                 np.median,

@@ -30,6 +30,13 @@ def archive(files: dict[str, bytes], *special: tarfile.TarInfo) -> bytes:
     return buffer.getvalue()
 
 
+def pax(name: str) -> tarfile.TarInfo:
+    """A member whose true name is in an extended header, where any bytes may be."""
+    info = tarfile.TarInfo("short")
+    info.pax_headers = {"path": name}
+    return info
+
+
 def member(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
@@ -135,6 +142,8 @@ def test_any_bytes_are_awaited_unpacked_or_refused(bulk, tmp_path, data):
         (archive({}, member("link", tarfile.LNKTYPE, "job.exit")), "link, neither file nor folder"),
         (archive({}, member("node", tarfile.CHRTYPE)), "node, neither file nor folder"),
         (archive({}, member("node", tarfile.FIFOTYPE)), "node, neither file nor folder"),
+        (archive({}, pax("a\0b")), "not a tar archive: embedded null byte"),
+        (archive({}, pax("../evil")), "outside the destination"),
         (b"garbage" * 300 + bytes(1024), "not a tar archive"),
     ],
 )

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -54,17 +56,14 @@ def as_somebody_else(code: str, *words: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
 
 
-def test_who_is_not_root_gets_the_exact_command_and_exit_2(tmp_path):
-    # A copy of the two files that this takes, where another user can read them.
-    home = tmp_path if os.geteuid() else tmp_path.parent.parent.parent / f"krepro-test-{os.getpid()}"
-    (home / "harness").mkdir(parents=True)
-    try:
+def test_who_is_not_root_gets_the_exact_command_and_exit_2():
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path: another user must be able to read it
+        home = Path(folder)
+        (home / "harness").mkdir()
         for name in ("debian.py", "errors.py"):
             shutil.copyfile(ROOT / "harness" / name, home / "harness" / name)
         home.chmod(0o755)
-        done = as_somebody_else(CODE, str(home))
-    finally:
-        shutil.rmtree(home)
+        done = as_somebody_else(CODE, folder)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr == (
