@@ -140,6 +140,9 @@ class Store:
             found = self._read(kind, key)
             if found is not None:
                 return found
+            home = self.root / kind / key
+            if home.is_dir():
+                warn(f"{kind} {key[:12]} in the store is damaged ({_damage(home)}); it is thrown away and built again")
             self._build(kind, key, inputs, build)
         found = self._read(kind, key)
         if found is None:
@@ -167,12 +170,7 @@ class Store:
 
     def _read(self, kind: str, key: str) -> Artefact | None:
         home = self.root / kind / key
-        if not home.is_dir():
-            return None
-        damaged = _damage(home)
-        if damaged is not None:
-            warn(f"{kind} {key[:12]} in the store is damaged ({damaged}); it is thrown away and built again")
-            shutil.rmtree(home, ignore_errors=True)
+        if not home.is_dir() or _damage(home) is not None:
             return None
         seal = json.loads((home / SEAL).read_text())
         return Artefact(kind, key, home, seal["inputs"], seal["files"], seal["info"])

@@ -34,6 +34,10 @@ class Analysis:
         if not isinstance(frame, pd.DataFrame) or not set(METRIC_COLUMNS) <= set(frame.columns):
             raise UsageError(f"metrics() must return a table with {', '.join(METRIC_COLUMNS)}", where=str(self.path))
         frame = frame.loc[:, list(METRIC_COLUMNS)].reset_index(drop=True)
+        twice = frame.duplicated(["arm", "trial", "metric"])
+        if twice.any():
+            arm, trial, name = frame.loc[twice, ["arm", "trial", "metric"]].iloc[0]
+            raise UsageError(f"metrics(): {name} of {arm} {trial} is given twice", where=str(self.path))
         silent = frame["value"].isna() & frame["reason"].isna()
         if silent.any():
             name = frame.loc[silent, "metric"].iloc[0]

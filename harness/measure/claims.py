@@ -96,8 +96,10 @@ def _verdict(expect: Expect, values: np.ndarray, estimate: Estimate) -> tuple[Ve
             return "reproduced", None
         return "contradicted", f"{int((~inside).sum())} of {values.size} trials differ"
     if not estimate.interval_known:
-        # One trial has no interval. It can still speak where all it has to do is lie inside; we say that it is one.
-        return ("reproduced" if inside.all() else "contradicted"), "one trial, no interval"
+        # Too few for an interval, they can still speak where all of them agree; we say how many they are.
+        few = "one trial, no interval" if values.size == 1 else f"{values.size} trials, too few for an interval"
+        agreed: Verdict = "reproduced" if inside.all() else "contradicted"
+        return (agreed if inside.all() or not inside.any() else "not-measurable"), few
     if low <= estimate.low and estimate.high <= high:
         return "reproduced", None
     if estimate.high < low or estimate.low > high:

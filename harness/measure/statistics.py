@@ -11,11 +11,13 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
+#: With fewer, the bootstrap of a median is no 95 % interval: it covers 52 % at 2 trials, 74 % at 3, 94 % at 5.
+MIN_TRIALS = 5
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over trials with its bootstrap interval; `low` = `high` = NaN when there is one trial only."""
+    """A median over trials with its bootstrap interval; `low` = `high` = NaN with fewer than MIN_TRIALS that differ."""
 
     value: float
     low: float
@@ -37,10 +39,10 @@ def median_estimate(values: ArrayLike, seed: int = 1) -> Estimate:
     if data.ndim != 1 or data.size == 0 or not np.all(np.isfinite(data)):
         raise ValueError("values must be a non-empty 1-d array of finite numbers")
     middle = float(np.median(data))
-    if data.size == 1:
-        return Estimate(middle, float("nan"), float("nan"), 1)
-    if np.all(data == data[0]):
+    if data.size > 1 and np.all(data == data[0]):
         return Estimate(middle, middle, middle, data.size)
+    if data.size < MIN_TRIALS:
+        return Estimate(middle, float("nan"), float("nan"), data.size)
     for method in ("BCa", "percentile"):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # scipy on ties: the fallback is ours

@@ -77,8 +77,15 @@ def check_digest(result: ResultSet, wanted: str, other: Reference | None) -> Non
             hint="give a result set or a reference file to learn which file differs",
         )
     difference = compare(other, mine)
+    if difference is None and is_digest(wanted) and mine.digest != wanted:
+        difference = "the trials that both have are equal, but they are not the same trials"
     if difference is not None:
         raise RunError(f"digest differs: {difference}", where=str(result.path))
+
+
+def is_digest(text: str) -> bool:
+    """Whether a word is a digest and not a name."""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def compare(other: Reference, mine: Reference) -> str | None:
@@ -130,7 +137,7 @@ def find_reference(wanted: str, experiment: str, results: Path) -> Reference | N
         return load_reference(RESULTS / "reference" / experiment / "digest.json")
     if Path(wanted).is_file():
         return load_reference(Path(wanted))
-    if not re.fullmatch(r"[0-9a-f]{64}", wanted):
+    if not is_digest(wanted):
         return reference_of(find_result_set(results, wanted))
     candidates = [RESULTS / "reference" / experiment / "digest.json"]
     for path in candidates:

@@ -7,7 +7,7 @@ done
 	echo "krepro-send: the machine has no bulk port" >&2
 	exit 1
 }
-tar -C "$1" -cf /run/krepro/bulk.tar .
+tar -C "$1" -cf /run/krepro/bulk.tar . || exit 1
 {
 	echo "krepro-bulk 1 $(stat -c %s /run/krepro/bulk.tar)"
 	cat /run/krepro/bulk.tar

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.measure import statistics
-from harness.measure.statistics import median_estimate
+from harness.measure.statistics import MIN_TRIALS, median_estimate
 
 
 @pytest.fixture
@@ -24,9 +24,10 @@ def test_what_is_no_sample_is_refused(values):
         median_estimate(values)
 
 
-def test_one_trial_has_no_interval():
-    estimate = median_estimate([7.0])
-    assert (estimate.value, estimate.trials, estimate.interval_known) == (7.0, 1, False)
+@pytest.mark.parametrize("values", [[7.0], [6.0, 8.0], [6.0, 7.0, 8.0], [6.0, 7.0, 7.0, 8.0]])
+def test_few_trials_have_no_interval(values):
+    estimate = median_estimate(values)
+    assert (estimate.value, estimate.trials, estimate.interval_known) == (7.0, len(values), False)
     assert math.isnan(estimate.low)
 
 
@@ -39,7 +40,7 @@ def test_the_same_values_give_the_same_interval():
     assert median_estimate([1, 2, 4, 8, 16]) == median_estimate([1, 2, 4, 8, 16])
 
 
-@given(values=st.lists(st.integers(-1000, 1000), min_size=2, max_size=12))
+@given(values=st.lists(st.integers(-1000, 1000), min_size=MIN_TRIALS, max_size=12))
 def test_the_interval_is_known_and_within_the_data(few_resamples, values):
     estimate = median_estimate(values)
     assert estimate.interval_known
