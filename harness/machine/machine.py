@@ -123,12 +123,12 @@ class Machine:
                 raise self.lost(f"did not {what} within {timeout_s:.0f} s")
 
     def wait_stopped(self, timeout_s: float) -> None:
-        """Wait for the guest's own stop (the pvpanic port) after it said ready; GuestLost otherwise."""
+        """Wait for the guest's own stop (its watchdog) after it said ready; GuestLost otherwise."""
         outcome = self.wait(lambda: False, timeout_s, "stop at its mailbox")
         if outcome.reason != "stopped":
             raise self.lost(f"ended with status {outcome.exit_status} instead of stopping at its mailbox")
-        if READY not in self.console():
-            raise self.lost("panicked before it was ready")
+        if self.qmp.command("query-status")["status"] != "watchdog":
+            raise self.lost("panicked before it stopped at its mailbox")
 
     def resume(self) -> None:
         """Let the CPUs run (again); what happened before is no news to a later `wait`."""

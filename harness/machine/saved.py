@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from functools import cache
@@ -16,10 +15,6 @@ from harness.machine.spec import BootFiles, MachineSpec, argv, prepare_folder
 from harness.progress import step
 
 BOOT_TIMEOUT_S = 120.0
-#: About half of all stops let the virtual clock jump to the next timer (docs/virtual-clock.md); those are not kept.
-BOOT_TRIES = 24
-JUMP_NS = 200_000
-STOPPED = re.compile(r"^krepro: stopped for (\d+) ns\s*$", re.MULTILINE)
 
 
 @cache
@@ -46,54 +41,35 @@ def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
 def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) -> Artefact:
     """The artefact with `state`: this machine, booted and waiting for its session.
 
-    A mailbox guest stops itself, at one instruction; under the virtual clock a stop whose clock jumped is not kept,
-    so the state does not depend on the host's timing. An ssh guest is stopped when it is ready.
+    A mailbox guest stops itself at one moment of its own time, so its state does not depend on the host's. An ssh guest
+    is stopped when it is ready.
     """
 
     def build(folder: Path) -> dict[str, Any]:
         scratch = store.scratch("boot")
         try:
             with step(f"booting {name} once and saving its state"):
-                boots = _boot_and_save(spec, files, scratch, folder / "state")
+                _boot_and_save(spec, files, scratch, folder / "state")
             shutil.copyfile(scratch / "console.log", folder / "console.log")
         except RunError:
             _keep(scratch, store.root / "logs" / f"boot-{name}")
             raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return {"bytes": (folder / "state").stat().st_size, "boots": boots}
+        return {"bytes": (folder / "state").stat().st_size}
 
     return store.obtain("state", name, state_inputs(spec, files), build)
 
 
-def _boot_and_save(spec: MachineSpec, files: BootFiles, scratch: Path, target: Path) -> int:
-    """Save a state worth keeping to `target`; the number of boots that it took."""
-    for attempt in range(1, BOOT_TRIES + 1):
-        prepare_folder(spec, scratch, None)
-        with Machine(spec, files, scratch) as machine:
-            if spec.session == "mailbox":
-                machine.wait_stopped(BOOT_TIMEOUT_S)
-            else:
-                machine.wait_ready(BOOT_TIMEOUT_S)
-                machine.qmp.command("stop")
-            machine.save(target)
-            if spec.clock == "wall" or _stopped_ns(machine) < JUMP_NS:
-                return attempt
-    raise RunError(f"QEMU's clock jumped at every one of {BOOT_TRIES} stops", where=str(scratch))
-
-
-def _stopped_ns(machine: Machine) -> int:
-    """Virtual time that the stop took, as the guest tells it once it runs again."""
-    machine.resume()
-    found: list[str] = []
-
-    def told() -> bool:
-        found[:] = STOPPED.findall(machine.console())
-        return bool(found)
-
-    if machine.wait(told, BOOT_TIMEOUT_S, "tell of its stop").reason != "condition":
-        raise machine.lost("ended after its stop")
-    return int(found[0])
+def _boot_and_save(spec: MachineSpec, files: BootFiles, scratch: Path, target: Path) -> None:
+    prepare_folder(spec, scratch, None)
+    with Machine(spec, files, scratch) as machine:
+        if spec.session == "mailbox":
+            machine.wait_stopped(BOOT_TIMEOUT_S)
+        else:
+            machine.wait_ready(BOOT_TIMEOUT_S)
+            machine.qmp.command("stop")
+        machine.save(target)
 
 
 def _keep(scratch: Path, target: Path) -> None:

@@ -144,8 +144,9 @@ def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, inco
     command += ["-device", "virtio-serial-pci,id=ports,ioeventfd=off"]
     command += ["-chardev", f"file,id=bulk,path={folder / 'bulk'}"]
     command += ["-device", "virtserialport,bus=ports.0,chardev=bulk,name=krepro.bulk"]
-    # The PCI one is found by every kernel and tells of panics; the ISA one is the port by which a guest stops itself.
-    command += ["-device", "pvpanic-pci", "-device", "pvpanic", "-action", "panic=pause,reboot=shutdown"]
+    # A panic stops the CPUs and is looked at; the watchdog is how a guest stops itself to be saved (krepro-stop.c).
+    command += ["-device", "pvpanic-pci", "-device", "ib700"]
+    command += ["-action", "panic=pause,watchdog=pause,reboot=shutdown"]
     command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
     if spec.session == "mailbox":
         command += ["-fw_cfg", f"name=opt/krepro/job,file={folder / 'job'}"]

@@ -54,7 +54,7 @@ def test_every_machine(kind):
     assert f"-smp {machine.cpus} -m {machine.hardware.memory_mib}" in text
     assert "virtio-serial-pci,id=ports,ioeventfd=off" in words
     assert "socket,id=qmp,fd=7" in words
-    assert {"pvpanic", "pvpanic-pci"} <= set(words)
+    assert {"ib700", "pvpanic-pci"} <= set(words)
     append = words[words.index("-append") + 1]
     assert append.split() == [*machine.cmdline, f"krepro.session={machine.session}"]
     assert ("-device edu" in text) == ("edu" in machine.devices)
