@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -18,6 +19,7 @@ from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
 from harness.paths import EXPERIMENTS, ROOT
+from tests.processes import machines
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
@@ -49,29 +51,18 @@ def test_every_newly_made_state_gives_the_same_bits(tmp_path: Path):
 
 def test_runs_killed_at_random_moments_leave_no_guest_no_set_and_a_whole_store(tmp_path: Path):
     moments = random.Random(1)
-    store = Store.default()
     command = [sys.executable, "-m", "invoke", "run", "irq-hotspot", "--arms", "tick,n4", "--results", str(tmp_path)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
     for _ in range(KILLS):
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(moments.uniform(0.5, 15))
         process.send_signal(moments.choice([signal.SIGKILL, signal.SIGTERM]))
         process.wait()
         time.sleep(2)
-        assert not _guests_of(store)
+        assert not machines(tmp_path)
         assert not [path for path in tmp_path.glob("irq-hotspot/2*") if not (path / "manifest.json").is_file()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "damaged" not in done.stderr
-
-
-def _guests_of(store: Store) -> list[str]:
-    """Command lines of QEMU processes that run this store's kernels for this test's parent-less runs."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if words[0] == "qemu-system-x86_64" and any(str(store.root) in word for word in words):
-            found.append(" ".join(words))
-    return found

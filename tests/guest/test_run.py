@@ -15,6 +15,7 @@ import pytest
 
 from harness.paths import KERNELS, PATCHES, ROOT
 from harness.store.resultset import ResultSet, verify_files
+from tests.processes import machines
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -199,10 +200,10 @@ def test_guests_die_with_a_killed_harness_and_nothing_is_left(outside, tmp_path)
         stderr=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert _eventually(lambda: len(_machines(tmp_path)) >= 2, 300), "both cores run a guest"
+    assert _eventually(lambda: len(machines(tmp_path)) >= 2, 300), "both cores run a guest"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert _eventually(lambda: not _machines(tmp_path), 10), "no guest outlives its harness"
+    assert _eventually(lambda: not machines(tmp_path), 10), "no guest outlives its harness"
 
 
 def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
@@ -215,26 +216,13 @@ def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert _eventually(lambda: len(_machines(tmp_path)) >= 1, 300)
+    assert _eventually(lambda: len(machines(tmp_path)) >= 1, 300)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err
-    assert not _machines(tmp_path)
+    assert not machines(tmp_path)
     assert not list((tmp_path / "r/hello-guest").iterdir())
-
-
-def _machines(marker: Path) -> list[int]:
-    """Processes of QEMU whose files are below `marker`."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"qemu-system-x86_64") and any(str(marker).encode() in word for word in words):
-            found.append(int(entry.parent.name))
-    return found
 
 
 def _eventually(condition, seconds: float) -> bool:
