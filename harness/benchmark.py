@@ -21,6 +21,7 @@ from harness.machine.spec import MachineSpec, prepare_folder
 from harness.measure.statistics import median_estimate
 from harness.progress import step
 from harness.report.terminal import frame_table
+from harness.scratch import scratch_folder
 
 KERNEL = "classic"
 TIMEOUT_S = 120.0
@@ -40,7 +41,7 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
         for name, way in ways.items():
             samples = []
             for _ in range(repetitions):
-                folder = Path(tempfile.mkdtemp(prefix="krepro-"))
+                folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
                 try:
                     samples.append(way(folder))
                 finally:

@@ -12,6 +12,7 @@ from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, Device, machine_spec, prepare_folder
 from harness.progress import note
+from harness.scratch import scratch_folder
 
 
 def shell(
@@ -35,7 +36,7 @@ def shell(
         cmdline=(*built.recipe.spec.cmdline, *append),
         devices=devices,
     )
-    scratch = Path(tempfile.mkdtemp(prefix="krepro-"))
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "boot")
     try:
         prepare_folder(spec, scratch, None)
         files = BootFiles(kernel=built.kernel.file("bzImage"), initrds=(built.image.file("image.cpio"),))

@@ -17,6 +17,7 @@ from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.saved import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
+from harness.scratch import scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.reference import deterministic_inputs, first_input_difference
@@ -31,7 +32,7 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
     """
     result = find_result_set(results, text)
     chosen = _choose(result, trial)
-    scratch = Path(tempfile.mkdtemp(prefix="krepro-replay-"))
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "replay")
     try:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
         prepared = prepare(Store.default(), result.manifest.experiment, result.path / EXPERIMENT, plan, scratch, "tcg")

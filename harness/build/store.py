@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from harness.errors import RunError, UsageError
 from harness.progress import note, warn
+from harness.scratch import scratch_folder
 
 SEAL = "artefact.json"
 
@@ -92,8 +92,7 @@ class Store:
     def scratch(self, label: str) -> Path:
         """A new temporary folder on the store's file system; the caller removes it."""
         with usable(self.root):
-            (self.root / "tmp").mkdir(parents=True, exist_ok=True)
-            return Path(tempfile.mkdtemp(prefix=f"{label}-", dir=self.root / "tmp"))
+            return scratch_folder(self.root / "tmp", label)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:

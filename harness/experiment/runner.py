@@ -24,6 +24,7 @@ from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
 from harness.machine.spec import RECORDING, RECORDING_KEYS, prepare_folder
 from harness.progress import Step, step, warn
+from harness.scratch import scratch_folder
 
 READY_TIMEOUT_S = 120.0
 PR_SET_PDEATHSIG = 1
@@ -56,7 +57,7 @@ def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
 
 def run_trial(spec: TrialSpec) -> TrialRecord:
     """Boot or restore, run the workloads, collect, end. Writes `spec.folder`; a failed trial is a record too."""
-    scratch = Path(tempfile.mkdtemp(prefix="krepro-"))
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "trial")
     started = time.monotonic()
     seconds: dict[str, float] = {}
     reason: str | None = None

@@ -7,7 +7,6 @@ import glob
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from harness.build.store import canonical, hash_of, hash_tree, usable
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
+from harness.scratch import scratch_folder
 from harness.store.manifest import Manifest
 
 MANIFEST = "manifest.json"
@@ -100,7 +100,7 @@ def write_result_set(results: Path, experiment: str) -> Iterator[Writer]:
     home = results / experiment
     with usable(results):
         home.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
+        folder = scratch_folder(home, "writing")
         folder.chmod(0o755)
     writer = Writer(home, folder)
     try:

@@ -14,7 +14,7 @@ HARNESS = ROOT / "harness"
 #: From the bottom up: each line may import itself and the lines before it.
 ORDER = [
     {"errors"},
-    {"debian", "paths", "progress", "yamlfile"},
+    {"debian", "paths", "progress", "scratch", "yamlfile"},
     {"host"},
     {"build"},
     {"machine"},
