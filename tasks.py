@@ -22,6 +22,7 @@ DEBUG = "show tracebacks"
         "arms": "only these arms, comma-separated",
         "seed": "seed of order and trials; equal seeds give equal virtual-clock trials",
         "results": "folder for result sets",
+        "oracle": "exact ground truth beside every arm: modes, comma-separated (docs/oracle.md)",
         "check-digest": "fail unless the run's digest is this one (hex, a reference file, a set, or: reference)",
         "debug": DEBUG,
     },
@@ -36,13 +37,14 @@ def run(
     seed: str = "1",
     results: str = str(RESULTS),
     check_digest: str = "",
+    oracle: str = "",
     debug: bool = False,
 ) -> None:
     """Run an experiment: build, boot, measure, judge; print tables, claims and the result set's path."""
     from harness import commands
 
     cli.guarded(
-        lambda: commands.run(experiment, profile, repetitions, accel, arms, seed, results, check_digest),
+        lambda: commands.run(experiment, profile, repetitions, accel, arms, seed, results, check_digest, oracle),
         debug=debug,
         guests=True,
     )

@@ -12,7 +12,7 @@ from harness import cli
 from harness.build.spec import kernel_names
 from harness.build.store import Store
 from harness.errors import EXIT_OK, EXIT_USAGE, UsageError
-from harness.experiment.model import Profile, find_experiment
+from harness.experiment.model import OracleMode, Profile, find_experiment
 from harness.experiment.prepare import AcceleratorChoice, build_for
 from harness.paths import ROOT
 
@@ -26,6 +26,7 @@ def run(
     seed: str,
     results: str,
     check_digest: str,
+    oracle: str,
 ) -> int:
     """`run`: see `pipeline.run`."""
     from harness import pipeline
@@ -39,6 +40,7 @@ def run(
         seed=_number("--seed", seed),
         results=Path(results).expanduser().resolve(),
         check_digest=check_digest or None,
+        oracle=_modes(oracle) if oracle else None,
     )
     return pipeline.run(options, cli.output()).exit_code
 
@@ -119,6 +121,11 @@ def _choice(name: str, value: str, allowed: tuple[Any, ...]) -> str:
     if value not in allowed:
         raise UsageError(f"{name} {value}: must be one of {', '.join(map(str, allowed))}")
     return value
+
+
+def _modes(text: str) -> tuple[OracleMode, ...]:
+    words = [word for word in text.split(",") if word]
+    return tuple(cast(OracleMode, _choice("--oracle", word, get_args(OracleMode))) for word in words)
 
 
 def _accelerator(text: str) -> AcceleratorChoice:

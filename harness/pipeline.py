@@ -14,7 +14,7 @@ from rich.console import Console
 
 from harness.build.store import Store, hash_tree
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
-from harness.experiment.model import Experiment, Profile, find_experiment, load_experiment
+from harness.experiment.model import Experiment, OracleMode, Profile, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import AcceleratorChoice, KernelBuild, Prepared, prepare
 from harness.experiment.runner import run_trials
@@ -22,6 +22,7 @@ from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
+from harness.oracle.attach import attach, with_oracle
 from harness.paths import RESULTS
 from harness.progress import warn
 from harness.report.figures import figure_style, write_figures
@@ -45,6 +46,7 @@ class RunOptions:
     accelerator: AcceleratorChoice = "auto"
     results: Path = RESULTS
     check_digest: str | None = None
+    oracle: tuple[OracleMode, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     clock = _Clock()
     folder = find_experiment(options.experiment)
     experiment = load_experiment(folder)
+    if options.oracle is not None:
+        experiment = with_oracle(experiment, options.oracle)
     analysis = Analysis(folder)
     plan = make_plan(
         experiment,
@@ -82,7 +86,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         clock.lap("harness")
         prepared = prepare(store, experiment, folder, plan, writer.path, options.accelerator)
         clock.lap("build")
-        records = run_trials(prepared.trials)
+        records = run_trials(attach(store, experiment, prepared))
         clock.lap("guests")
         _copy_symbols(prepared.builds, writer.path)
         good = [record.relocated(writer.path) for record in records if record.status == "ok"]

@@ -19,6 +19,7 @@ from harness.machine.saved import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
 from harness.scratch import scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
+from harness.oracle.attach import attach
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.reference import deterministic_inputs, first_input_difference
 from harness.store.resultset import EXPERIMENT, ResultSet, find_result_set
@@ -36,7 +37,8 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
     try:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
         prepared = prepare(Store.default(), result.manifest.experiment, result.path / EXPERIMENT, plan, scratch, "tcg")
-        trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in prepared.trials]
+        attached = attach(Store.default(), result.manifest.experiment, prepared)
+        trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in attached]
         records = run_trials(trials)
         failed = [record for record in records if record.status != "ok"]
         if failed:

@@ -12,6 +12,7 @@ from harness.build.run import tool
 from harness.build.spec import Arch
 from harness.build.store import Store
 from harness.errors import RunError, UsageError
+from harness.paths import IMAGES
 
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
 MACHINE_FLAGS: dict[Arch, tuple[str, ...]] = {"i386": ("-m32", "-march=i686"), "x86_64": ("-m64",)}
@@ -51,6 +52,8 @@ def build_programs(arch: Arch, sources: dict[str, Path], target: Path, log: Path
             prefix_map,
             "-I",
             source.parent,
+            "-I",
+            IMAGES / "guest",
             "-o",
             out,
             source,

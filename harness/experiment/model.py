@@ -15,6 +15,7 @@ from harness.paths import EXPERIMENTS
 from harness.yamlfile import Strict, load_model, misfit
 
 Profile = Literal["quick", "full"]
+OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
 Parameter = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -66,6 +67,8 @@ class Arm(Strict):
     devices: list[Device] = []
     workloads: list[Name] | None = None
     repetitions: Repetitions | None = None
+    oracle: list[OracleMode] = []
+    oracle_locks: list[str] = Field(default=[], description="functions that mode locks counts the calls of")
 
     @field_validator("params")
     @classmethod

@@ -97,7 +97,7 @@ def prepare(
     for arm in arms:
         model = experiment.arms[arm]
         build = builds[model.kernel]
-        counted = model.clock == "virtual" or model.record
+        counted = model.clock == "virtual" or model.record or model.oracle
         chosen = "tcg" if counted else choose_accelerator(store, accelerator, build.kernel)
         machines[arm] = machine_for(arm, model, build.recipe, chosen)
         boots[arm] = boot_files(store, build, machines[arm])

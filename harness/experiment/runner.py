@@ -22,7 +22,7 @@ from harness.guest.recorded import RecordedSession
 from harness.guest.session import JobResult, Session
 from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
-from harness.machine.spec import RECORDING, RECORDING_KEYS, prepare_folder
+from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
 from harness.progress import Step, step, warn
 from harness.scratch import scratch_folder
 
@@ -67,6 +67,7 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         scratch,
         incoming=spec.state.path if spec.state else None,
         paused=spec.state is not None,
+        plugin=spec.plugin,
     )
     accelerator = spec.machine.accelerator
     spec.folder.mkdir(parents=True, exist_ok=True)
@@ -197,4 +198,8 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
         source = scratch / name
         if source.is_file() and (name == "console.log" or source.stat().st_size):
             shutil.copyfile(source, target / name)
+    if (scratch / PLUGIN_FOLDER).is_dir():
+        # A guest leaves by paths of its own choosing: what it put there would pass for the plugin's.
+        shutil.rmtree(target / PLUGIN_FOLDER, ignore_errors=True)
+        shutil.move(scratch / PLUGIN_FOLDER, target / PLUGIN_FOLDER)
     (target / EVENTS).write_text(json.dumps(machine.events(), indent=1) + "\n")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from harness.experiment.model import Scalar
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.guest.ssh import Keys
-from harness.machine.spec import BootFiles, MachineSpec
+from harness.machine.spec import BootFiles, MachineSpec, Plugin
 from harness.yamlfile import Strict
 
 Status = Literal["ok", "failed"]
@@ -38,6 +38,7 @@ class TrialSpec(Strict):
     cmdline: dict[str, Scalar]
     workloads: tuple[WorkloadCommand, ...]
     folder: Path
+    plugin: Plugin | None = None
 
     @property
     def job(self) -> str:

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal
 
 from harness.errors import KreproError, RunError, UsageError
 from harness.machine.qmp import Qmp, QmpLost
-from harness.machine.spec import BootFiles, MachineSpec, argv
+from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv
 
 READY = "krepro: ready"
 POLL_S = 0.01
@@ -43,7 +43,14 @@ class Machine:
     """
 
     def __init__(
-        self, spec: MachineSpec, files: BootFiles, folder: Path, *, incoming: Path | None = None, paused: bool = False
+        self,
+        spec: MachineSpec,
+        files: BootFiles,
+        folder: Path,
+        *,
+        incoming: Path | None = None,
+        paused: bool = False,
+        plugin: Plugin | None = None,
     ) -> None:
         self.spec = spec
         self.folder = folder
@@ -51,6 +58,7 @@ class Machine:
         self._files = files
         self._incoming = incoming
         self._paused = paused
+        self._plugin = plugin
         self._process: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
         self._stderr: IO[bytes] | None = None
@@ -178,9 +186,18 @@ class Machine:
     def _start(self) -> None:
         if shutil.which("qemu-system-x86_64") is None:
             raise UsageError("qemu-system-x86_64 is not installed", hint="apt-get install qemu-system-x86")
+        if self._plugin is not None:
+            (self.folder / PLUGIN_FOLDER).mkdir(exist_ok=True)
         ours, theirs = socket.socketpair()
         with theirs:
-            self.argv = argv(self.spec, self._files, self.folder, theirs.fileno(), incoming=self._incoming)
+            self.argv = argv(
+                self.spec,
+                self._files,
+                self.folder,
+                theirs.fileno(),
+                incoming=self._incoming,
+                plugin=self._plugin,
+            )
             self._stderr = (self.folder / "qemu.stderr").open("wb")
             console = self.spec.session == "console"
             # pdeathsig: whatever kills the harness, no guest stays behind.

@@ -33,6 +33,8 @@ DISK_BYTES = 64 << 20
 RECORDING = "rr.log"
 #: The keys that the recorded guest booted with, kept beside its log: they are part of its memory.
 RECORDING_KEYS = "keys.cpio"
+#: Where a plugin writes, below the machine's folder.
+PLUGIN_FOLDER = "oracle"
 
 
 class MachineSpec(Strict):
@@ -104,6 +106,13 @@ def machine_spec(who: str, **fields: Any) -> MachineSpec:
         raise UsageError(f"{who}: {message}") from error
 
 
+class Plugin(Strict):
+    """A TCG plugin and its arguments. It writes below the machine's folder, into PLUGIN_FOLDER."""
+
+    path: Path
+    arguments: dict[str, str] = {}
+
+
 class BootFiles(Strict):
     """The files that a machine starts from."""
 
@@ -111,7 +120,15 @@ class BootFiles(Strict):
     initrds: tuple[Path, ...]
 
 
-def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, incoming: Path | None = None) -> list[str]:
+def argv(
+    spec: MachineSpec,
+    files: BootFiles,
+    folder: Path,
+    qmp_fd: int,
+    *,
+    incoming: Path | None = None,
+    plugin: Plugin | None = None,
+) -> list[str]:
     """QEMU's command line; host files are all in `folder`, and the CPUs wait for QMP's `cont`.
 
     `incoming` restores a saved state instead of booting. Raises UsageError when a path holds a comma.
@@ -156,6 +173,9 @@ def argv(spec: MachineSpec, files: BootFiles, folder: Path, qmp_fd: int, *, inco
         command += _disk(spec, folder / "disk.raw")
     if spec.session == "ssh" or "net" in spec.devices:
         command += _network(spec)
+    if plugin is not None:
+        arguments = {"out": str(folder / PLUGIN_FOLDER), **plugin.arguments}
+        command += ["-plugin", ",".join([f"file={plugin.path}", *(f"{k}={v}" for k, v in arguments.items())])]
     if incoming is not None:
         command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
     return command

@@ -16,8 +16,10 @@ fail() {
 for collector in "$@"; do
 	"collect-$collector" begin "$dir" || fail "collector $collector could not begin"
 done
+krepro-roi begin
 timeout "$limit" sh -c "$command" >"$dir/stdout" 2>"$dir/stderr" </dev/null
 status=$?
+krepro-roi end
 echo $status >"$dir/exit"
 reversed=
 for collector in "$@"; do reversed="$collector $reversed"; done

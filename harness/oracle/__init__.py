@@ -1,0 +1,1 @@
+"""The oracle: exact ground truth for a trial, taken from outside the guest by a QEMU TCG plugin."""

@@ -1,0 +1,102 @@
+"""What the plugin must know of a guest's kernel, from its System.map and configuration: a text of a few facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.measure.symbols import SymbolMap
+
+#: Contexts in the numbering of plugin/oracle.h.
+TASK, INTERRUPT, SOFTIRQ, EXCEPTION, USER = range(5)
+CONTEXTS = ("task", "interrupt", "softirq", "exception", "user")
+
+#: Vector stubs lie in tables of equal steps (arch/x86/include/asm/idtentry.h, IDT_ALIGN); 8 without IBT.
+STUB_BYTES = 8
+SYSTEM_CALLS = (
+    "entry_SYSENTER_32",
+    "entry_INT80_32",
+    "entry_SYSCALL_64",
+    "entry_SYSENTER_compat",
+    "entry_SYSCALL_compat",
+    "entry_INT80_compat",
+)
+#: Only task context runs these: an interrupt that comes here has done its work.
+TASK_ONLY = ("schedule", "__schedule", "preempt_schedule_irq", "exit_to_user_mode_loop", "arch_do_signal_or_restart")
+NMI = "asm_exc_nmi"
+
+
+def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) -> str:
+    """The plugin's `places` file for a kernel: functions, entry points, address split (plugin/main.c reads it).
+
+    `config` is the kernel's .config. UsageError when a lock's symbol is not in the map, or the map lacks what the
+    contexts are told by.
+    """
+    lines = [f"function {address:x}" for address in symbols.address.tolist()]
+    lines.append(f"text {symbols.etext:x} {_kernel_start(symbols, config):x}")
+    names = {str(name): int(address) for name, address in zip(symbols.alias_name, symbols.alias_address, strict=True)}
+
+    def need(*choices: str) -> int:
+        for name in choices:
+            if name in names:
+                return names[name]
+        raise UsageError(f"the kernel has no {choices[0]}; the oracle tells contexts by it", where=symbols.path)
+
+    step = STUB_BYTES * (2 if _set(config, "X86_KERNEL_IBT") else 1)
+    for table in ("irq_entries_start", "spurious_entries_start"):
+        if table in names:
+            low = names[table]
+            lines.append(f"entry {INTERRUPT:x} {low:x} {_next_address(symbols, low):x} {step:x}")
+    for name, address in sorted(names.items(), key=lambda item: item[1]):
+        if name in SYSTEM_CALLS:
+            context = TASK
+        elif name.startswith("asm_sysvec_") or name == NMI:
+            context = INTERRUPT
+        elif name.startswith("asm_exc_"):
+            context = EXCEPTION
+        else:
+            continue
+        lines.append(f"entry {context:x} {address:x} {address + 1:x} 1")
+    lines.append(f"returns {need('__entry_text_start'):x} {need('__entry_text_end'):x}")
+    softirq = need("handle_softirqs", "__do_softirq")
+    lines.append(f"softirq {softirq:x} {_next_address(symbols, softirq):x}")
+    lines += [f"task {names[name]:x}" for name in TASK_ONLY if name in names]
+    lines.append(f"switch {need('__switch_to'):x}")
+    lines.append(f"fork {need('ret_from_fork_asm', 'ret_from_fork'):x}")
+    lines.append(f"stack {0x2000 if symbols.bits == 32 else 0x4000:x}")
+    lines.append(f"cr3 {_cr3_mask(config):x}")
+    for name in locks:
+        found = symbols.find(name)
+        if not found.size:
+            raise UsageError(f"no function {name} to count locks at", where=symbols.path)
+        lines += [f"lock {int(address):x}" for address in symbols.address[found]]
+    return "\n".join(lines) + "\n"
+
+
+def _next_address(symbols: SymbolMap, address: int) -> int:
+    after = int(np.searchsorted(symbols.address, np.uint64(address), side="right"))
+    return int(symbols.address[after]) if after < len(symbols) else symbols.etext
+
+
+def _set(config: str, option: str) -> bool:
+    return re.search(rf"^CONFIG_{option}=y$", config, re.MULTILINE) is not None
+
+
+def _kernel_start(symbols: SymbolMap, config: str) -> int:
+    if symbols.bits == 64:
+        return 0xFFFF800000000000
+    found = re.search(r"^CONFIG_PAGE_OFFSET=(0x[0-9a-fA-F]+)$", config, re.MULTILINE)
+    return int(found[1], 16) if found else 0xC0000000
+
+
+def _cr3_mask(config: str) -> int:
+    """The bits of CR3 that name an address space.
+
+    The low ones are flags or the PCID; with page-table isolation the user's table lies one page above the kernel's.
+    """
+    if _set(config, "X86_PAE"):
+        return 0xFFFFFFE0
+    return 0x7FFFFFFFFFFFE000 if _set(config, "PAGE_TABLE_ISOLATION") else 0x7FFFFFFFFFFFF000

@@ -1,0 +1,239 @@
+/*
+ * The exact sequence of data pages that one process touches, in its own code and in the kernel's on its behalf.
+ *
+ * pages.bin: 64-bit words, each a run of accesses of one kind to one page:
+ *   bits 0-21 the page's number in pages.idx, 22 write, 23 by the kernel, 24-39 accesses, 40-63 instructions since
+ *   the run before began. A word without accesses only lets time pass; a longer run goes on in the next word.
+ * pages.idx: page numbers (address >> 12), 64 bits each, in the order of their first access.
+ * pages.clk: pairs of 64 bits, instructions executed and virtual nanoseconds at that moment.
+ *
+ * CR3 is read again after each instruction that writes it, so the check costs a compare per access.
+ */
+#include "oracle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { TABLE = 1 << 22, MAX_PAGES = 1 << 21, BUFFER = 1 << 16, MAX_SPANS = 64 };
+enum { MAX_COUNT = 0xffff, MAX_DT = 0xffffff };
+/* The check: krepro-roi's own loop over its pages. */
+enum { CHECK_PAGES = 16, CHECK_ACCESSES = 4096, CHECK_SEED = 0x12345678 };
+
+static uint64_t table_page[TABLE]; /* page + 1 */
+static uint32_t table_index[TABLE];
+static uint32_t n_pages;
+static uint64_t buffer[BUFFER];
+static size_t filled;
+static uint64_t words, accesses;
+static FILE *sink, *index_sink, *clock_sink;
+
+static bool selected, checking, stale = true, ours;
+static uint64_t cr3;
+static uint64_t run_key = UINT64_MAX; /* page << 2 | kernel << 1 | write */
+static uint64_t run_word, run_count, run_ticks, last_ticks;
+static uint32_t check_state = CHECK_SEED, check_seen, check_wrong;
+static uint64_t check_base;
+static struct {
+	uint64_t first, last; /* words */
+	uint64_t ticks;
+} spans[MAX_SPANS];
+static unsigned int n_spans, lost_spans;
+
+static void drain(void)
+{
+	if (filled && fwrite(buffer, sizeof(buffer[0]), filled, sink) != filled)
+		die("pages.bin: %s", strerror(errno));
+	filled = 0;
+}
+
+static void put(uint64_t word)
+{
+	buffer[filled++] = word;
+	words++;
+	if (filled == BUFFER)
+		drain();
+}
+
+static uint64_t index_of(uint64_t page)
+{
+	size_t i = page * 0x9e3779b97f4a7c15ull >> 42;
+
+	while (table_page[i] && table_page[i] != page + 1)
+		i = (i + 1) % TABLE;
+	if (!table_page[i]) {
+		if (n_pages == MAX_PAGES)
+			die("a process touched more than %d pages", MAX_PAGES);
+		table_page[i] = page + 1;
+		table_index[i] = n_pages++;
+		if (fwrite(&page, sizeof(page), 1, index_sink) != 1)
+			die("pages.idx: %s", strerror(errno));
+	}
+	return table_index[i];
+}
+
+static void end_run(void)
+{
+	uint64_t dt = run_ticks - last_ticks;
+
+	if (!run_count)
+		return;
+	last_ticks = run_ticks;
+	for (; dt > MAX_DT; dt -= MAX_DT)
+		put((uint64_t)MAX_DT << 40);
+	for (; run_count > MAX_COUNT; run_count -= MAX_COUNT, dt = 0)
+		put(run_word | (uint64_t)MAX_COUNT << 24 | dt << 40);
+	put(run_word | run_count << 24 | dt << 40);
+	accesses += run_count;
+	run_count = 0;
+	run_key = UINT64_MAX;
+}
+
+static void touch(uint64_t key)
+{
+	if (key == run_key && run_count < UINT32_MAX) {
+		run_count++;
+		return;
+	}
+	end_run();
+	run_key = key;
+	run_word = index_of(key >> 2) | (key & 1) << 22 | (key >> 1 & 1) << 23;
+	run_ticks = ticks;
+	run_count = 1;
+}
+
+/* The check's generator, as krepro-roi has it. */
+static void check(uint64_t page, bool write)
+{
+	uint32_t x = check_state, want;
+
+	if (!check_base)
+		check_base = page;
+	if (page - check_base >= CHECK_PAGES) /* something else that krepro-roi touched */
+		return;
+	want = x >> 8 & (CHECK_PAGES - 1);
+	if (!check_seen)
+		want = 0; /* the first access tells where the pages are */
+	check_wrong += page - check_base != want || write != (check_seen && (x >> 20 & 1));
+	if (check_seen++) {
+		x ^= x << 13;
+		x ^= x >> 17;
+		x ^= x << 5;
+		check_state = x;
+	}
+}
+
+static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *by_kernel)
+{
+	uint64_t page = address >> PAGE_BITS, last;
+
+	(void)cpu;
+	if (!selected || address >= places.kernel)
+		return;
+	if (stale) {
+		stale = false;
+		ours = (read_register(REGISTER_CR3) & places.cr3_mask) == cr3;
+	}
+	if (!ours)
+		return;
+	last = (address + (1ull << qemu_plugin_mem_size_shift(info)) - 1) >> PAGE_BITS;
+	for (; page <= last; page++) {
+		if (checking)
+			check(page, qemu_plugin_mem_is_store(info));
+		else
+			touch(page << 2 | (uint64_t)(uintptr_t)by_kernel << 1 | qemu_plugin_mem_is_store(info));
+	}
+}
+
+static void on_cr3(unsigned int cpu, void *data)
+{
+	(void)cpu;
+	(void)data;
+	stale = true;
+}
+
+void pages_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size)
+{
+	bool kernel = address >= places.kernel;
+
+	if (!on(MODE_PAGES))
+		return;
+	if (kernel && size >= 3 && code[size - 3] == 0x0f && code[size - 2] == 0x22 && (code[size - 1] & 0xf8) == 0xd8)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &ticks, 1);
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+					 (void *)(uintptr_t)kernel);
+}
+
+static void open_files(void)
+{
+	if (sink)
+		return;
+	sink = output("pages.bin");
+	index_sink = output("pages.idx");
+	clock_sink = output("pages.clk");
+}
+
+void pages_select(bool select, bool check)
+{
+	if (!on(MODE_PAGES))
+		return;
+	open_files();
+	if (!select) {
+		end_run();
+		if (selected && !checking && n_spans && n_spans <= MAX_SPANS)
+			spans[n_spans - 1].last = words;
+		selected = checking = false;
+		return;
+	}
+	if (selected)
+		return;
+	selected = true;
+	checking = check;
+	stale = true;
+	cr3 = read_register(REGISTER_CR3) & places.cr3_mask;
+	if (check) {
+		check_state = CHECK_SEED;
+		check_seen = check_wrong = 0;
+		check_base = 0;
+	} else if (n_spans < MAX_SPANS) {
+		spans[n_spans].first = spans[n_spans].last = words;
+		spans[n_spans++].ticks = last_ticks = ticks;
+	} else {
+		lost_spans++;
+		selected = false;
+	}
+}
+
+void pages_anchor(int64_t now_ns)
+{
+	uint64_t pair[2] = { ticks, (uint64_t)now_ns };
+
+	if (on(MODE_PAGES) && selected && !checking && fwrite(pair, sizeof(pair), 1, clock_sink) != 1)
+		die("pages.clk: %s", strerror(errno));
+}
+
+void pages_report(FILE *json)
+{
+	if (!on(MODE_PAGES))
+		return;
+	fprintf(json,
+		" \"pages\": {\"accesses\": %" PRIu64 ", \"words\": %" PRIu64 ", \"pages\": %" PRIu32
+		", \"lost_spans\": %u, \"check_accesses\": %" PRIu32 ", \"check_wrong\": %" PRIu32 ", \"spans\": [",
+		accesses, words, n_pages, lost_spans, check_seen, check_wrong);
+	for (unsigned int i = 0; i < n_spans; i++)
+		fprintf(json, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]", i ? ", " : "", spans[i].first, spans[i].last,
+			spans[i].ticks);
+	fputs("]},\n", json);
+}
+
+void pages_finish(void)
+{
+	if (!on(MODE_PAGES))
+		return;
+	open_files();
+	pages_select(false, false);
+	drain();
+	if (fclose(sink) || fclose(index_sink) || fclose(clock_sink))
+		die("pages.bin: %s", strerror(errno));
+}

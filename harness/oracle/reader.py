@@ -1,0 +1,301 @@
+"""Reading what the plugin wrote: a checked report, and tables by function, page and sample.
+
+Nothing is returned of an oracle whose self-check does not hold, or of a mode that is absent: both raise
+OracleAbsent with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.errors import RunError
+from harness.machine.spec import PLUGIN_FOLDER
+from harness.measure.symbols import SymbolMap
+from harness.oracle.places import CONTEXTS, USER
+
+REPORT = "oracle.json"
+#: krepro-roi's known work (images/guest/krepro-roi.c): dec and jnz; the accesses and the one that tells the place.
+CHECK_INSTRUCTIONS = 200_000
+CHECK_ACCESSES = 4097
+CHECK_TOLERANCE = 1e-4
+WORKLOAD, LAP = 0, 2
+
+_FUNCTION = np.dtype(
+    [("region", "<u4"), ("kind", "<u2"), ("context", "<u2"), ("address", "<u8"), ("n", "<u8"), ("entries", "<u8")]
+)
+_LOCK = np.dtype([("region", "<u4"), ("kind", "<u4"), ("target", "<u8"), ("site", "<u8"), ("count", "<u8")])
+_SAMPLE = np.dtype([("ns", "<i8"), ("address", "<u8"), ("about", "<u8")])
+
+
+class OracleAbsent(RunError):
+    """A mode has nothing to report, and why."""
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Marks(_Read):
+    """What the plugin saw of krepro-roi's marks."""
+
+    mismatched: int
+    from_user: bool
+    workloads: int
+    laps: int
+
+
+class FunctionsReport(_Read):
+    """How the counting went."""
+
+    used: int
+    overflow: bool
+    changes: int
+    lost_frames: int
+    check_instructions: int
+
+
+class PagesReport(_Read):
+    """How the recording went; `spans` are first word, last word and instructions at the begin of each selection."""
+
+    accesses: int
+    words: int
+    pages: int
+    lost_spans: int
+    check_accesses: int
+    check_wrong: int
+    spans: list[tuple[int, int, int]]
+
+
+class SamplerReport(_Read):
+    samples: int
+
+
+class NmiReport(_Read):
+    sent: int
+    refused: int
+
+
+class OracleReport(_Read):
+    """oracle.json: `modes` maps each mode asked for to the reason why it is absent, or to None."""
+
+    format: int
+    modes: dict[str, str | None]
+    marks: Marks
+    functions: FunctionsReport | None = None
+    pages: PagesReport | None = None
+    sampler: SamplerReport | None = None
+    nmi: NmiReport | None = None
+    shift: int
+    seed: int
+    period_ns: int
+
+    def absent(self, mode: str) -> str | None:
+        """Why `mode` reports nothing, or None: not asked for, not possible with this QEMU, self-check failed."""
+        if mode not in self.modes:
+            return f"the oracle did not run in mode {mode}"
+        if (reason := self.modes[mode]) is not None:
+            return reason
+        if self.marks.mismatched or not self.marks.from_user:
+            return "self-check: the marks of the region of interest came in no sensible order"
+        if not self.marks.workloads:
+            return "self-check: no region of interest was marked"
+        if mode == "functions" and self.functions is not None:
+            return self._functions_wrong(self.functions)
+        if mode == "pages" and self.pages is not None:
+            return self._pages_wrong(self.pages)
+        return None
+
+    @staticmethod
+    def _functions_wrong(report: FunctionsReport) -> str | None:
+        off = abs(report.check_instructions - CHECK_INSTRUCTIONS)
+        if off > CHECK_TOLERANCE * CHECK_INSTRUCTIONS:
+            return f"self-check: {CHECK_INSTRUCTIONS} known instructions were counted as {report.check_instructions}"
+        if report.overflow:
+            return "self-check: the guest ran more functions than the plugin has counters"
+        if report.lost_frames:
+            return f"self-check: the context was lost {report.lost_frames} times"
+        return None
+
+    @staticmethod
+    def _pages_wrong(report: PagesReport) -> str | None:
+        if report.check_accesses != CHECK_ACCESSES or report.check_wrong:
+            return (
+                f"self-check: of {CHECK_ACCESSES} known accesses {report.check_accesses} were seen, "
+                f"{report.check_wrong} of them wrong"
+            )
+        return f"{report.lost_spans} selections were lost" if report.lost_spans else None
+
+
+class Oracle:
+    """The oracle's files of one trial."""
+
+    def __init__(self, trial: Path) -> None:
+        """`trial`: a trial's raw folder. OracleAbsent when it has no oracle, RunError when its report is damaged."""
+        self.folder = trial / PLUGIN_FOLDER
+        try:
+            text = (self.folder / REPORT).read_bytes()
+        except OSError as error:
+            raise OracleAbsent("no oracle ran, or it did not end", where=str(self.folder)) from error
+        try:
+            self.report = OracleReport.model_validate_json(text)
+        except ValidationError as error:
+            raise RunError(
+                f"not an oracle's report: {error.errors()[0]['msg']}", where=str(self.folder / REPORT)
+            ) from error
+
+    def need(self, mode: str) -> None:
+        """OracleAbsent with the reason when `mode` has nothing to report."""
+        reason = self.report.absent(mode)
+        if reason is not None:
+            raise OracleAbsent(reason, where=str(self.folder))
+
+    def functions(self, symbols: SymbolMap, *, kind: int = WORKLOAD) -> pd.DataFrame:
+        """Exact counts, one row per region, function and context that executed anything.
+
+        region        int64   0 is the first region of this kind: the first workload
+        context       object  task, interrupt, softirq, exception, user
+        function      object  name; "(user)", and "(outside)" for kernel code outside _stext.._etext
+        address       uint64  first byte; 0 for the last two
+        instructions  int64   executed
+        entries       int64   executions of the first instruction
+        """
+        self.need("functions")
+        data = self._records("functions.bin", _FUNCTION)
+        data = data[data["kind"] == kind]
+        index = symbols.at(data["address"])
+        names = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
+        names[data["context"] == USER] = "(user)"
+        return pd.DataFrame(
+            {
+                "region": data["region"].astype(np.int64),
+                "context": np.array(CONTEXTS, dtype=object)[data["context"]],
+                "function": names,
+                "address": data["address"],
+                "instructions": data["n"].astype(np.int64),
+                "entries": data["entries"].astype(np.int64),
+            }
+        )
+
+    def samples(self, symbols: SymbolMap) -> pd.DataFrame:
+        """The ideal profiler's samples inside regions, in time order.
+
+        region int64, ns int64 (virtual time), address uint64, function object, user bool, interrupts bool (they
+        were on), idle bool (the CPU was halted)
+        """
+        self.need("sampler")
+        data = self._records("samples.bin", _SAMPLE)
+        about = data["about"]
+        user = ((about >> np.uint64(32)) & np.uint64(0xFF)) == USER
+        index = symbols.at(data["address"])
+        names = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
+        names[user] = "(user)"
+        return pd.DataFrame(
+            {
+                "region": (about & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1,
+                "ns": data["ns"],
+                "address": data["address"],
+                "function": names,
+                "user": user,
+                "interrupts": (about >> np.uint64(40) & np.uint64(1)).astype(bool),
+                "idle": (about >> np.uint64(41) & np.uint64(1)).astype(bool),
+            }
+        )
+
+    def locks(self, symbols: SymbolMap, *, kind: int = WORKLOAD) -> pd.DataFrame:
+        """Calls of the counted functions by call site.
+
+        region int64, target object, caller object (function of the call; None: all entries of the target),
+        site uint64 (address of the call), count int64
+        """
+        self.need("locks")
+        data = self._records("locks.bin", _LOCK)
+        data = data[data["kind"] == kind]
+        targets = symbols.name[symbols.at(data["target"])].astype(object)
+        callers = symbols.name[symbols.at(data["site"])].astype(object)
+        callers[data["site"] == data["target"]] = None
+        return pd.DataFrame(
+            {
+                "region": data["region"].astype(np.int64),
+                "target": targets,
+                "caller": callers,
+                "site": data["site"],
+                "count": data["count"].astype(np.int64),
+            }
+        )
+
+    def pages(self, span: int = 0) -> PageSequence:
+        """The page sequence of selection `span`, in runs; the file is mapped, not read."""
+        self.need("pages")
+        report = self.report.pages
+        if report is None or span >= len(report.spans):
+            raise OracleAbsent(f"no process selected itself {span + 1} times", where=str(self.folder))
+        first, last, ticks = report.spans[span]
+        words = self._records("pages.bin", np.dtype("<u8"))
+        if words.size != report.words:
+            raise RunError(f"has {words.size} words, not {report.words}", where=str(self.folder / "pages.bin"))
+        clock = self._records("pages.clk", np.dtype("<u8")).reshape(-1, 2)
+        return PageSequence(
+            words=words[first:last],
+            numbers=self._records("pages.idx", np.dtype("<u8")),
+            clock=np.asarray(clock),
+            ticks=ticks,
+            shift=self.report.shift,
+        )
+
+    def _records(self, name: str, kind: np.dtype[np.void] | np.dtype[np.uint64]) -> npt.NDArray[np.void]:
+        path = self.folder / name
+        try:
+            size = path.stat().st_size
+            if size % kind.itemsize:
+                raise RunError("is cut short", where=str(path))
+            return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, dtype=kind)
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+@dataclass(frozen=True)
+class PageSequence:
+    """A process's data accesses, as runs of accesses of one kind to one page; see plugin/pages.c for the words."""
+
+    words: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.uint64]
+    clock: npt.NDArray[np.uint64]
+    ticks: int
+    shift: int
+
+    def runs(self, start: int = 0, stop: int | None = None) -> pd.DataFrame:
+        """Runs of words start..stop: page uint64 (address >> 12), write bool, kernel bool, count int64, tick uint64
+        (instructions executed before the run began, counted from the selection), ns float64 (virtual time; NaN
+        without the virtual clock).
+        """
+        words = np.asarray(self.words[start:stop])
+        before = np.asarray(self.words[:start])
+        steps = words >> np.uint64(40)
+        tick = np.cumsum(steps) + np.uint64((before >> np.uint64(40)).sum())
+        count = (words >> np.uint64(24)) & np.uint64(0xFFFF)
+        kept = count > 0
+        page = np.asarray(self.numbers)[(words[kept] & np.uint64((1 << 22) - 1)).astype(np.intp)]
+        return pd.DataFrame(
+            {
+                "page": page,
+                "write": (words[kept] >> np.uint64(22) & np.uint64(1)).astype(bool),
+                "kernel": (words[kept] >> np.uint64(23) & np.uint64(1)).astype(bool),
+                "count": count[kept].astype(np.int64),
+                "tick": tick[kept],
+                "ns": self._ns(tick[kept] + np.uint64(self.ticks)),
+            }
+        )
+
+    def _ns(self, tick: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+        """Virtual time: that of the last anchor, and 2**shift ns for each instruction since."""
+        if self.shift < 0 or not self.clock.size:
+            return np.full(tick.size, np.nan)
+        anchor = np.maximum(np.searchsorted(self.clock[:, 0], tick, side="right") - 1, 0)
+        since = tick.astype(np.float64) - self.clock[anchor, 0].astype(np.float64)
+        return np.asarray(self.clock[anchor, 1].astype(np.float64) + since * 2.0**self.shift)
