@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,17 +100,18 @@ class OracleReport(_Read):
         """Why `mode` reports nothing, or None: not asked for, not possible with this QEMU, self-check failed."""
         if mode not in self.modes:
             return f"the oracle did not run in mode {mode}"
-        if (reason := self.modes[mode]) is not None:
+        if (reason := self.modes[mode] or self._marks_wrong()) is not None:
             return reason
-        if self.marks.mismatched or not self.marks.from_user:
-            return "self-check: the marks of the region of interest came in no sensible order"
-        if not self.marks.workloads:
-            return "self-check: no region of interest was marked"
         if mode == "functions" and self.functions is not None:
             return self._functions_wrong(self.functions)
         if mode == "pages" and self.pages is not None:
             return self._pages_wrong(self.pages)
         return None
+
+    def _marks_wrong(self) -> str | None:
+        if self.marks.mismatched or not self.marks.from_user:
+            return "self-check: the marks of the region of interest came in no sensible order"
+        return None if self.marks.workloads else "self-check: no region of interest was marked"
 
     @staticmethod
     def _functions_wrong(report: FunctionsReport) -> str | None:
@@ -248,7 +250,7 @@ class Oracle:
             shift=self.report.shift,
         )
 
-    def _records(self, name: str, kind: np.dtype[np.void] | np.dtype[np.uint64]) -> npt.NDArray[np.void]:
+    def _records(self, name: str, kind: np.dtype[Any]) -> npt.NDArray[Any]:
         path = self.folder / name
         try:
             size = path.stat().st_size
