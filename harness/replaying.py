@@ -17,9 +17,9 @@ from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.saved import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
+from harness.oracle.attach import attach
 from harness.scratch import scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
-from harness.oracle.attach import attach
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.reference import deterministic_inputs, first_input_difference
 from harness.store.resultset import EXPERIMENT, ResultSet, find_result_set
