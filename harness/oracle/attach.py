@@ -19,8 +19,8 @@ from harness.oracle.places import describe_places
 
 SOURCES = Path(__file__).resolve().parent / "plugin"
 CFLAGS = ("-std=gnu11", "-O3", "-g0", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
-#: Mean of the sampler's period: 10,000 samples a second of virtual time, a hundred times the guest's ticks.
-SAMPLE_PERIOD_NS = 100_000
+#: Mean of the sampler's period: 5,000 samples a second of virtual time, fifty times the guest's ticks.
+SAMPLE_PERIOD_NS = 200_000
 
 
 def build_plugin(store: Store) -> Artefact:

@@ -1,7 +1,8 @@
 /*
  * Executed instructions and entries per kernel function, by context.
  *
- * Each instruction adds one to its function's counter, inline: exact also where a block is left in its middle.
+ * Each instruction adds one to its function's counter, inline: exact also where a block is left in its middle. One
+ * addition does for several instructions where all but the last work on registers alone and so cannot fail.
  * A change of context (rare) books what the counters grew by since the last one to the context that ends.
  *
  * The context is known without the guest's help. Entry points push what they enter, iret, sysexit and sysret in
@@ -223,9 +224,68 @@ static void call(struct qemu_plugin_insn *insn, exec_cb *cb, uintptr_t data)
 	qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_NO_REGS, (void *)data);
 }
 
+/* Works on registers alone: whenever this one starts, the next one does too. Not knowing one costs time only. */
+static bool cannot_fail(const uint8_t *code, size_t size)
+{
+	bool wide = places.kernel >> 32, registers;
+	size_t i = 0;
+	uint8_t op, modrm;
+
+	if (wide && (code[0] & 0xf0) == 0x40)
+		i++;
+	op = code[i];
+	if (size <= i)
+		return false;
+	if ((op & 0xf8) == 0xb8 || (!wide && (op & 0xf0) == 0x40) || op == 0x98 || op == 0x99 || op == 0x90)
+		return true; /* mov immediate; inc, dec; widening; nop */
+	if (op < 0x40 && ((op & 7) == 4 || (op & 7) == 5))
+		return true; /* arithmetic of eax and an immediate */
+	if (size < i + 2)
+		return false;
+	modrm = code[i + 1];
+	if (op == 0x0f) {
+		op = modrm;
+		if (size < i + 3)
+			return false;
+		registers = code[i + 2] >> 6 == 3;
+		return registers && ((op & 0xf0) == 0x40 || op == 0xaf || (op & 0xf6) == 0xb6); /* cmov imul movzx */
+	}
+	if (op == 0x8d)
+		return true; /* lea */
+	if (modrm >> 6 != 3)
+		return false;
+	if (op < 0x40 && (op & 7) < 4)
+		return true;
+	switch (op) {
+	case 0x63: case 0x69: case 0x6b: case 0x80: case 0x81: case 0x83: case 0x84: case 0x85: case 0x88: case 0x89:
+	case 0x8a: case 0x8b: case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3:
+		return op != 0x63 || wide;
+	case 0xf6: case 0xf7: /* not division */
+		return (modrm >> 3 & 7) < 6;
+	case 0xff:
+		return (modrm >> 3 & 7) < 2;
+	}
+	return false;
+}
+
+/* Instructions that one addition will count. */
+static struct {
+	struct qemu_plugin_insn *insn;
+	uint32_t counter, n;
+	bool more; /* the last one cannot fail */
+} group;
+
+void functions_flush(void)
+{
+	if (group.n)
+		qemu_plugin_register_vcpu_insn_exec_inline(group.insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[0][group.counter],
+							   group.n);
+	group.n = 0;
+}
+
 void functions_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size)
 {
-	bool first;
+	bool first, special = false;
 	uint32_t counter;
 
 	if (!on(MODE_FUNCTIONS))
@@ -236,24 +296,31 @@ void functions_translate(struct qemu_plugin_insn *insn, uint64_t address, const 
 			const struct entry *entry = &places.entry[i];
 
 			if (address >= entry->low && address < entry->high && !((address - entry->low) % entry->step))
-				call(insn, on_entry, entry->context);
+				call(insn, on_entry, entry->context), special = true;
 		}
 		for (size_t i = 0; i < places.n_task; i++)
 			if (address == places.task[i])
-				call(insn, on_task, 0);
+				call(insn, on_task, 0), special = true;
 		if (address == places.switch_to)
-			call(insn, on_switch, 0);
+			call(insn, on_switch, 0), special = true;
 		if (address == places.fork)
-			call(insn, on_fork, 0);
+			call(insn, on_fork, 0), special = true;
 		if (address == places.softirq.low)
-			call(insn, on_entry, IN_SOFTIRQ);
+			call(insn, on_entry, IN_SOFTIRQ), special = true;
 		if ((within(places.returns, address) && leaves_kernel_entry(code, size)) ||
 		    (within(places.softirq, address) && leaves_function(places.softirq, address, code, size))) {
+			functions_flush();
 			call(insn, on_return, counter);
 			return;
 		}
 	}
-	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[0][counter], 1);
+	if (special || !group.n || !group.more || group.counter != counter) {
+		functions_flush();
+		group.insn = insn;
+		group.counter = counter;
+	}
+	group.n++;
+	group.more = cannot_fail(code, size);
 	if (first)
 		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[1][counter], 1);
 }

@@ -136,6 +136,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		sampler_start();
 	}
 	for (size_t i = 0; i < n; i++) {
+		enum { PAGE = 1 << PAGE_BITS, LONGEST = 15 };
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint8_t *code = qemu_plugin_insn_data(insn);
 		size_t size = qemu_plugin_insn_size(insn);
@@ -143,15 +144,23 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		uint32_t mark;
 
 		if (is_mark(code, size, &mark)) { /* itself not part of any region */
+			functions_flush();
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)(uintptr_t)mark);
 			continue;
 		}
+		/*
+		 * An instruction that crosses into the next page ends its block before itself, yet QEMU shows it
+		 * (cut short, its callbacks never run): it must not be counted along with those before it.
+		 */
+		if (i == n - 1 && (address & (PAGE - 1)) + LONGEST > PAGE)
+			functions_flush();
 		functions_translate(insn, address, code, size);
 		locks_translate(insn, address, code, size);
 		pages_translate(insn, address, code, size);
 		sampler_translate(address, code, size);
 	}
+	functions_flush();
 }
 
 /* -- what the guest's kernel is ---------------------------------------------------------------------- */

@@ -62,6 +62,7 @@ FILE *output(const char *name);
 
 /* functions.c */
 void functions_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size);
+void functions_flush(void); /* at the end of a block, and before a mark */
 void functions_region(enum kind kind, bool begin);
 enum context functions_context(void);
 uint64_t functions_user(enum kind kind); /* user instructions of the last whole region of this kind */
