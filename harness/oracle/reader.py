@@ -295,9 +295,13 @@ class PageSequence:
         )
 
     def _ns(self, tick: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-        """Virtual time: that of the last anchor, and 2**shift ns for each instruction since."""
+        """Virtual time: that of the last anchor, and 2**shift ns for each instruction since.
+
+        An instruction that faulted was counted twice and took time once: an anchor can set back the clock by that.
+        """
         if self.shift < 0 or not self.clock.size:
             return np.full(tick.size, np.nan)
         anchor = np.maximum(np.searchsorted(self.clock[:, 0], tick, side="right") - 1, 0)
         since = tick.astype(np.float64) - self.clock[anchor, 0].astype(np.float64)
-        return np.asarray(self.clock[anchor, 1].astype(np.float64) + since * 2.0**self.shift)
+        time = self.clock[anchor, 1].astype(np.float64) + since * 2.0**self.shift
+        return np.asarray(np.maximum.accumulate(time))

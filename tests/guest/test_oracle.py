@@ -1,0 +1,251 @@
+"""The oracle against work whose answer is known: every bit, every instruction, every page."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.build.store import Store, hash_tree
+from harness.experiment.model import Experiment, load_experiment
+from harness.experiment.plan import PlannedTrial, trial_seed
+from harness.experiment.prepare import prepare
+from harness.experiment.runner import run_trial, run_trials
+from harness.experiment.trial import TrialRecord
+from harness.measure.profile import decode, read_profile
+from harness.measure.symbols import SymbolMap, read_system_map
+from harness.oracle.attach import attach
+from harness.oracle.reader import LAP, Oracle
+from harness.paths import EXPERIMENTS
+
+pytestmark = pytest.mark.timeout(1800)
+
+KNOWN = Path(__file__).parent / "known"
+PLACE = 0x20000000 >> 12
+PAGES = 64
+ACCESSES = 200_000
+LOOP = 10_000_000
+SEED = 7
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., dict[str, TrialRecord]]:
+    """Trials of one workload, one per arm, with absolute paths; arms differ in their oracle."""
+
+    def go(command: str, arms: dict[str, dict[str, object]], seed: int = 5) -> dict[str, TrialRecord]:
+        folder = tmp_path / "experiment"
+        shutil.copytree(KNOWN, folder / "guest", dirs_exist_ok=True)
+        experiment = Experiment.model_validate(
+            {
+                "name": "known",
+                "paper": {"authors": ["x"], "year": 2000, "title": "x"},
+                "workloads": {"work": {"command": command}},
+                "arms": {name: {"kernel": "classic", "clock": "virtual", **arm} for name, arm in arms.items()},
+            }
+        )
+        plan = [PlannedTrial(name, 0, seed) for name in arms]
+        store = Store.default()
+        prepared = prepare(store, experiment, folder, plan, tmp_path / "out", "tcg")
+        records = run_trials(attach(store, experiment, prepared))
+        for record in records:
+            assert record.status == "ok", record.reason
+        system_map = prepared.builds["classic"].kernel.file("System.map")
+        return {
+            record.arm: record.relocated(tmp_path / "out").model_copy(update={"system_map": system_map})
+            for record in records
+        }
+
+    return go
+
+
+def symbols(record: TrialRecord) -> SymbolMap:
+    return read_system_map(record.system_map)
+
+
+def bits(record: TrialRecord) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in hash_tree(record.path).items()
+        if name != "qmp-events.json" and not name.startswith("oracle/")
+    }
+
+
+def expected_pages(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The program's own sequence, worked out here: pages and whether they were written."""
+    x, mask = seed, 0xFFFFFFFF
+    pages, writes = np.empty(n, dtype=np.int64), np.empty(n, dtype=bool)
+    for i in range(n):
+        pages[i], writes[i] = x >> 8 & PAGES - 1, bool(x >> 20 & 1)
+        x ^= x << 13 & mask
+        x ^= x >> 17
+        x ^= x << 5 & mask
+    return pages, writes
+
+
+def test_attaching_changes_no_bit_and_the_oracle_itself_repeats_every_bit(run):
+    every = {"oracle": ["functions", "pages", "sampler", "locks"], "oracle_locks": ["mutex_lock"]}
+    arms = {"plain": {}, "functions": {"oracle": ["functions"]}, "every": every, "again": every}
+    records = run(f"known loop 1000000; known pages {SEED} 20000 pair; cat /proc/interrupts; date +%N", arms)
+    expected = bits(records["plain"])
+    assert {"work/stdout", "console.log", "dmesg"} <= expected.keys()
+    for name in ("functions", "every", "again"):
+        assert bits(records[name]) == expected, name
+    mine, again = (hash_tree(records[name].path / "oracle") for name in ("every", "again"))
+    assert "oracle.json" in mine
+    assert mine == again
+
+
+def test_a_loop_of_ten_million_instructions_is_counted_within_a_ten_thousandth(run):
+    record = run(f"known loop {LOOP}", {"a": {"oracle": ["functions"]}})["a"]
+    table = Oracle(record.path).functions(symbols(record), kind=LAP)
+    counted = int(table.loc[table["context"] == "user", "instructions"].sum())
+    print(f"loop of {LOOP}: counted {counted}")
+    assert abs(counted - LOOP) <= LOOP * 1e-4
+
+
+@pytest.mark.parametrize("company", ["alone", "pair"])
+def test_the_page_sequence_is_identical_and_another_process_is_left_out(run, company):
+    record = run(f"known pages {SEED} {ACCESSES} {company}", {"a": {"oracle": ["pages"]}})["a"]
+    runs = Oracle(record.path).pages().runs()
+    mine = runs[(runs["page"] >= PLACE) & (runs["page"] < PLACE + PAGES)]
+    assert not mine["kernel"].any()
+    pages, writes = expected_pages(SEED, ACCESSES)
+    assert int(mine["count"].sum()) == ACCESSES
+    assert np.array_equal(np.repeat(mine["page"].to_numpy().astype(np.int64) - PLACE, mine["count"]), pages)
+    assert np.array_equal(np.repeat(mine["write"].to_numpy(), mine["count"]), writes)
+    assert (np.diff(runs["ns"]) >= 0).all()
+    if company == "pair":  # the other one ran in between: virtual time passed that this one did not use
+        assert np.diff(runs["ns"]).max() > 1e6
+
+
+def test_lock_calls_by_site_add_up_to_the_entries(run):
+    arm = {"oracle": ["locks", "functions"], "oracle_locks": ["mutex_lock", "mutex_unlock"]}
+    record = run("cat /proc/self/maps /proc/interrupts", {"a": arm})["a"]
+    oracle, names = Oracle(record.path), symbols(record)
+    table = oracle.locks(names)
+    entries = table[table["caller"].isna()].set_index("target")["count"]
+    sites = table[table["caller"].notna()].groupby("target")["count"].sum()
+    counted = oracle.functions(names).groupby("function")["entries"].sum()
+    assert entries["mutex_lock"] > 10
+    for name in ("mutex_lock", "mutex_unlock"):
+        assert entries[name] == counted[name]
+        assert sites[name] <= entries[name]
+    assert sites.sum() >= 0.5 * entries.sum()
+
+
+def test_a_mode_that_cannot_be_is_absent_with_the_reason(run):
+    record = run("true", {"a": {"clock": "wall", "oracle": ["functions", "sampler"]}})["a"]
+    report = Oracle(record.path).report
+    assert report.absent("functions") is None
+    assert "virtual clock" in str(report.absent("sampler"))
+    assert "did not run" in str(report.absent("pages"))
+
+
+# -- the controlled interrupt handler: contexts, and what profilers make of it ------------------------------
+
+
+@pytest.fixture(scope="module")
+def hot(tmp_path_factory) -> list[tuple[TrialRecord, SymbolMap]]:
+    """Ten seeds of a load whose handler takes a third of the time."""
+    folder, target = EXPERIMENTS / "irq-hotspot", tmp_path_factory.mktemp("hot")
+    experiment = load_experiment(folder)
+    arm = experiment.arms["tick"].model_copy(update={"oracle": ["functions", "sampler"], "workloads": ["edu"]})
+    experiment = experiment.model_copy(update={"arms": {**experiment.arms, "tick": arm}})
+    plan = [PlannedTrial("tick", k, trial_seed(1, k)) for k in range(10)]
+    store = Store.default()
+    prepared = prepare(store, experiment, folder, plan, target, "tcg")
+    records = run_trials(attach(store, experiment, prepared))
+    names = read_system_map(prepared.builds["classic"].kernel.file("System.map"))
+    assert [record.status for record in records] == ["ok"] * 10
+    return [(record.relocated(target), names) for record in records]
+
+
+def test_contexts_hold_what_must_be_in_them(hot):
+    record, names = hot[0]
+    table = Oracle(record.path).functions(names)
+    where = table.pivot_table(index="function", columns="context", values="instructions", aggfunc="sum", fill_value=0)
+    entries = table.pivot_table(index="function", columns="context", values="entries", aggfunc="sum", fill_value=0)
+    for function in ("krepro_edu_irq", "krepro_edu_work", "__handle_irq_event_percpu", "timer_interrupt"):
+        assert where.loc[function, "interrupt"] > 0
+        assert where.loc[function].sum() == where.loc[function, "interrupt"], function
+    for function in ("krepro_edu_raise", "krepro_edu_task_work", "do_sys_openat2", "vfs_write"):
+        assert where.loc[function].sum() == where.loc[function, "task"], function
+    assert where.loc["run_timer_softirq"].sum() == where.loc["run_timer_softirq", "softirq"]
+    assert where.loc["exc_page_fault"].sum() == where.loc["exc_page_fault", "exception"]
+    answer = json.loads((record.path / "edu/stdout").read_text())
+    assert entries.loc["krepro_edu_irq", "interrupt"] == answer["handled"]
+
+
+def agreement(estimate: dict[str, float], truth: dict[str, float]) -> float:
+    """p of chi-square between samples by function and exact shares; cells of less than 5 expected are pooled."""
+    n, whole = sum(estimate.values()), sum(truth.values())
+    keys = sorted(truth, key=lambda name: -truth[name])
+    expected = np.array([truth[key] / whole * n for key in keys])
+    seen = np.array([estimate.get(key, 0.0) for key in keys])
+    large = expected >= 5
+    expected = np.append(expected[large], expected[~large].sum())
+    seen = np.append(seen[large], n - seen[large].sum())
+    if expected[-1] < 5:
+        expected[-2], seen[-2] = expected[-2] + expected[-1], seen[-2] + seen[-1]
+        expected, seen = expected[:-1], seen[:-1]
+    return float(stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), len(expected) - 1))
+
+
+def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):
+    fair: list[float] = []
+    ticked: Counter[str] = Counter()
+    true: Counter[str] = Counter()
+    for record, names in hot:
+        oracle = Oracle(record.path)
+        counts = oracle.functions(names)
+        truth = counts.groupby("function")["instructions"].sum().astype(float)
+        samples = oracle.samples(names)
+        assert not samples["interrupts"].all(), "it sees code with interrupts off"
+        fair.append(agreement(samples[~samples["idle"]]["function"].value_counts().to_dict(), truth.to_dict()))
+        profile = decode(read_profile(record.path / "edu/profile"), names)
+        true.update(truth.drop(["(user)", "(outside)"], errors="ignore").to_dict())
+        ticked.update(dict(zip(names.name.tolist(), profile.ticks.tolist(), strict=True)))
+    # A trial has some tens of ticks in the kernel: those of all seeds together.
+    tick = agreement({name: ticked[name] for name in true}, true)
+    print(f"sampler p: {np.round(fair, 3)}, tick p: {tick:.1e} of {sum(ticked.values())} ticks")
+    assert sum(p > 0.01 for p in fair) >= 9
+    assert tick < 1e-6
+
+
+# -- what it costs ----------------------------------------------------------------------------------------
+
+
+def test_slowdown(run, tmp_path):
+    """CPU time of QEMU, the best of three, interleaved: a busy host then tells little else."""
+    folder = tmp_path / "bench"
+    shutil.copytree(KNOWN, folder / "guest")
+    modes = {"plain": [], "functions": ["functions"], "pages": ["pages"]}
+    experiment = Experiment.model_validate(
+        {
+            "name": "cost",
+            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
+            "workloads": {
+                "work": {"command": f"known pages {SEED} 20000000 alone; for i in $(seq 300); do cat /proc/stat; done"}
+            },
+            "arms": {k: {"kernel": "classic", "clock": "virtual", "oracle": v} for k, v in modes.items()},
+        }
+    )
+    store, best = Store.default(), dict.fromkeys(modes, float("inf"))
+    plan = [PlannedTrial(name, k, 1) for k in range(3) for name in modes]
+    prepared = prepare(store, experiment, folder, plan, tmp_path / "out", "tcg")
+    for trial in attach(store, experiment, prepared):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        assert run_trial(trial).status == "ok"
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        best[trial.arm] = min(best[trial.arm], spent)
+        shutil.rmtree(trial.folder)
+    print({name: f"{spent:.2f} s, {spent / best['plain']:.2f}x" for name, spent in best.items()})
+    assert best["functions"] <= 1.3 * best["plain"]
+    assert best["pages"] <= 3 * best["plain"]
