@@ -27,7 +27,10 @@ from harness.measure.profile import (
     decode_as_readprofile,
     read_profile,
 )
+from harness.measure.statistics import median_estimate
 from harness.measure.symbols import SymbolMap, read_system_map
+from harness.oracle.reader import Oracle, OracleAbsent
+from harness.oracle.truth import agreement, convergence, distance, kernel_truth, shares
 
 
 class Trial(Protocol):
@@ -92,6 +95,8 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     profile   function by function, and the out-of-text row; ticks as `harness.measure.profile`
     handlers  one row per handler that ran: interrupts, entries counted, ticks inside it
     sweep     the n2 buffers folded to coarser steps: the share of ticks in counters of several functions
+    truth     function by function of trials with an oracle: exact instructions, and each profiler's counts
+    error     of growing numbers of samples: the part of the kernel's time that is in the wrong function
 
     A workload that left no usable data has `problem` set in `runs` and no row elsewhere.
     """
@@ -99,6 +104,8 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     profiles: list[pd.DataFrame] = []
     handlers: list[dict[str, Any]] = []
     sweep: list[dict[str, Any]] = []
+    truth: list[pd.DataFrame] = []
+    error: list[pd.DataFrame] = []
     for trial in trials:
         for workload in trial.workloads:
             key: dict[str, Any] = {"arm": trial.arm, "trial": trial.repetition, "workload": workload}
@@ -120,6 +127,10 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             runs.append(key | about | {"problem": None} | _run(data, found))
             profiles.append(_profile(data, found).assign(**key))
             handlers += [key | row for row in found]
+            exact = _truth(trial, workload, data)
+            if exact is not None:
+                truth.append(exact.assign(**key))
+                error += [frame.assign(**key) for frame in _convergence(exact, trial.seed)]
             if trial.arm == SWEEP[0] and workload == SWEEP_WORKLOAD:
                 sweep += [key | row for row in _regroup(data.profile)]
     return {
@@ -127,6 +138,8 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         "profile": _frame(profiles, _PROFILE_COLUMNS),
         "handlers": _frame(handlers, _HANDLER_COLUMNS),
         "sweep": _frame(sweep, _SWEEP_COLUMNS),
+        "truth": _frame(truth, _TRUTH_COLUMNS),
+        "error": _frame(error, _ERROR_COLUMNS),
     }
 
 
@@ -206,6 +219,26 @@ _SWEEP_COLUMNS: dict[str, str] = {
     "n": "float64",
     "step": "float64",
     "neighbour_share": "float64",
+}
+_TRUTH_COLUMNS: dict[str, str] = {
+    "arm": "object",
+    "trial": "object",
+    "workload": "object",
+    "function": "object",
+    "role": "object",
+    "instructions": "float64",  # executed, exact
+    "entries": "float64",  # exact
+    "interrupt": "float64",  # of the instructions those in hard interrupts
+    "samples": "float64",  # the ideal profiler's; NaN: it did not run
+    "ticks": "float64",  # /proc/profile's, ticks and counted entries
+}
+_ERROR_COLUMNS: dict[str, str] = {
+    "arm": "object",
+    "trial": "object",
+    "workload": "object",
+    "source": "object",  # ideal sampler or /proc/profile
+    "n": "float64",
+    "error": "float64",
 }
 
 
@@ -390,12 +423,44 @@ def _run(data: _Data, handlers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _profile(data: _Data, handlers: list[dict[str, Any]]) -> pd.DataFrame:
-    frame = data.profile.frame()
-    printed = pd.Series(data.printed, index=data.profile.symbols.address)
+def _truth(trial: Trial, workload: str, data: _Data) -> pd.DataFrame | None:
+    """Exact counts beside the profile buffer's, by function; None for a trial without an oracle."""
+    try:
+        oracle = Oracle(trial.path)
+    except OracleAbsent:
+        return None
+    table = kernel_truth(oracle, data.profile.symbols, trial.workloads.index(workload))
+    counted = pd.Series(data.profile.ticks, index=data.profile.symbols.name).groupby(level=0).sum()
+    counted = counted[counted > 0]
+    sampled = bool(table["samples"].notna().all())
+    table = table.reindex(table.index.union(counted.index)).fillna(0.0)
+    if not sampled:
+        table["samples"] = np.nan
+    table["ticks"] = counted.reindex(table.index).fillna(0.0)
+    roles = _roles()
+    return table.rename_axis("function").reset_index().assign(role=lambda t: t["function"].map(roles).fillna("other"))
+
+
+def _convergence(truth: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
+    sizes = np.unique(np.round(np.geomspace(8, 65536, 27)))
+    return [
+        convergence(truth["instructions"], truth[column], sizes, seed).assign(source=source)
+        for column, source in (("samples", "ideal sampler"), ("ticks", "/proc/profile"))
+        if truth[column].notna().all()
+    ]
+
+
+def _roles() -> dict[str, str]:
     roles = {str(name): "idle" for name in IDLE} | {RAISE: "raise", TASK_WORK: "task work"}
     for kind in HANDLERS:
         roles |= dict.fromkeys((*kind.entries, *kind.body), f"handler {kind.label}")
+    return roles
+
+
+def _profile(data: _Data, handlers: list[dict[str, Any]]) -> pd.DataFrame:
+    frame = data.profile.frame()
+    printed = pd.Series(data.printed, index=data.profile.symbols.address)
+    roles = _roles()
     # Counts become floats: with entries and means beside ticks they are no longer whole numbers anyway.
     return frame.assign(
         role=frame["function"].map(roles).fillna("other"),
@@ -492,6 +557,10 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         if "edu" in by_workload:
             _edu_metrics(out, (arm, trial), by_workload, mine)
         _known_answers(out, (arm, trial), by_workload, mine)
+        exact = tables["truth"]
+        exact = exact[(exact["arm"] == arm) & (exact["trial"] == trial) & (exact["workload"] == "edu")]
+        if not exact.empty:
+            _truth_metrics(out, (arm, trial), exact, mine)
     _sweep_metrics(out)
     units = {"handler_ticks": "ticks"} | {name: unit for _, _, name, _, unit, _ in out.rows}
     for key, reason in spoilt.items():
@@ -633,6 +702,29 @@ def _known_answers(
         out.add(key, "received_bytes", float(runs["net"]["bytes"]), "bytes", "the workload did not report it")
 
 
+def _truth_metrics(out: _Metrics, key: tuple[str, int], truth: pd.DataFrame, handlers: pd.DataFrame) -> None:
+    """The handler's share of kernel time, exact and as each profiler has it, and what each has in wrong functions."""
+    edu = (truth["role"] == "handler edu").to_numpy()
+    exact = float(shares(truth["instructions"])[edu].sum())
+    out.add(key, "truth.handler", exact, "fraction of kernel instructions")
+    out.add(key, "truth.interrupts", _ratio(truth["interrupt"].sum(), truth["instructions"].sum()), "fraction")
+    nothing = "the ideal sampler did not run"
+    for name, column in (("ticks", "ticks"), ("sampler", "samples")):
+        counts = truth[column]
+        estimate = float(shares(counts)[edu].sum())
+        out.add(key, f"estimate.{name}", estimate, "fraction of samples", nothing)
+        out.add(key, f"missed.{name}", 1 - estimate / exact, "fraction of handler time", nothing)
+        out.add(key, f"error.{name}", distance(truth["instructions"], counts), "fraction of kernel time", nothing)
+        out.add(key, f"agreement.{name}", agreement(truth["instructions"], counts), "p", "too few samples")
+    entered = truth.set_index("function")["entries"]
+    mine = handlers[(handlers["handler"] == "edu") & (handlers["workload"] == "edu")]
+    counted = float(mine["entries"].sum(min_count=1)) if len(mine) else np.nan
+    exactly = float(entered.get("krepro_edu_irq", np.nan))
+    out.add(key, "entries_counted", _ratio(counted, exactly), "counted/exact", "entries are not sampled in this arm")
+    # What a reader of the buffer takes a count for: a share of all counts, against the share of time.
+    out.add(key, "entries_as_time", _ratio(_ratio(counted, truth["ticks"].sum()), exact), "share/share", "no entries")
+
+
 def _sweep_metrics(out: _Metrics) -> None:
     """From one N to the next, and from the finest to the coarsest, in the same repetition."""
     share = {(arm, trial): value for arm, trial, name, value, *_ in out.rows if name == "neighbour_share"}
@@ -663,6 +755,7 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         ("Fault 3: the pseudo-code as printed", _printed_table(runs)),
         ("Fault 5: time in the edu handler, known and sampled", _time_table(tables)),
         ("Fault 6: entries are not time, and ticks count twice", _units_table(tables)),
+        ("Truth, workload edu: share of kernel time, and each profiler's error (95 % intervals)", _truth_table(tables)),
         ("N sweep: ticks in counters that several functions share", _sweep_table(tables)),
     ):
         if not table.empty:
@@ -751,6 +844,33 @@ def _units_table(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return mean.round(3).reset_index().rename(columns={"handler_s": "time in edu handler s"})
 
 
+def _truth_table(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The functions with most time or most counts: exact share, and estimate less truth, in percent."""
+    truth = tables["truth"]
+    rows = []
+    for arm, mine in truth[truth["workload"] == "edu"].groupby("arm", sort=False):
+        trials = mine["trial"].nunique()
+        part = mine.assign(
+            **{
+                name: mine.groupby("trial")[column].transform(lambda c: 100 * shares(c))
+                for name, column in (("truth", "instructions"), ("profile", "ticks"), ("sampler", "samples"))
+            }
+        )
+        most = part.groupby("function")[["truth", "profile"]].sum().max(axis=1).sort_values(ascending=False).index[:6]
+        for function in most:
+            own = part[part["function"] == function].set_index("trial").reindex(mine["trial"].unique()).fillna(0.0)
+            row = {"arm": arm, "function": function, "truth %": round(float(own["truth"].median()), 2)}
+            for name in ("profile", "sampler"):
+                if own[name].isna().any():
+                    continue
+                estimate = median_estimate(own[name])
+                bounds = f" [{estimate.low:.2f}, {estimate.high:.2f}]" if estimate.interval_known else ""
+                row[f"{name} %"] = f"{estimate.value:.2f}{bounds}"
+                row[f"{name} error"] = round(float((own[name] - own["truth"]).median()), 2)
+            rows.append(row | {"trials": trials})
+    return pd.DataFrame(rows)
+
+
 def _sweep_table(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     runs = tables["runs"]
     mine = runs[runs["problem"].isna() & runs["arm"].isin(SWEEP) & (runs["workload"] == SWEEP_WORKLOAD)]
@@ -789,6 +909,12 @@ def figures(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
     time = _time_table(tables)
     if not time.empty:
         result["handler-time"] = _time_figure(time)
+    truth = tables["truth"][tables["truth"]["workload"] == "edu"]
+    if not truth.empty:
+        result["truth"] = _truth_figure(truth)
+    error = tables["error"][tables["error"]["workload"] == "edu"]
+    if not error.empty:
+        result["error"] = _error_figure(error)
     return result
 
 
@@ -828,5 +954,46 @@ def _time_figure(time: pd.DataFrame) -> Figure:
     axes.set_xticks(place, time["arm"], rotation=30, ha="right")
     axes.set_ylabel("seconds in the edu handler")
     axes.set_title("What tick sampling makes of a known handler time")
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def _truth_figure(truth: pd.DataFrame) -> Figure:
+    """Truth against estimate, one point per function and arm: means over trials, logarithmic from 0.01 % up."""
+    figure = Figure(figsize=(6, 5), layout="constrained")
+    axes = figure.add_subplot()
+    floor = 1e-4
+    for arm, mine in truth.groupby("arm", sort=False):
+        mean = mine.groupby("function")[["instructions", "ticks", "samples"]].sum()
+        exact = np.maximum(shares(mean["instructions"]), floor)
+        axes.plot(exact, np.maximum(shares(mean["ticks"]), floor), "o", alpha=0.6, label=f"{arm}: /proc/profile")
+        if arm == truth["arm"].iloc[0] and mean["samples"].sum():
+            axes.plot(exact, np.maximum(shares(mean["samples"]), floor), "k.", label=f"{arm}: ideal sampler")
+    axes.plot([floor, 1], [floor, 1], color="grey", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("exact share of kernel instructions")
+    axes.set_ylabel("estimated share (0.0001: that or less)")
+    axes.set_title("Workload edu: every kernel function")
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def _error_figure(error: pd.DataFrame) -> Figure:
+    """The part of time in wrong functions, against the number of samples; an unbiased profiler follows the line."""
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for (arm, source), mine in error.groupby(["arm", "source"], sort=False):
+        mean = mine.groupby("n")["error"].mean()
+        axes.plot(mean.index, mean, marker=".", label=f"{arm}: {source}")
+    ideal = error[error["source"] == "ideal sampler"].groupby("n")["error"].mean()
+    if not ideal.empty:
+        n = ideal.index.to_numpy()
+        axes.plot(n, ideal.iloc[0] * np.sqrt(n[0] / n), "k--", linewidth=1, label="1/√n")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("samples")
+    axes.set_ylabel("part of kernel time in wrong functions")
+    axes.set_title("Error against number of samples, workload edu")
     figure.legend(loc="outside lower center", ncols=2)
     return figure

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from harness.build.store import Store, hash_tree
 from harness.experiment.model import Experiment, load_experiment
@@ -23,6 +22,7 @@ from harness.measure.profile import decode, read_profile
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.attach import attach
 from harness.oracle.reader import LAP, Oracle
+from harness.oracle.truth import agreement, kernel_truth
 from harness.paths import EXPERIMENTS
 
 pytestmark = pytest.mark.timeout(1800)
@@ -183,37 +183,23 @@ def test_contexts_hold_what_must_be_in_them(hot):
     assert entries.loc["krepro_edu_irq", "interrupt"] == answer["handled"]
 
 
-def agreement(estimate: dict[str, float], truth: dict[str, float]) -> float:
-    """p of chi-square between samples by function and exact shares; cells of less than 5 expected are pooled."""
-    n, whole = sum(estimate.values()), sum(truth.values())
-    keys = sorted(truth, key=lambda name: -truth[name])
-    expected = np.array([truth[key] / whole * n for key in keys])
-    seen = np.array([estimate.get(key, 0.0) for key in keys])
-    large = expected >= 5
-    expected = np.append(expected[large], expected[~large].sum())
-    seen = np.append(seen[large], n - seen[large].sum())
-    if expected[-1] < 5:
-        expected[-2], seen[-2] = expected[-2] + expected[-1], seen[-2] + seen[-1]
-        expected, seen = expected[:-1], seen[:-1]
-    return float(stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), len(expected) - 1))
-
-
 def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):
     fair: list[float] = []
     ticked: Counter[str] = Counter()
     true: Counter[str] = Counter()
     for record, names in hot:
         oracle = Oracle(record.path)
-        counts = oracle.functions(names)
-        truth = counts.groupby("function")["instructions"].sum().astype(float)
+        counts = oracle.functions(names).groupby("function")["instructions"].sum()
         samples = oracle.samples(names)
         assert not samples["interrupts"].all(), "it sees code with interrupts off"
-        fair.append(agreement(samples[~samples["idle"]]["function"].value_counts().to_dict(), truth.to_dict()))
+        seen = samples[~samples["idle"]]["function"].value_counts().reindex(counts.index).fillna(0)
+        fair.append(agreement(counts, seen))
+        truth = kernel_truth(oracle, names, 0)
+        true.update(truth["instructions"].to_dict())
         profile = decode(read_profile(record.path / "edu/profile"), names)
-        true.update(truth.drop(["(user)", "(outside)"], errors="ignore").to_dict())
         ticked.update(dict(zip(names.name.tolist(), profile.ticks.tolist(), strict=True)))
     # A trial has some tens of ticks in the kernel: those of all seeds together.
-    tick = agreement({name: ticked[name] for name in true}, true)
+    tick = agreement(list(true.values()), [ticked[name] for name in true])
     print(f"sampler p: {np.round(fair, 3)}, tick p: {tick:.1e} of {sum(ticked.values())} ticks")
     assert sum(p > 0.01 for p in fair) >= 9
     assert tick < 1e-6

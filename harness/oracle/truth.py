@@ -1,0 +1,82 @@
+"""A profiler's estimate beside the truth: shares of kernel time per function, errors, agreement.
+
+Truth is the share of the kernel's executed instructions; an estimate is anything that counts per function.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from harness.measure.symbols import SymbolMap
+from harness.oracle.reader import Oracle
+
+#: Chi-square needs this many expected in most cells; smaller ones are pooled, and the pool may have fewer
+#: (Cochran 1954: some cells as few as 1).
+LEAST_EXPECTED = 5.0
+LEAST_POOLED = 1.0
+
+
+def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFrame:
+    """Per kernel function of one region: instructions, entries, interrupt (instructions in hard interrupts), and
+    samples (of the ideal profiler, idle ones left out; NaN when it did not run). Index: function.
+    """
+    counts = oracle.functions(symbols)
+    counts = counts[(counts["region"] == region) & (counts["context"] != "user")]
+    table = counts.groupby("function")[["instructions", "entries"]].sum()
+    hard = counts[counts["context"] == "interrupt"].groupby("function")["instructions"].sum()
+    table["interrupt"] = hard.reindex(table.index).fillna(0).astype(np.int64)
+    table["samples"] = np.nan
+    if oracle.report.absent("sampler") is None:
+        samples = oracle.samples(symbols)
+        mine = samples[(samples["region"] == region) & ~samples["user"] & ~samples["idle"]]
+        table["samples"] = mine["function"].value_counts().reindex(table.index).fillna(0.0)
+    return table
+
+
+def shares(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Counts as parts of their sum; NaN when there are none."""
+    values = np.asarray(counts, dtype=np.float64)
+    whole = values.sum()
+    return values / whole if whole else np.full(values.shape, np.nan)
+
+
+def distance(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
+    """Half the sum of absolute differences of shares: the part of the time that is in the wrong function, 0..1."""
+    return float(np.abs(shares(truth) - shares(estimate)).sum() / 2)
+
+
+def agreement(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
+    """p of Pearson's chi-square that `estimate` (counts of independent samples) comes from the shares of `truth`.
+
+    NaN when there are fewer than two cells with LEAST_EXPECTED. A sample where the truth is 0 gives 0.
+    """
+    true, seen = np.asarray(truth, dtype=np.float64), np.asarray(estimate, dtype=np.float64)
+    if seen[true == 0].sum() > 0:
+        return 0.0
+    expected = shares(true) * seen.sum()
+    order = np.argsort(-expected, kind="stable")
+    expected, seen = expected[order], seen[order]
+    large = int((expected >= LEAST_EXPECTED).sum())
+    if large and expected[large:].sum() < LEAST_POOLED:
+        large -= 1  # the pool takes the smallest large cell
+    if large < 1:
+        return float("nan")
+    expected = np.append(expected[:large], expected[large:].sum())
+    seen = np.append(seen[:large], seen[large:].sum())
+    return float(stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), large))
+
+
+def convergence(truth: npt.ArrayLike, estimate: npt.ArrayLike, sizes: npt.ArrayLike, seed: int) -> pd.DataFrame:
+    """Error of the first n of an estimate's samples, in random order: columns n, error (see `distance`)."""
+    counts = np.round(np.asarray(estimate, dtype=np.float64)).astype(np.int64)
+    drawn = np.repeat(np.arange(counts.size), counts)
+    np.random.default_rng(seed).shuffle(drawn)
+    rows = [
+        (n, distance(truth, np.bincount(drawn[:n], minlength=counts.size)))
+        for n in np.asarray(sizes, dtype=np.int64).tolist()
+        if 0 < n <= drawn.size
+    ]
+    return pd.DataFrame(rows, columns=["n", "error"])
