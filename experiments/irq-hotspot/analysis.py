@@ -96,7 +96,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     handlers  one row per handler that ran: interrupts, entries counted, ticks inside it
     sweep     the n2 buffers folded to coarser steps: the share of ticks in counters of several functions
     truth     function by function of trials with an oracle: exact instructions, and each profiler's counts
-    error     of growing numbers of samples: the part of the kernel's time that is in the wrong function
+    error     of growing numbers of samples
 
     A workload that left no usable data has `problem` set in `runs` and no row elsewhere.
     """
@@ -105,7 +105,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     handlers: list[dict[str, Any]] = []
     sweep: list[dict[str, Any]] = []
     truth: list[pd.DataFrame] = []
-    error: list[pd.DataFrame] = []
+    distances: list[pd.DataFrame] = []
     for trial in trials:
         for workload in trial.workloads:
             key: dict[str, Any] = {"arm": trial.arm, "trial": trial.repetition, "workload": workload}
@@ -130,7 +130,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             exact = _truth(trial, workload, data)
             if exact is not None:
                 truth.append(exact.assign(**key))
-                error += [frame.assign(**key) for frame in _convergence(exact, trial.seed)]
+                distances += [frame.assign(**key) for frame in _convergence(exact, trial.seed)]
             if trial.arm == SWEEP[0] and workload == SWEEP_WORKLOAD:
                 sweep += [key | row for row in _regroup(data.profile)]
     return {
@@ -139,7 +139,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         "handlers": _frame(handlers, _HANDLER_COLUMNS),
         "sweep": _frame(sweep, _SWEEP_COLUMNS),
         "truth": _frame(truth, _TRUTH_COLUMNS),
-        "error": _frame(error, _ERROR_COLUMNS),
+        "error": _frame(distances, _ERROR_COLUMNS),
     }
 
 
@@ -238,7 +238,8 @@ _ERROR_COLUMNS: dict[str, str] = {
     "workload": "object",
     "source": "object",  # ideal sampler or /proc/profile
     "n": "float64",
-    "error": "float64",
+    "error": "float64",  # root of the summed squares of the differences of shares
+    "expected": "float64",  # the same of n unbiased samples
 }
 
 
@@ -980,20 +981,18 @@ def _truth_figure(truth: pd.DataFrame) -> Figure:
 
 
 def _error_figure(error: pd.DataFrame) -> Figure:
-    """The part of time in wrong functions, against the number of samples; an unbiased profiler follows the line."""
+    """Distance from the truth against the number of samples; an unbiased profiler follows the line."""
     figure = Figure(figsize=(6, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for (arm, source), mine in error.groupby(["arm", "source"], sort=False):
         mean = mine.groupby("n")["error"].mean()
         axes.plot(mean.index, mean, marker=".", label=f"{arm}: {source}")
-    ideal = error[error["source"] == "ideal sampler"].groupby("n")["error"].mean()
-    if not ideal.empty:
-        n = ideal.index.to_numpy()
-        axes.plot(n, ideal.iloc[0] * np.sqrt(n[0] / n), "k--", linewidth=1, label="1/√n")
+    expected = error.groupby("n")["expected"].mean()
+    axes.plot(expected.index, expected, "k--", linewidth=1, label="unbiased: falls as 1/√n")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("samples")
-    axes.set_ylabel("part of kernel time in wrong functions")
+    axes.set_ylabel("distance of shares from the truth")
     axes.set_title("Error against number of samples, workload edu")
     figure.legend(loc="outside lower center", ncols=2)
     return figure

@@ -70,13 +70,19 @@ def agreement(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
 
 
 def convergence(truth: npt.ArrayLike, estimate: npt.ArrayLike, sizes: npt.ArrayLike, seed: int) -> pd.DataFrame:
-    """Error of the first n of an estimate's samples, in random order: columns n, error (see `distance`)."""
+    """Error of the first n of an estimate's samples, in random order; columns n, error, expected.
+
+    `error` is the root of the summed squares of the differences of shares; `expected` the same, root of its mean
+    square, for n independent unbiased samples: sqrt((1 - sum of squared shares) / n).
+    """
+    exact = shares(truth)
+    spread = 1 - float((exact**2).sum())
     counts = np.round(np.asarray(estimate, dtype=np.float64)).astype(np.int64)
     drawn = np.repeat(np.arange(counts.size), counts)
     np.random.default_rng(seed).shuffle(drawn)
     rows = [
-        (n, distance(truth, np.bincount(drawn[:n], minlength=counts.size)))
+        (n, float(np.linalg.norm(np.bincount(drawn[:n], minlength=counts.size) / n - exact)), (spread / n) ** 0.5)
         for n in np.asarray(sizes, dtype=np.int64).tolist()
         if 0 < n <= drawn.size
     ]
-    return pd.DataFrame(rows, columns=["n", "error"])
+    return pd.DataFrame(rows, columns=["n", "error", "expected"])

@@ -28,7 +28,13 @@ ORDER = [
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 #: Modules directly in harness/ that put the parts together may import them all; nothing in a part imports these.
 COMPOSITION = len(ORDER)
-FOR_ANALYSES = ("harness.errors", "harness.measure", "harness.report.figures")
+FOR_ANALYSES = (
+    "harness.errors",
+    "harness.measure",
+    "harness.oracle.reader",
+    "harness.oracle.truth",
+    "harness.report.figures",
+)
 SOURCES = sorted(HARNESS.rglob("*.py"))
 
 

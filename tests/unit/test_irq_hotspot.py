@@ -16,6 +16,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from tests.oracle_files import write_oracle
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "irq-hotspot"
 STEXT = 0xC1000000
 # Every function 64 bytes apart, as the driver's are; 128-byte counters hold two of them.
@@ -384,6 +386,9 @@ def every_arm(lab: Lab) -> list[FakeTrial]:
         load = {"counts": counts, "lines": lines, "answer": answer, "shift": spec["cmdline"]["profile"]}
         names = dict.fromkeys(spec["workloads"], load)
         trials.append(lab.trial(arm, sampling=spec["params"]["irq_sampling"], **names))
+        if "oracle" in spec:
+            regions = [{(address(name), "task"): (1000, 100) for name in counts}] * len(names)
+            write_oracle(trials[-1].path, regions, [(0, address(name)) for name in counts] * 20)
     return trials
 
 
@@ -405,7 +410,7 @@ def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):
     assert {title.split(":")[0].split(",")[0] for title in summary} >= {
         *("Hot spots", "Handlers against /proc/interrupts", "Fault 3", "Fault 5", "Fault 6", "N sweep"),
     }
-    assert set(analysis.figures(tables)) == {"hot-spots", "n-sweep", "handler-time"}
+    assert set(analysis.figures(tables)) == {"hot-spots", "n-sweep", "handler-time", "truth", "error"}
 
 
 # -- the guest programs, on the host: what of them needs no guest ---------------------------------------

@@ -1,0 +1,64 @@
+"""Writes the files of an oracle as the plugin does, for tests without a guest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CONTEXTS = {"task": 0, "interrupt": 1, "softirq": 2, "exception": 3, "user": 4}
+
+
+def write_oracle(
+    trial: Path,
+    regions: Sequence[Mapping[tuple[int, str], tuple[int, int]]],
+    samples: Sequence[tuple[int, int]] = (),
+    words: Sequence[int] = (),
+    numbers: Sequence[int] = (),
+    **report: Any,
+) -> None:
+    """regions: (address, context) -> (instructions, entries); samples: (region, address); words: of pages.bin."""
+    folder = trial / "oracle"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "functions.bin").open("wb") as sink:
+        for number, region in enumerate(regions):
+            for (address, context), (instructions, entries) in region.items():
+                head = number | CONTEXTS[context] << 48
+                sink.write(np.array([head, address, instructions, entries], dtype="<u8").tobytes())
+    rows = [(1000 * i, address, region + 1 | 1 << 40) for i, (region, address) in enumerate(samples)]
+    (folder / "samples.bin").write_bytes(np.array(rows, dtype="<u8").tobytes())
+    (folder / "pages.bin").write_bytes(np.array(words, dtype="<u8").tobytes())
+    (folder / "pages.idx").write_bytes(np.array(numbers, dtype="<u8").tobytes())
+    (folder / "pages.clk").write_bytes(np.array([100, 5000, 110, 9000], dtype="<u8").tobytes())
+    whole = {
+        "format": 1,
+        "modes": {"functions": None, "sampler": None, "pages": None},
+        "marks": {"mismatched": 0, "from_user": True, "workloads": len(regions), "laps": 0},
+        "functions": {
+            "used": 9,
+            "overflow": False,
+            "changes": 1,
+            "lost_frames": 0,
+            "check_instructions": 200000,
+        },
+        "pages": {
+            "accesses": 0,
+            "words": len(words),
+            "pages": len(numbers),
+            "lost_spans": 0,
+            "check_accesses": 4097,
+            "check_wrong": 0,
+            "spans": [[0, len(words), 100]],
+        },
+        "sampler": {"samples": len(rows)},
+        "shift": 3,
+        "seed": 1,
+        "period_ns": 200000,
+    }
+    for key, value in report.items():
+        part = whole[key]
+        whole[key] = part | value if isinstance(part, dict) else value
+    (folder / "oracle.json").write_text(json.dumps(whole))

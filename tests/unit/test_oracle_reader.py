@@ -1,0 +1,158 @@
+"""The oracle's reader: what the plugin's files mean, and when it refuses to say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.errors import RunError, UsageError
+from harness.measure.symbols import parse_system_map
+from harness.oracle.places import describe_places
+from harness.oracle.reader import Oracle, OracleAbsent
+from harness.oracle.truth import agreement, convergence, distance, kernel_truth
+from tests.oracle_files import write_oracle
+
+NAMES = (
+    ("_stext", "T"),
+    ("vfs_read", "T"),
+    ("__switch_to", "T"),
+    ("ret_from_fork", "T"),
+    ("schedule", "T"),
+    ("__entry_text_start", "T"),
+    ("irq_entries_start", "T"),
+    ("asm_exc_page_fault", "T"),
+    ("asm_sysvec_timer", "T"),
+    ("asm_exc_nmi", "T"),
+    ("entry_INT80_32", "T"),
+    ("__entry_text_end", "T"),
+    ("__do_softirq", "T"),
+    ("tail", "t"),
+)
+ADDRESS = {name: 0xC1000000 + 0x40 * i for i, (name, _) in enumerate(NAMES)}
+TEXT = "".join(f"{ADDRESS[name]:08x} {kind} {name}\n" for name, kind in NAMES) + "c1000380 T _etext\n"
+SYMBOLS = parse_system_map(TEXT)
+READ, TAIL = ADDRESS["vfs_read"], ADDRESS["tail"]
+REGION = {
+    (0, "user"): (500, 0),
+    (READ, "task"): (60, 6),
+    (READ, "interrupt"): (20, 2),
+    (TAIL, "interrupt"): (20, 1),
+    (0, "task"): (1, 0),
+}
+
+
+@pytest.fixture
+def trial(tmp_path):
+    write_oracle(tmp_path, [REGION, {(TAIL, "task"): (7, 1)}], [(0, READ), (0, READ + 1), (0, TAIL), (1, TAIL)])
+    return tmp_path
+
+
+def test_functions_by_region_and_context(trial):
+    table = Oracle(trial).functions(SYMBOLS)
+    first = table[table["region"] == 0].set_index(["function", "context"])
+    assert first.loc[("vfs_read", "interrupt"), "instructions"] == 20
+    assert first.loc[("vfs_read", "task"), "entries"] == 6
+    assert first.loc[("(user)", "user"), "instructions"] == 500
+    assert first.loc[("(outside)", "task"), "instructions"] == 1
+    assert table[table["region"] == 1]["instructions"].tolist() == [7]
+
+
+def test_truth_leaves_user_code_out_and_has_the_samples(trial):
+    truth = kernel_truth(Oracle(trial), SYMBOLS, 0)
+    assert truth.loc["vfs_read"].tolist() == [80, 8, 20, 2]
+    assert "(user)" not in truth.index
+    assert truth["samples"].sum() == 3
+
+
+def test_page_words_become_runs(tmp_path):
+    def word(page: int, write: int, kernel: int, count: int, steps: int) -> int:
+        return page | write << 22 | kernel << 23 | count << 24 | steps << 40
+
+    words = [word(0, 0, 0, 2, 0), word(1, 1, 0, 1, 5), word(0, 0, 0, 0, 0xFFFFFF), word(0, 0, 1, 3, 1)]
+    write_oracle(tmp_path, [REGION], words=words, numbers=[0x20000, 0x30000])
+    sequence = Oracle(tmp_path).pages()
+    runs = sequence.runs()
+    assert runs["page"].tolist() == [0x20000, 0x30000, 0x20000]
+    assert runs["write"].tolist() == [False, True, False]
+    assert runs["kernel"].tolist() == [False, False, True]
+    assert runs["count"].tolist() == [2, 1, 3]
+    assert runs["tick"].tolist() == [0, 5, 5 + 0xFFFFFF + 1]
+    assert runs["ns"].tolist()[:2] == [5000, 5040]
+    assert runs["ns"].iloc[2] == 9000 + 8 * (0x1000000 + 5 + 100 - 110)
+    part = sequence.runs(1, 4)
+    assert part["tick"].tolist() == runs["tick"].tolist()[1:]
+
+
+@pytest.mark.parametrize(
+    ("report", "mode", "says"),
+    [
+        ({"functions": {"check_instructions": 199000}}, "functions", "200000 known instructions"),
+        ({"functions": {"overflow": True}}, "functions", "more functions"),
+        ({"functions": {"lost_frames": 3}}, "functions", "context was lost"),
+        ({"pages": {"check_wrong": 1}}, "pages", "1 of them wrong"),
+        ({"pages": {"check_accesses": 0}}, "pages", "0 were seen"),
+        ({"marks": {"mismatched": 1}}, "sampler", "no sensible order"),
+        ({"marks": {"workloads": 0}}, "functions", "no region"),
+        ({"modes": {"sampler": "this QEMU does not export its timers"}}, "sampler", "does not export"),
+        ({}, "locks", "did not run"),
+    ],
+)
+def test_it_refuses_to_report_what_it_did_not_prove(tmp_path, report, mode, says):
+    write_oracle(tmp_path, [REGION], **report)
+    oracle = Oracle(tmp_path)
+    read = {"functions": oracle.functions, "sampler": oracle.samples, "locks": oracle.locks}.get(mode)
+    with pytest.raises(OracleAbsent, match=says):
+        oracle.pages() if read is None else read(SYMBOLS)
+
+
+def test_damaged_files_are_errors_that_name_them(trial):
+    path = trial / "oracle/functions.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(RunError, match=r"functions\.bin"):
+        Oracle(trial).functions(SYMBOLS)
+    (trial / "oracle/oracle.json").write_text("{")
+    with pytest.raises(RunError, match="not an oracle's report"):
+        Oracle(trial)
+    with pytest.raises(OracleAbsent, match="no oracle ran"):
+        Oracle(trial / "elsewhere")
+
+
+def test_places_name_the_ways_into_the_kernel():
+    lines = describe_places(SYMBOLS, "CONFIG_PAGE_OFFSET=0xC0000000\n", ["vfs_read"]).splitlines()
+    assert f"text {SYMBOLS.etext:x} c0000000" in lines
+    low = ADDRESS["irq_entries_start"]
+    assert f"entry 1 {low:x} {low + 0x40:x} 8" in lines
+    for name, context in (
+        ("asm_exc_page_fault", 3),
+        ("asm_sysvec_timer", 1),
+        ("asm_exc_nmi", 1),
+        ("entry_INT80_32", 0),
+    ):
+        assert f"entry {context} {ADDRESS[name]:x} {ADDRESS[name] + 1:x} 1" in lines
+    assert f"softirq {ADDRESS['__do_softirq']:x} {TAIL:x}" in lines
+    assert f"lock {READ:x}" in lines
+    assert sum(line.startswith("function ") for line in lines) == len(NAMES)
+    with pytest.raises(UsageError, match="no function nothing"):
+        describe_places(SYMBOLS, "", ["nothing"])
+    with pytest.raises(UsageError, match="__switch_to"):
+        describe_places(parse_system_map(TEXT.replace("__switch_to", "other")), "")
+
+
+def test_agreement_is_uniform_for_fair_samples_and_small_for_biased_ones():
+    rng = np.random.default_rng(3)
+    truth = rng.integers(1, 1000, 50)
+    fair = [agreement(truth, rng.multinomial(2000, truth / truth.sum())) for _ in range(200)]
+    assert 0.02 < np.mean(np.array(fair) < 0.1) < 0.2
+    assert agreement([100, 100, 3], [50, 0, 50]) < 1e-6
+    assert agreement([1, 0], [5, 1]) == 0
+    assert np.isnan(agreement([1], [5]))
+
+
+def test_distance_and_convergence():
+    assert distance([1, 1], [2, 2]) == 0
+    assert distance([1, 1, 0], [0, 0, 7]) == 1
+    rng = np.random.default_rng(4)
+    truth = rng.integers(1, 100, 20)
+    table = convergence(truth, rng.multinomial(20000, truth / truth.sum()), [10, 100, 1000, 10000, 10**6], 1)
+    assert table["n"].tolist() == [10, 100, 1000, 10000]
+    assert (table["error"] / table["expected"]).between(0.5, 1.8).all()
