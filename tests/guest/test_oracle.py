@@ -148,6 +148,18 @@ def test_a_mode_that_cannot_be_is_absent_with_the_reason(run):
     assert "did not run" in str(report.absent("pages"))
 
 
+def test_every_nmi_sent_reaches_the_guest_and_its_time_is_an_interrupts(run):
+    record = run(f"known loop {LOOP}", {"a": {"oracle": ["nmi", "functions"]}})["a"]
+    oracle = Oracle(record.path)
+    table = oracle.functions(symbols(record))
+    entries = table[table["function"] == "asm_exc_nmi"]
+    assert set(entries["context"]) == {"interrupt"}
+    assert oracle.report.nmi is not None
+    assert oracle.report.nmi.refused == 0
+    assert oracle.report.nmi.sent > 100
+    assert oracle.report.nmi.sent - int(entries["entries"].sum()) in (0, 1)  # the last one may come after the end
+
+
 # -- the controlled interrupt handler: contexts, and what profilers make of it ------------------------------
 
 

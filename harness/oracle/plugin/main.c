@@ -282,7 +282,7 @@ static void probe(const struct qemu_info *info)
 		absent[MODE_SAMPLER] = absent[MODE_NMI] = "needs the virtual clock";
 	if (!nmi_monitor_handle)
 		absent[MODE_NMI] = "this QEMU does not export its NMIs";
-	absent[MODE_COUNTERS] = "not built yet";
+	absent[MODE_COUNTERS] = "this plugin publishes no counters yet";
 }
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
