@@ -128,7 +128,9 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             profiles.append(_profile(data, found).assign(**key))
             handlers += [key | row for row in found]
             exact = _truth(trial, workload, data)
-            if exact is not None:
+            if isinstance(exact, str):
+                runs[-1]["no_truth"] = exact
+            elif exact is not None:
                 truth.append(exact.assign(**key))
                 distances += [frame.assign(**key) for frame in _convergence(exact, trial.seed)]
             if trial.arm == SWEEP[0] and workload == SWEEP_WORKLOAD:
@@ -146,6 +148,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
 _RUN_COLUMNS: dict[str, str] = {
     **dict.fromkeys(("arm", "trial", "workload", "kernel", "clock", "fidelity", "seed", "sampling"), "object"),
     "problem": "object",  # why there is no data, else None
+    "no_truth": "object",  # why an oracle that was there reports nothing, else None
     "step": "float64",  # bytes per counter
     "total": "float64",  # all counts in the buffer, ticks and entries together
     "out_of_text": "float64",  # of them in the last counter
@@ -424,13 +427,16 @@ def _run(data: _Data, handlers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _truth(trial: Trial, workload: str, data: _Data) -> pd.DataFrame | None:
-    """Exact counts beside the profile buffer's, by function; None for a trial without an oracle."""
+def _truth(trial: Trial, workload: str, data: _Data) -> pd.DataFrame | str | None:
+    """Exact counts beside the profile buffer's, by function; None without an oracle, or why it reports nothing."""
     try:
         oracle = Oracle(trial.path)
     except OracleAbsent:
         return None
-    table = kernel_truth(oracle, data.profile.symbols, trial.workloads.index(workload))
+    try:
+        table = kernel_truth(oracle, data.profile.symbols, trial.workloads.index(workload))
+    except OracleAbsent as absent:
+        return absent.message
     counted = pd.Series(data.profile.ticks, index=data.profile.symbols.name).groupby(level=0).sum()
     counted = counted[counted > 0]
     sampled = bool(table["samples"].notna().all())
@@ -560,7 +566,11 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         _known_answers(out, (arm, trial), by_workload, mine)
         exact = tables["truth"]
         exact = exact[(exact["arm"] == arm) & (exact["trial"] == trial) & (exact["workload"] == "edu")]
-        if not exact.empty:
+        why = by_workload["edu"]["no_truth"] if "edu" in by_workload else None
+        if isinstance(why, str):
+            for name, unit in _TRUTH_UNITS.items():
+                out.add((arm, trial), name, np.nan, unit, why)
+        elif not exact.empty:
             _truth_metrics(out, (arm, trial), exact, mine)
     _sweep_metrics(out)
     units = {"handler_ticks": "ticks"} | {name: unit for _, _, name, _, unit, _ in out.rows}
@@ -701,6 +711,16 @@ def _known_answers(
         out.add(key, "interrupts_per_read", _ratio(count, float(runs["disk"]["reads"])), "interrupts/read", why)
     if "net" in runs:
         out.add(key, "received_bytes", float(runs["net"]["bytes"]), "bytes", "the workload did not report it")
+
+
+_TRUTH_UNITS = {
+    "truth.handler": "fraction of kernel instructions",
+    "missed.ticks": "fraction of handler time",
+    "missed.sampler": "fraction of handler time",
+    "error.ticks": "fraction of kernel time",
+    "error.sampler": "fraction of kernel time",
+    "entries_counted": "counted/exact",
+}
 
 
 def _truth_metrics(out: _Metrics, key: tuple[str, int], truth: pd.DataFrame, handlers: pd.DataFrame) -> None:

@@ -399,6 +399,19 @@ def test_every_claim_names_a_metric_that_its_arm_has(lab):
     assert not missing
 
 
+def test_an_oracle_that_failed_its_self_check_is_absent_with_the_reason(lab):
+    trial = lab.trial(edu={"counts": {"krepro_edu_raise": 8}, "lines": LINES, "answer": EDU})
+    region = {(address("krepro_edu_work"), "interrupt"): (30, 1), (address("krepro_edu_raise"), "task"): (10, 1)}
+    write_oracle(trial.path, [region])
+    values = measured(trial)
+    assert values["tick", "truth.handler"][0] == 0.75
+    assert values["tick", "missed.ticks"][0] == 1
+    write_oracle(trial.path, [region], functions={"check_instructions": 7})
+    value, reason = measured(trial)["tick", "truth.handler"]
+    assert np.isnan(value)
+    assert "self-check" in reason
+
+
 def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):
     tables = analysis.tables(every_arm(lab))
     for name, frame in tables.items():
