@@ -12,11 +12,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TIMER_BYTES = 512, MAX_HALTS = 64, ANCHOR_NS = 10000000 };
+enum { TIMER_BYTES = 512, MAX_HALTS = 64, ANCHOR_NS = 10000000, START_NS = 1000000 };
 enum { FLAG_INTERRUPTS = 1 << 9 };
 
 static uint64_t timer[TIMER_BYTES / 8]; /* a QEMUTimer and room to spare */
 static uint64_t state;
+static int64_t due;
 static uint64_t behind_hlt[MAX_HALTS];
 static size_t n_halts;
 static uint64_t n_samples, n_nmis, n_refused;
@@ -69,13 +70,19 @@ static void on_timer(void *data)
 	uint64_t mean = sampling ? period_ns : ANCHOR_NS;
 
 	(void)data;
+	if (!due) { /* when this first call comes depends on the host: the first sample must not */
+		due = (now / START_NS + 1) * START_NS;
+		timer_mod_ns(timer, due);
+		return;
+	}
 	pages_anchor(now);
 	if (on(MODE_SAMPLER) && open_region[KIND_WORKLOAD])
 		sample(now);
 	if (on(MODE_NMI) && open_region[KIND_WORKLOAD])
 		send_nmi(now);
 	/* Uniform over half to one and a half periods. */
-	timer_mod_ns(timer, now + (int64_t)(mean / 2 + random_u64(&state) % mean));
+	due += (int64_t)(mean / 2 + random_u64(&state) % mean);
+	timer_mod_ns(timer, due);
 }
 
 /* Before anything runs: the clock cannot be read here, but a time that is over makes the timer fire at once. */
