@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from harness.build.source import COMPLETE, apply_patches, patched_tree, source_identity
+from harness.build.source import COMPLETE, apply_patches, fetch_source, patched_tree, source_identity
 from harness.build.spec import KernelRecipe, KernelSpec, Source
-from harness.build.store import hash_tree
-from harness.errors import UsageError
+from harness.build.store import hash_file, hash_tree
+from harness.errors import RunError, UsageError
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
 PROFILE_C = "".join(f"line {number}\n" for number in range(1, 31))
@@ -186,3 +187,33 @@ def test_what_is_no_kernel_tree_is_refused(tree):
     (tree / "Kconfig").unlink()
     with pytest.raises(UsageError, match="not a kernel source tree"):
         source_identity(Source(tree=tree), None)
+
+
+def _archive(tree: Path, target: Path) -> Source:
+    with tarfile.open(target, "w:xz") as archive:
+        archive.add(tree, arcname="linux-6.1")
+    return Source(url=target.as_uri(), sha256=hash_file(target))
+
+
+def test_a_source_can_come_from_a_url_with_its_hash(tmp_store, tree, patch, tmp_path):
+    source = _archive(tree, tmp_path / "linux.tar.xz")
+    spec = KernelSpec(name="mini", arch="i386", source=source, fragments=["base"])
+    fetched = fetch_source(tmp_store, source)
+    assert fetched is not None
+    wanted = KernelRecipe(spec, "6.1", (), (patch(CHANGE),))
+    made = patched_tree(tmp_store, wanted, fetched, source_identity(source, fetched))
+    assert "half" in (made / "kernel/profile.c").read_text()
+    (tmp_path / "linux.tar.xz").unlink()
+    again = fetch_source(tmp_store, source)
+    assert again is not None
+    assert again.path == fetched.path, "kept: no second fetch"
+
+
+def test_a_source_with_another_hash_or_none_at_all_is_refused(tmp_store, tree, tmp_path):
+    source = _archive(tree, tmp_path / "linux.tar.xz")
+    with pytest.raises(RunError, match="sha256 is"):
+        fetch_source(tmp_store, Source(url=source.url, sha256="0" * 64))
+    (tmp_path / "linux.tar.xz").unlink()
+    with pytest.raises(RunError, match=r"linux.tar.xz: cannot be fetched"):
+        fetch_source(tmp_store, source)
+    assert tmp_store.all("download") == []
