@@ -38,7 +38,7 @@ def test_classic_ticks_a_hundred_times_a_second_even_when_idle(classic, ssh_gues
     _, after, _ = session.command(count)
     ticks = int(after.split()[0]) - int(before.split()[0])
     seconds = float(after.split()[1]) - float(before.split()[1])
-    assert ticks / seconds == pytest.approx(100, rel=0.05)
+    assert ticks / seconds == pytest.approx(100, rel=0.1)
 
 
 def test_modern_is_smp(modern, ssh_guest):
