@@ -16,7 +16,10 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_person_gets_a_shell_and_leaves_it(classic):
-    process, terminal = pty.fork()
+    try:
+        process, terminal = pty.fork()
+    except OSError as error:  # a container without /dev/pts
+        pytest.skip(f"no pseudo-terminal here: {error}")
     if process == 0:
         os.chdir(ROOT)
         os.execv(sys.executable, [sys.executable, "-m", "invoke", "boot", "kernel=classic", "--accel", "tcg"])
