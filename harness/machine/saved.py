@@ -41,7 +41,7 @@ def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
 def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) -> Artefact:
     """The artefact with `state`: this machine, booted and waiting for its session.
 
-    A mailbox guest stops itself at one moment of its own time. Even so two such states can, rarely and on a loaded host,
+    A mailbox guest stops itself at one moment of its own time. Even so two such states can, rarely and under load,
     lead to different bits (docs/virtual-clock.md, "The stop"). An ssh guest is stopped when it is ready.
     """
 
