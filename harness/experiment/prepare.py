@@ -18,6 +18,7 @@ from harness.experiment.trial import SavedState, TrialSpec
 from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
 from harness.machine.accelerator import choose_accelerator
+from harness.machine.halt import halt_plugin
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec
 
@@ -114,7 +115,8 @@ def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[
     """The files that a machine boots from; ssh machines get the keys of their image in a second initramfs."""
     kernel, image = build.kernel.file("bzImage"), build.image.file("image.cpio")
     if machine.session != "ssh":
-        return BootFiles(kernel=kernel, initrds=(image,)), None
+        halt = halt_plugin(store) if machine.clock == "virtual" else None
+        return BootFiles(kernel=kernel, initrds=(image,), halt=halt), None
     made = image_keys(store, build.image, build.kernel)
     keys = Keys(client=made.file("client"), host=made.file("host.pub"))
     return BootFiles(kernel=kernel, initrds=(image, made.file("keys.cpio"))), keys

@@ -29,11 +29,12 @@ def qemu_version() -> str:
 
 def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
     """What decides a booted state: the machine, the files that it starts from, QEMU itself."""
-    placeholder = BootFiles(kernel=Path("kernel"), initrds=(Path("initrd"),))
+    placeholder = BootFiles(kernel=Path("kernel"), initrds=(Path("initrd"),), halt=Path("halt.so"))
     return {
         "argv": argv(spec, placeholder, Path("folder"), 0),
         "kernel": hash_file(files.kernel),
         "initrds": [hash_file(path) for path in files.initrds],
+        "halt": hash_file(files.halt) if files.halt else None,
         "qemu": qemu_version(),
     }
 
@@ -41,8 +42,8 @@ def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
 def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) -> Artefact:
     """The artefact with `state`: this machine, booted and waiting for its session.
 
-    A mailbox guest stops itself at one moment of its own time. Even so two such states can, rarely and under load,
-    lead to different bits (docs/virtual-clock.md, "The stop"). An ssh guest is stopped when it is ready.
+    A mailbox guest stops itself at one moment of its own time, so that any two such states lead to the same bits.
+    An ssh guest is stopped when it is ready.
     """
 
     def build(folder: Path) -> dict[str, Any]:

@@ -114,10 +114,11 @@ class Plugin(Strict):
 
 
 class BootFiles(Strict):
-    """The files that a machine starts from."""
+    """The files that a machine starts from; `halt` is the plugin that a virtual clock needs to be exact."""
 
     kernel: Path
     initrds: tuple[Path, ...]
+    halt: Path | None = None
 
 
 def argv(
@@ -131,9 +132,10 @@ def argv(
 ) -> list[str]:
     """QEMU's command line; host files are all in `folder`, and the CPUs wait for QMP's `cont`.
 
-    `incoming` restores a saved state instead of booting. Raises UsageError when a path holds a comma.
+    `incoming` restores a saved state instead of booting. Raises UsageError when a path holds a comma, ValueError
+    for a virtual clock without its plugin.
     """
-    for path in (folder, files.kernel, *files.initrds):
+    for path in (folder, files.kernel, *files.initrds, files.halt or ""):
         if "," in str(path):
             raise UsageError("QEMU takes no comma in a path", where=str(path), hint="use another folder")
     hardware = spec.hardware
@@ -142,12 +144,7 @@ def argv(
     command += ["-accel", spec.accelerator]
     command += ["-cpu", "host,pmu=on" if spec.accelerator == "kvm" else hardware.cpu]
     command += ["-smp", str(spec.cpus), "-m", str(hardware.memory_mib)]
-    if spec.clock == "virtual":
-        command += ["-icount", f"shift={spec.icount_shift},sleep=off"]
-        command += ["-rtc", f"base={RTC_BASE:%Y-%m-%dT%H:%M:%S},clock=vm"]
-        command += ["-seed", "1"]
-    elif spec.record != "off":
-        command += ["-icount", f"shift={spec.icount_shift},rr={spec.record},rrfile={folder / RECORDING}"]
+    command += _clock(spec, files, folder)
     command += ["-kernel", str(files.kernel), "-initrd", str(initrd(files, folder))]
     command += ["-append", " ".join([*spec.cmdline, f"krepro.session={spec.session}"])]
     command += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]
@@ -179,6 +176,17 @@ def argv(
     if incoming is not None:
         command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
     return command
+
+
+def _clock(spec: MachineSpec, files: BootFiles, folder: Path) -> list[str]:
+    if spec.record != "off":
+        return ["-icount", f"shift={spec.icount_shift},rr={spec.record},rrfile={folder / RECORDING}"]
+    if spec.clock == "wall":
+        return []
+    if files.halt is None:
+        raise ValueError("a machine with a virtual clock needs BootFiles.halt")
+    words = ["-plugin", f"file={files.halt}", "-icount", f"shift={spec.icount_shift},sleep=off"]
+    return [*words, "-rtc", f"base={RTC_BASE:%Y-%m-%dT%H:%M:%S},clock=vm", "-seed", "1"]
 
 
 def _disk(spec: MachineSpec, file: Path) -> list[str]:

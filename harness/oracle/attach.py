@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.build.kernel import toolchain
-from harness.build.run import tool
-from harness.build.store import Artefact, Store, hash_tree
+from harness.build.plugin import build_plugin
+from harness.build.store import Artefact, Store
 from harness.errors import UsageError
 from harness.experiment.model import Experiment, OracleMode
 from harness.experiment.prepare import KernelBuild, Prepared
@@ -18,23 +17,8 @@ from harness.measure.symbols import read_system_map
 from harness.oracle.places import describe_places
 
 SOURCES = Path(__file__).resolve().parent / "plugin"
-CFLAGS = ("-std=gnu11", "-O3", "-g0", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 #: Mean of the sampler's period: 5,000 samples a second of virtual time, fifty times the guest's ticks.
 SAMPLE_PERIOD_NS = 200_000
-
-
-def build_plugin(store: Store) -> Artefact:
-    """The artefact with `oracle.so`; RunError with gcc's first error when it does not compile."""
-    inputs: dict[str, Any] = {"sources": hash_tree(SOURCES), "cflags": list(CFLAGS), "compiler": toolchain()}
-
-    def build(folder: Path) -> Mapping[str, Any]:
-        (store.root / "logs").mkdir(exist_ok=True)
-        sources = map(str, sorted(SOURCES.glob("*.c")))
-        command = ["gcc", *CFLAGS, f"-ffile-prefix-map={SOURCES}=.", "-o", str(folder / "oracle.so"), *sources]
-        tool(command, log=store.root / "logs" / "oracle.log", what="compiling the oracle")
-        return {}
-
-    return store.obtain("oracle", "plugin", inputs, build)
 
 
 def kernel_places(store: Store, build: KernelBuild, locks: Sequence[str]) -> Artefact:
@@ -75,7 +59,7 @@ def plugin_for(
     if "locks" in modes and not locks:
         raise UsageError(f"arm {trial.arm}: oracle mode locks needs oracle_locks: [FUNCTION, ...]")
     return Plugin(
-        path=build_plugin(store).file("oracle.so"),
+        path=build_plugin(store, "oracle", SOURCES).file("oracle.so"),
         arguments={
             "places": str(kernel_places(store, build, locks).file("places")),
             "modes": "+".join(dict.fromkeys(modes)),

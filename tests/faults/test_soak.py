@@ -13,30 +13,40 @@ from pathlib import Path
 
 import pytest
 
+from harness.build.plugin import build_plugin
 from harness.build.store import Store, hash_tree
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
+from harness.experiment.prepare import boot_files, build_for, machine_for, prepare
 from harness.experiment.runner import run_trials
+from harness.oracle.attach import attach
 from harness.paths import EXPERIMENTS, ROOT
+from tests.halting import booted_memory, slow_halts
 from tests.processes import machines
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
-BOOTS = 20
+BOOTS = 40
 KILLS = 15
+
+NO_PLUGIN = """
+#include "qemu.h"
+EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
+{ return !id || !info || argc || !argv; }
+"""
 
 
 def test_every_newly_made_state_gives_the_same_bits(tmp_path: Path):
     folder = EXPERIMENTS / "irq-hotspot"
     experiment = load_experiment(folder)
-    seen = set()
+    store, seen = Store.default(), set()
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         for boot in range(BOOTS):
             target = tmp_path / str(boot)
-            prepared = prepare(Store.default(), experiment, folder, [PlannedTrial("tick", 0, 5)], target, "tcg")
-            (record,) = run_trials(prepared.trials)
+            prepared = prepare(store, experiment, folder, [PlannedTrial("tick", 0, 5)], target, "tcg")
+            (record,) = run_trials(attach(store, experiment, prepared))
             assert record.status == "ok", record.reason
             files = hash_tree(target / record.path)
             files.pop("qmp-events.json")
@@ -47,6 +57,19 @@ def test_every_newly_made_state_gives_the_same_bits(tmp_path: Path):
             process.kill()
             process.wait()
     assert len(seen) == 1
+
+
+def test_without_its_plugin_the_virtual_clock_is_not_exact(tmp_path: Path):
+    """Else the plugin would be of no use, and the test that a slow host changes nothing could not fail."""
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "none.c").write_text(NO_PLUGIN)
+    store, experiment = Store.default(), load_experiment(EXPERIMENTS / "irq-hotspot")
+    build = build_for(store, "classic", EXPERIMENTS / "irq-hotspot")
+    spec = machine_for("tick", experiment.arms["tick"], build.recipe, "tcg")
+    none = build_plugin(store, "none", tmp_path / "none").file("none.so")
+    files = boot_files(store, build, spec)[0].model_copy(update={"halt": none})
+    with slow_halts(tmp_path):
+        assert len({booted_memory(spec, files, tmp_path / str(boot)) for boot in range(3)}) > 1
 
 
 def test_runs_killed_at_random_moments_leave_no_guest_no_set_and_a_whole_store(tmp_path: Path):

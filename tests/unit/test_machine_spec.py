@@ -15,7 +15,7 @@ from harness.machine.spec import MAILBOX_BYTES, BootFiles, MachineSpec, argv, in
 
 CLASSIC = Hardware(type="pc", cpu="qemu32", memory_mib=256, nic="e1000", disk="ide", smp=False)
 MODERN = Hardware(type="q35", cpu="qemu64", memory_mib=512)
-FILES = BootFiles(kernel=Path("/k/bzImage"), initrds=(Path("/k/image.cpio"),))
+FILES = BootFiles(kernel=Path("/k/bzImage"), initrds=(Path("/k/image.cpio"),), halt=Path("/k/halt.so"))
 FOLDER = Path("/scratch")
 
 
@@ -108,11 +108,19 @@ def test_a_state_is_restored_from_any_path():
         (FILES, Path("/scra,tch")),
         (BootFiles(kernel=Path("/a,b"), initrds=FILES.initrds), FOLDER),
         (BootFiles(kernel=FILES.kernel, initrds=(Path("/x"), Path("/a,b"))), FOLDER),
+        (FILES.model_copy(update={"halt": Path("/a,b")}), FOLDER),
     ],
 )
 def test_a_comma_in_a_path_is_refused(files, folder):
     with pytest.raises(UsageError, match=r"^/.*,.*: QEMU takes no comma in a path"):
         argv(spec(), files, folder, 7)
+
+
+def test_a_virtual_clock_without_its_plugin_is_a_mistake():
+    assert "-plugin file=/k/halt.so" in line(virtual())
+    assert "halt.so" not in line(spec())
+    with pytest.raises(ValueError, match="needs BootFiles"):
+        argv(virtual(), FILES.model_copy(update={"halt": None}), FOLDER, 7)
 
 
 IMPOSSIBLE = [

@@ -94,6 +94,7 @@ static void on_mark(unsigned int cpu, void *data)
 	(void)cpu;
 	if (registers_known() && (read_register(REGISTER_CS) & 3) != 3)
 		marks_from_user = false;
+	sampler_start();
 	switch (operation) {
 	case OP_BEGIN:
 	case OP_END:
@@ -127,14 +128,9 @@ static bool is_mark(const uint8_t *code, size_t size, uint32_t *mark)
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
-	static bool started;
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
-	if (!started) {
-		started = true;
-		sampler_start();
-	}
 	for (size_t i = 0; i < n; i++) {
 		enum { PAGE = 1 << PAGE_BITS, LONGEST = 15 };
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -316,6 +312,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	probe(info);
 	if (registers_known())
 		bytes = g_byte_array_sized_new(64);
+	sampler_open();
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	qemu_plugin_register_atexit_cb(id, finish, NULL);
 	return 0;

@@ -82,6 +82,7 @@ void pages_finish(void);
 void pages_anchor(int64_t now_ns);
 
 /* sampler.c */
+void sampler_open(void);
 void sampler_start(void);
 void sampler_translate(uint64_t address, const uint8_t *code, size_t size);
 void sampler_report(FILE *sink);

@@ -12,12 +12,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TIMER_BYTES = 512, MAX_HALTS = 64, ANCHOR_NS = 10000000, START_NS = 1000000 };
+enum { TIMER_BYTES = 512, MAX_HALTS = 64, ANCHOR_NS = 10000000 };
 enum { FLAG_INTERRUPTS = 1 << 9 };
 
 static uint64_t timer[TIMER_BYTES / 8]; /* a QEMUTimer and room to spare */
 static uint64_t state;
 static int64_t due;
+static bool started;
 static uint64_t behind_hlt[MAX_HALTS];
 static size_t n_halts;
 static uint64_t n_samples, n_nmis, n_refused;
@@ -70,8 +71,8 @@ static void on_timer(void *data)
 	uint64_t mean = sampling ? period_ns : ANCHOR_NS;
 
 	(void)data;
-	if (!due) { /* when this first call comes depends on the host: the first sample must not */
-		due = (now / START_NS + 1) * START_NS;
+	if (!due) { /* armed by sampler_start: from here on, the clock is known */
+		due = now + (int64_t)(random_u64(&state) % mean);
 		timer_mod_ns(timer, due);
 		return;
 	}
@@ -85,18 +86,28 @@ static void on_timer(void *data)
 	timer_mod_ns(timer, due);
 }
 
-/* Before anything runs: the clock cannot be read here, but a time that is over makes the timer fire at once. */
+/*
+ * At the first mark: a moment of the guest's. A moment of the host's, such as the first translation, would let the
+ * samples depend on where a saved state was stopped. The clock cannot be read in a callback of an instruction, but
+ * a time that is over makes the timer fire behind the block that the CPU is in.
+ */
 void sampler_start(void)
 {
-	if (!timed())
+	if (started || !timed())
 		return;
+	started = true;
+	timer_init_full(timer, NULL, QEMU_CLOCK_VIRTUAL, 1, 0, on_timer, NULL);
+	timer_mod_ns(timer, 1);
+}
+
+/* Files are there even when no mark ever comes. */
+void sampler_open(void)
+{
 	state = seed;
 	if (on(MODE_SAMPLER))
 		sink = output("samples.bin");
 	if (on(MODE_NMI))
 		nmi_sink = output("nmis.bin");
-	timer_init_full(timer, NULL, QEMU_CLOCK_VIRTUAL, 1, 0, on_timer, NULL);
-	timer_mod_ns(timer, 1);
 }
 
 void sampler_translate(uint64_t address, const uint8_t *code, size_t size)

@@ -1,0 +1,15 @@
+"""The plugin that keeps the virtual clock exact where a CPU goes idle; halt.c says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.build.plugin import build_plugin
+from harness.build.store import Store
+
+SOURCES = Path(__file__).resolve().parent
+
+
+def halt_plugin(store: Store) -> Path:
+    """The compiled plugin in the store."""
+    return build_plugin(store, "halt", SOURCES).file("halt.so")
