@@ -1,7 +1,8 @@
-"""The harness's own times: how long until a workload starts, by each way of getting a guest."""
+"""The harness's own times: how long until a workload starts by each way of getting a guest, what an oracle costs."""
 
 from __future__ import annotations
 
+import resource
 import shutil
 import tempfile
 import time
@@ -12,13 +13,18 @@ import pandas as pd
 from rich.console import Console
 
 from harness.build.store import Store
-from harness.experiment.prepare import KernelBuild, boot_files, build_for
+from harness.errors import RunError
+from harness.experiment.model import Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import KernelBuild, boot_files, build_for, prepare
+from harness.experiment.runner import run_trial
 from harness.guest.mailbox import MailboxSession
 from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
 from harness.machine.saved import saved_state
 from harness.machine.spec import MachineSpec, prepare_folder
 from harness.measure.statistics import median_estimate
+from harness.oracle.attach import attach
 from harness.progress import step
 from harness.report.terminal import frame_table
 from harness.scratch import scratch_folder
@@ -52,7 +58,53 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
                 rows.append((name, part, estimate.value, estimate.low, estimate.high, repetitions))
     frame = pd.DataFrame(rows, columns=["way", "until", "median s", "low", "high", "n"])
     console.print(frame_table("Time to a guest (wall clock, this host)", frame.round(4)))
+    console.print(frame_table("Cost of an oracle (CPU time of QEMU, best of all)", oracle_slowdown(store, repetitions)))
     return 0
+
+
+#: 20,000,000 accesses of one process in user code, then 300 processes that keep the kernel busy.
+ORACLE_LOAD = "krepro-known pages 7 20000000 alone; for i in $(seq 300); do cat /proc/stat; done"
+ORACLES: dict[str, list[str]] = {
+    "none": [],
+    "functions": ["functions"],
+    "functions-sampler": ["functions", "sampler"],
+    "pages": ["pages"],
+}
+
+
+def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
+    """Columns oracle, cpu_s (user time of QEMU, the least of `repetitions`) and ratio to the same trial without one.
+
+    Trials are interleaved, and a busy host then tells little else: the least is what the work itself takes.
+    """
+    experiment = Experiment.model_validate(
+        {
+            "name": "bench",
+            "paper": {"authors": ["krepro"], "year": 2026, "title": "what an oracle costs"},
+            "workloads": {"load": {"command": ORACLE_LOAD, "timeout_s": 600}},
+            "arms": {name: {"kernel": KERNEL, "clock": "virtual", "oracle": modes} for name, modes in ORACLES.items()},
+        }
+    )
+    plan = [PlannedTrial(arm, k, 1) for k in range(repetitions) for arm in experiment.arms]
+    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
+    best = dict.fromkeys(ORACLES, float("inf"))
+    try:
+        trials = attach(store, experiment, prepare(store, experiment, folder, plan, folder / "out", "tcg"))
+        with step("measuring oracles", total=len(trials)) as bar:
+            for trial in trials:
+                before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                record = run_trial(trial)
+                if record.status != "ok":
+                    raise RunError(f"oracle {trial.arm}: {record.reason}")
+                best[trial.arm] = min(best[trial.arm], resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+                shutil.rmtree(trial.folder)
+                bar.advance()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return pd.DataFrame(
+        [(name, round(s, 3), round(s / best["none"], 3)) for name, s in best.items()],
+        columns=["oracle", "cpu_s", "ratio"],
+    )
 
 
 def _machine(built: KernelBuild, *, virtual: bool) -> MachineSpec:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-CONTEXTS = {"task": 0, "interrupt": 1, "softirq": 2, "exception": 3, "user": 4}
+CONTEXTS = {"task": 0, "interrupt": 1, "softirq": 2, "exception": 3, "nmi": 4, "user": 5}
 
 
 def write_oracle(
@@ -35,25 +35,27 @@ def write_oracle(
     (folder / "pages.clk").write_bytes(np.array([100, 5000, 110, 9000], dtype="<u8").tobytes())
     whole = {
         "format": 1,
-        "modes": {"functions": None, "sampler": None, "pages": None},
+        "modes": dict.fromkeys(("functions", "sampler", "pages", "counters", "nmi")),
         "marks": {"mismatched": 0, "from_user": True, "workloads": len(regions), "laps": 0},
         "functions": {
             "used": 9,
             "overflow": False,
             "changes": 1,
             "lost_frames": 0,
-            "check_instructions": 200000,
+            "check_instructions": [200000, 200003],
         },
         "pages": {
             "accesses": 0,
             "words": len(words),
             "pages": len(numbers),
             "lost_spans": 0,
-            "check_accesses": 4097,
+            "check_accesses": [4097],
             "check_wrong": 0,
             "spans": [[0, len(words), 100]],
         },
+        "counters": {"check_instructions": [200100], "instructions": [1000000]},
         "sampler": {"samples": len(rows)},
+        "nmi": {"sent": 20, "refused": 0},
         "shift": 3,
         "seed": 1,
         "period_ns": 200000,

@@ -30,7 +30,7 @@ from harness.measure.profile import (
 from harness.measure.statistics import median_estimate
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import Oracle, OracleAbsent
-from harness.oracle.truth import agreement, convergence, distance, kernel_truth, shares
+from harness.oracle.truth import agreement, convergence, distance, kernel_truth, nmi_cost, shares
 
 
 class Trial(Protocol):
@@ -82,6 +82,9 @@ RAISE, TASK_WORK = "krepro_edu_raise", "krepro_edu_task_work"
 SWEEP = tuple(f"n{n}" for n in range(2, 8))
 SWEEP_WORKLOAD = "syscalls"
 _KEYS = ["arm", "trial", "workload"]
+#: The values of irq_sampling that count handler entries, and the one whose samples no tick takes.
+ENTRIES_SAMPLED = ("entry", "handler")
+BY_NMI = "nmi"
 _TOP = 12
 
 
@@ -128,6 +131,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             profiles.append(_profile(data, found).assign(**key))
             handlers += [key | row for row in found]
             exact = _truth(trial, workload, data)
+            runs[-1] |= _nmi_truth(trial, workload, data)
             if isinstance(exact, str):
                 runs[-1]["no_truth"] = exact
             elif exact is not None:
@@ -161,6 +165,9 @@ _RUN_COLUMNS: dict[str, str] = {
     "counted_entries": "float64",  # the kernel's own tally of what it counted at interrupts
     "counted_interrupted": "float64",
     "counted_clamped": "float64",
+    "nmis_sent": "float64",  # by the oracle, in all workloads of the trial
+    "nmi_cost": "float64",  # instructions in NMIs, of all that the kernel executed
+    "nmis": "float64",  # that the NMI sampler took for samples, those in user mode included
     "idle_function": "object",
     "idle_ticks": "float64",
     "idle_rank": "float64",
@@ -307,9 +314,9 @@ def _numbers(bracket: dict[str, str], key: str) -> dict[str, int]:
     return {irq: int(count) for irq, count in (item.split(":") for item in bracket.get(key, "").split())}
 
 
-def _counted(bracket: dict[str, str], index: int) -> float:
+def _counted(bracket: dict[str, str], tallies: str, index: int) -> float:
     """Growth of one of the kernel's own tallies between the brackets; NaN on a kernel without them."""
-    before, after = bracket.get("begin_stats", "").split(), bracket.get("end_stats", "").split()
+    before, after = bracket.get(f"begin_{tallies}", "").split(), bracket.get(f"end_{tallies}", "").split()
     return float(int(after[index]) - int(before[index])) if index < min(len(before), len(after)) else float("nan")
 
 
@@ -366,7 +373,7 @@ def _handler_row(table: ProfileTable, row: dict[str, Any], sampling: str) -> dic
     entry = np.unique(np.concatenate([table.symbols.find(name) for name in names]))
     functions = np.unique(np.concatenate([entry, *(table.symbols.find(name) for name in kind.body)]))
     buckets = sorted({table.bucket_of(int(address)) for address in table.symbols.address[entry]})
-    entries = float(table.buckets[buckets].sum()) if sampling != "off" else float("nan")
+    entries = float(table.buckets[buckets].sum()) if sampling in ENTRIES_SAMPLED else float("nan")
     # With entries sampled, the entry counters are theirs; what is left in the handler would be ticks.
     own = float(np.nan_to_num(entries))
     return row | {
@@ -399,9 +406,10 @@ def _run(data: _Data, handlers: list[dict[str, Any]]) -> dict[str, Any]:
         "retries": sum(int(bracket.get(key, "0")) for key in ("begin_retries", "end_retries")),
         "timer_interrupts": sum(data.interrupts.count_of(irq) for irq in [*timers, "LOC"]),
         "window_s": (int(bracket.get("end_ns", "0")) - int(bracket.get("begin_ns", "0"))) / 1e9,
-        "counted_entries": _counted(bracket, 0),
-        "counted_interrupted": _counted(bracket, 1),
-        "counted_clamped": _counted(bracket, 2),
+        "counted_entries": _counted(bracket, "stats", 0),
+        "counted_interrupted": _counted(bracket, "stats", 1),
+        "counted_clamped": _counted(bracket, "stats", 2),
+        "nmis": sum(_counted(bracket, "nmi_stats", index) for index in (0, 2, 3)),
         "idle_function": None if best is None else str(names[best]),
         "idle_ticks": np.nan if best is None else float(table.ticks[best]),
         "idle_rank": np.nan if best is None else float(1 + (table.ticks > table.ticks[best]).sum()),
@@ -446,6 +454,18 @@ def _truth(trial: Trial, workload: str, data: _Data) -> pd.DataFrame | str | Non
     table["ticks"] = counted.reindex(table.index).fillna(0.0)
     roles = _roles()
     return table.rename_axis("function").reset_index().assign(role=lambda t: t["function"].map(roles).fillna("other"))
+
+
+def _nmi_truth(trial: Trial, workload: str, data: _Data) -> dict[str, float]:
+    """NMIs that the oracle sent in the whole trial, and what they cost in this workload; nothing where it sent none."""
+    try:
+        oracle = Oracle(trial.path)
+        if oracle.report.nmi is None or oracle.report.absent("nmi") is not None:
+            return {}
+        cost = nmi_cost(oracle, data.profile.symbols, trial.workloads.index(workload))
+    except OracleAbsent:
+        return {}
+    return {"nmis_sent": float(oracle.report.nmi.sent), "nmi_cost": cost}
 
 
 def _convergence(truth: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
@@ -564,6 +584,8 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         if "edu" in by_workload:
             _edu_metrics(out, (arm, trial), by_workload, mine)
         _known_answers(out, (arm, trial), by_workload, mine)
+        if group["nmis_sent"].notna().any():
+            _nmi_metrics(out, (arm, trial), group)
         exact = tables["truth"]
         exact = exact[(exact["arm"] == arm) & (exact["trial"] == trial) & (exact["workload"] == "edu")]
         why = by_workload["edu"]["no_truth"] if "edu" in by_workload else None
@@ -651,6 +673,8 @@ def _idle_metrics(out: _Metrics, key: tuple[str, int], run: pd.Series[Any], hand
     timer = float(run["timer_interrupts"])
     slack = float(run["tick_slack"])
     reason = f"{int(slack)} of {int(timer)} timer interrupts are uncertain" if slack > 0.02 * timer else None
+    if run["sampling"] == BY_NMI:
+        reason = "ticks take no samples in this arm"
     value = np.nan if reason else _ratio(float(run["total"]) - entries, timer)
     out.add(key, "samples_per_timer_interrupt", value, "samples/interrupt", reason)
 
@@ -664,15 +688,12 @@ def _edu_metrics(out: _Metrics, key: tuple[str, int], runs: dict[str, pd.Series[
     ticks = float(edu["ticks"].get("edu", np.nan))
     out.add(key, "handler_time_known", known, "s", "the workload did not report it")
     out.add(key, "handler_time_share", _ratio(known, float(run["window_s"])), "fraction of time")
-    out.add(
-        key,
-        "handler_time_ratio",
-        _ratio(ticks * period, known),
-        "sampled/known",
-        "the edu handler did not run",
-    )
+    reason = "the edu handler did not run"
+    if run["sampling"] == BY_NMI:  # a sample does not stand for a tick's period
+        period, reason = np.nan, "ticks take no samples in this arm; estimate.ticks has the share"
+    out.add(key, "handler_time_ratio", _ratio(ticks * period, known), "sampled/known", reason)
     raised = float(run["raised_kernel"]) * float(run["handler_ns"]) / 1e9
-    why = "no interrupt was raised from kernel mode"
+    why = "no interrupt was raised from kernel mode" if np.isfinite(period) else reason
     if run["sampling"] == "entry":
         raised, why = np.nan, "the interrupted address is also counted at every interrupt in this arm"
     out.add(key, "displaced_time_ratio", _ratio(float(run["raise_ticks"]) * period, raised), "sampled/known", why)
@@ -744,6 +765,14 @@ def _truth_metrics(out: _Metrics, key: tuple[str, int], truth: pd.DataFrame, han
     out.add(key, "entries_counted", _ratio(counted, exactly), "counted/exact", "entries are not sampled in this arm")
     # What a reader of the buffer takes a count for: a share of all counts, against the share of time.
     out.add(key, "entries_as_time", _ratio(_ratio(counted, truth["ticks"].sum()), exact), "share/share", "no entries")
+
+
+def _nmi_metrics(out: _Metrics, key: tuple[str, int], runs: pd.DataFrame) -> None:
+    """Whether every NMI became a sample, and what taking them cost."""
+    received = _ratio(float(runs["nmis"].sum(min_count=1)), float(runs["nmis_sent"].max()))
+    out.add(key, "nmis_received", received, "received/sent", "the kernel has no NMI sampler")
+    for workload, cost in zip(runs["workload"], runs["nmi_cost"], strict=True):
+        out.add(key, f"nmi_cost.{workload}", float(cost), "fraction of kernel instructions", "the oracle says nothing")
 
 
 def _sweep_metrics(out: _Metrics) -> None:

@@ -16,7 +16,7 @@ from harness.yamlfile import Strict
 Accelerator = Literal["tcg", "kvm"]
 Clock = Literal["virtual", "wall"]
 SessionKind = Literal["ssh", "mailbox", "console"]
-Device = Literal["edu", "disk", "net"]
+Device = Literal["edu", "disk", "net", "counters"]
 Record = Literal["off", "record", "replay"]
 
 #: Devices whose completions come from host threads or the host's network, and so cannot keep the bits.
@@ -33,6 +33,9 @@ DISK_BYTES = 64 << 20
 RECORDING = "rr.log"
 #: The keys that the recorded guest booted with, kept beside its log: they are part of its memory.
 RECORDING_KEYS = "keys.cpio"
+#: The file behind the memory of the device counters (ivshmem), in the machine's folder.
+COUNTERS = "counters"
+COUNTERS_BYTES = 4096
 #: Where a plugin writes, below the machine's folder.
 PLUGIN_FOLDER = "oracle"
 
@@ -166,12 +169,17 @@ def argv(
         command += ["-fw_cfg", f"name=opt/krepro/job,file={folder / 'job'}"]
     if "edu" in spec.devices:
         command += ["-device", "edu"]
+    if "counters" in spec.devices:
+        backend = f"memory-backend-file,id=counters,mem-path={folder / COUNTERS},size={COUNTERS_BYTES},share=on"
+        command += ["-object", backend, "-device", "ivshmem-plain,memdev=counters,master=on"]
     if "disk" in spec.devices:
         command += _disk(spec, folder / "disk.raw")
     if spec.session == "ssh" or "net" in spec.devices:
         command += _network(spec)
     if plugin is not None:
         arguments = {"out": str(folder / PLUGIN_FOLDER), **plugin.arguments}
+        if "counters" in spec.devices:
+            arguments["counters"] = str(folder / COUNTERS)
         command += ["-plugin", ",".join([f"file={plugin.path}", *(f"{k}={v}" for k, v in arguments.items())])]
     if incoming is not None:
         command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]

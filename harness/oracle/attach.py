@@ -56,6 +56,8 @@ def plugin_for(
         raise UsageError(f"arm {trial.arm}: an oracle needs the tcg accelerator", hint="--accel tcg")
     if machine.record != "off":
         raise UsageError(f"arm {trial.arm}: a recorded guest cannot have an oracle", hint="leave out record or oracle")
+    if "counters" in modes and "counters" not in machine.devices:
+        raise UsageError(f"arm {trial.arm}: oracle mode counters needs devices: [counters]")
     if "locks" in modes and not locks:
         raise UsageError(f"arm {trial.arm}: oracle mode locks needs oracle_locks: [FUNCTION, ...]")
     return Plugin(

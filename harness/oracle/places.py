@@ -11,8 +11,8 @@ from harness.errors import UsageError
 from harness.measure.symbols import SymbolMap
 
 #: Contexts in the numbering of plugin/oracle.h.
-TASK, INTERRUPT, SOFTIRQ, EXCEPTION, USER = range(5)
-CONTEXTS = ("task", "interrupt", "softirq", "exception", "user")
+TASK, INTERRUPT, SOFTIRQ, EXCEPTION, NMI, USER = range(6)
+CONTEXTS = ("task", "interrupt", "softirq", "exception", "nmi", "user")
 
 #: Vector stubs lie in tables of equal steps (arch/x86/include/asm/idtentry.h, IDT_ALIGN); 8 without IBT.
 STUB_BYTES = 8
@@ -26,7 +26,7 @@ SYSTEM_CALLS = (
 )
 #: Only task context runs these: an interrupt that comes here has done its work.
 TASK_ONLY = ("schedule", "__schedule", "preempt_schedule_irq", "exit_to_user_mode_loop", "arch_do_signal_or_restart")
-NMI = "asm_exc_nmi"
+NMI_ENTRY = "asm_exc_nmi"
 
 
 def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) -> str:
@@ -53,7 +53,9 @@ def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) 
     for name, address in sorted(names.items(), key=lambda item: item[1]):
         if name in SYSTEM_CALLS:
             context = TASK
-        elif name.startswith("asm_sysvec_") or name == NMI:
+        elif name == NMI_ENTRY:
+            context = NMI
+        elif name.startswith("asm_sysvec_"):
             context = INTERRUPT
         elif name.startswith("asm_exc_"):
             context = EXCEPTION

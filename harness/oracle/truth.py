@@ -22,9 +22,11 @@ LEAST_POOLED = 1.0
 def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFrame:
     """Per kernel function of one region: instructions, entries, interrupt (instructions in hard interrupts), and
     samples (of the ideal profiler, idle ones left out; NaN when it did not run). Index: function.
+
+    What runs in NMIs is left out: it is a profiler's own work, which NMIs cannot see.
     """
     counts = oracle.functions(symbols)
-    counts = counts[(counts["region"] == region) & (counts["context"] != "user")]
+    counts = counts[(counts["region"] == region) & ~counts["context"].isin(["user", "nmi"])]
     table = counts.groupby("function")[["instructions", "entries"]].sum()
     hard = counts[counts["context"] == "interrupt"].groupby("function")["instructions"].sum()
     table["interrupt"] = hard.reindex(table.index).fillna(0).astype(np.int64)
@@ -34,6 +36,14 @@ def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFram
         mine = samples[(samples["region"] == region) & ~samples["user"] & ~samples["idle"]]
         table["samples"] = mine["function"].value_counts().reindex(table.index).fillna(0.0)
     return table
+
+
+def nmi_cost(oracle: Oracle, symbols: SymbolMap, region: int) -> float:
+    """Instructions executed in NMIs, as a part of all that the kernel executed in the region; NaN without any."""
+    counts = oracle.functions(symbols)
+    counts = counts[(counts["region"] == region) & (counts["context"] != "user")]
+    whole = float(counts["instructions"].sum())
+    return float(counts.loc[counts["context"] == "nmi", "instructions"].sum()) / whole if whole else float("nan")
 
 
 def shares(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:

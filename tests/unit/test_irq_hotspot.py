@@ -107,11 +107,13 @@ class Lab:
             "begin_entry_slack": "",
             "begin_ns": 10_000_000,
             "begin_stats": "5 5 0 0",
+            "begin_nmi_stats": "1 0 1 0",
             "end_exact": 1,
             "end_tick_slack": 0,
             "end_entry_slack": "",
             "end_ns": 1_010_000_000,
             "end_stats": "9 8 0 0",
+            "end_nmi_stats": "7 0 4 1",
         } | (bracket or {})
         (folder / "bracket").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
         (folder / "stdout").write_text(json.dumps(answer if answer is not None else {"mode": "idle"}))
@@ -406,10 +408,23 @@ def test_an_oracle_that_failed_its_self_check_is_absent_with_the_reason(lab):
     values = measured(trial)
     assert values["tick", "truth.handler"][0] == 0.75
     assert values["tick", "missed.ticks"][0] == 1
-    write_oracle(trial.path, [region], functions={"check_instructions": 7})
+    write_oracle(trial.path, [region], functions={"check_instructions": [7]})
     value, reason = measured(trial)["tick", "truth.handler"]
     assert np.isnan(value)
     assert "self-check" in reason
+
+
+def test_nmis_are_counted_against_those_sent_and_are_no_ticks(lab):
+    load = {"counts": {"krepro_edu_irq": 30}, "lines": LINES, "answer": EDU}
+    trial = lab.trial("nmi", sampling="nmi", edu=load)
+    write_oracle(
+        trial.path, [{(address("krepro_edu_irq"), "interrupt"): (30, 3), (address("vfs_read"), "nmi"): (10, 1)}]
+    )
+    values = measured(trial)
+    assert values["nmi", "nmis_received"][0] == 10 / 20  # 6 in the kernel, 3 in user mode, 1 masked
+    assert values["nmi", "nmi_cost.edu"][0] == 0.25
+    assert "ticks take no samples" in values["nmi", "handler_time_ratio"][1]
+    assert "not sampled" in values["nmi", "entries_per_interrupt.edu"][1]
 
 
 def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):

@@ -132,7 +132,7 @@ IMPOSSIBLE = [
     ({"hardware": CLASSIC, "cpus": 2}, "this kernel drives one CPU only"),
     ({"cpus": 0}, "Input should be greater than or equal to 1"),
     ({"icount_shift": 11}, "Input should be less than or equal to 10"),
-    ({"devices": ["usb"]}, "Input should be 'edu', 'disk' or 'net'"),
+    ({"devices": ["usb"]}, "Input should be 'edu', 'disk', 'net' or 'counters'"),
     ({"colour": "red"}, "Extra inputs are not permitted"),
 ]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from harness.errors import RunError, UsageError
 from harness.measure.symbols import parse_system_map
 from harness.oracle.places import describe_places
 from harness.oracle.reader import Oracle, OracleAbsent
-from harness.oracle.truth import agreement, convergence, distance, kernel_truth
+from harness.oracle.truth import agreement, convergence, distance, kernel_truth, nmi_cost
 from tests.oracle_files import write_oracle
 
 NAMES = (
@@ -64,6 +65,16 @@ def test_truth_leaves_user_code_out_and_has_the_samples(trial):
     assert truth["samples"].sum() == 3
 
 
+def test_what_runs_in_nmis_is_a_cost_and_no_truth(tmp_path):
+    write_oracle(
+        tmp_path, [{(READ, "task"): (60, 1), (READ, "nmi"): (20, 5), (TAIL, "nmi"): (20, 1), (0, "user"): (900, 0)}]
+    )
+    oracle = Oracle(tmp_path)
+    assert kernel_truth(oracle, SYMBOLS, 0)["instructions"].to_dict() == {"vfs_read": 60}
+    assert nmi_cost(oracle, SYMBOLS, 0) == 0.4
+    assert np.isnan(nmi_cost(oracle, SYMBOLS, 1))
+
+
 def test_page_words_become_runs(tmp_path):
     def word(page: int, write: int, kernel: int, count: int, steps: int) -> int:
         return page | write << 22 | kernel << 23 | count << 24 | steps << 40
@@ -79,19 +90,21 @@ def test_page_words_become_runs(tmp_path):
     assert runs["tick"].tolist() == [0, 5, 5 + 0xFFFFFF + 1]
     assert runs["ns"].tolist()[:2] == [5000, 5040]
     assert runs["ns"].iloc[2] == 9000 + 8 * (0x1000000 + 5 + 100 - 110)
-    part = sequence.runs(1, 4)
-    assert part["tick"].tolist() == runs["tick"].tolist()[1:]
+    for size in (1, 2, 3, 10):
+        pd.testing.assert_frame_equal(pd.concat(list(sequence.chunks(size)), ignore_index=True), runs)
 
 
 @pytest.mark.parametrize(
     ("report", "mode", "says"),
     [
-        ({"functions": {"check_instructions": 199000}}, "functions", "200000 known instructions"),
+        ({"functions": {"check_instructions": [200000, 199000]}}, "functions", "200000 known .* 199000"),
+        ({"functions": {"check_instructions": []}}, "functions", "counted as 0"),
         ({"functions": {"overflow": True}}, "functions", "more functions"),
         ({"functions": {"lost_frames": 3}}, "functions", "context was lost"),
-        ({"pages": {"check_wrong": 1}}, "pages", "1 of them wrong"),
-        ({"pages": {"check_accesses": 0}}, "pages", "0 were seen"),
+        ({"pages": {"check_wrong": 1}}, "pages", "1 of the known accesses"),
+        ({"pages": {"check_accesses": [4097, 0]}}, "pages", "0 were seen"),
         ({"marks": {"mismatched": 1}}, "sampler", "no sensible order"),
+        ({"counters": {"check_instructions": [200100, 150000]}}, "counters", "were published as 150000"),
         ({"marks": {"workloads": 0}}, "functions", "no region"),
         ({"modes": {"sampler": "this QEMU does not export its timers"}}, "sampler", "does not export"),
         ({}, "locks", "did not run"),
@@ -100,9 +113,15 @@ def test_page_words_become_runs(tmp_path):
 def test_it_refuses_to_report_what_it_did_not_prove(tmp_path, report, mode, says):
     write_oracle(tmp_path, [REGION], **report)
     oracle = Oracle(tmp_path)
-    read = {"functions": oracle.functions, "sampler": oracle.samples, "locks": oracle.locks}.get(mode)
+    reads = {
+        "functions": lambda: oracle.functions(SYMBOLS),
+        "sampler": lambda: oracle.samples(SYMBOLS),
+        "locks": lambda: oracle.locks(SYMBOLS),
+        "pages": oracle.pages,
+        "counters": lambda: oracle.need("counters"),
+    }
     with pytest.raises(OracleAbsent, match=says):
-        oracle.pages() if read is None else read(SYMBOLS)
+        reads[mode]()
 
 
 def test_damaged_files_are_errors_that_name_them(trial):
@@ -125,7 +144,7 @@ def test_places_name_the_ways_into_the_kernel():
     for name, context in (
         ("asm_exc_page_fault", 3),
         ("asm_sysvec_timer", 1),
-        ("asm_exc_nmi", 1),
+        ("asm_exc_nmi", 4),
         ("entry_INT80_32", 0),
     ):
         assert f"entry {context} {ADDRESS[name]:x} {ADDRESS[name] + 1:x} 1" in lines

@@ -22,7 +22,8 @@
  * difference was certainly sampled. DIR/bracket has the rest as key=value.
  *
  * KREPRO_IRQ_SAMPLING says what to sample at interrupts: off, entry (handler and
- * interrupted address: the paper's fix) or handler (the first alone).
+ * interrupted address: the paper's fix) or handler (the first alone). With nmi
+ * the samples are those of NMIs that come from outside, and ticks take none.
  */
 #include "krepro.h"
 
@@ -35,6 +36,8 @@
 #define PROFILE	   "/proc/profile"
 #define HOTSPOT	   "/proc/sys/kernel/irq_hotspot"
 #define STATS	   "/proc/sys/kernel/irq_hotspot_stats"
+#define NMI	   "/proc/sys/kernel/nmi_profile"
+#define NMI_STATS  "/proc/sys/kernel/nmi_profile_stats"
 
 enum {
 	MAX_TEXT = 128 * 1024,
@@ -60,7 +63,7 @@ struct shot {
 
 /* Static, so that nothing is allocated or faulted in while the bracket is open. */
 static struct shot shot_a, shot_b, shot_c;
-static int interrupts_fd = -1, profile_fd = -1, hotspot_fd = -1, stats_fd = -1;
+static int interrupts_fd = -1, profile_fd = -1, hotspot_fd = -1, stats_fd = -1, nmi_fd = -1, nmi_stats_fd = -1;
 
 static void take(struct shot *shot)
 {
@@ -177,25 +180,34 @@ static void reset_profile(void)
 		die_errno("resetting %s", PROFILE);
 }
 
+/* Values of irq_hotspot, and one that stands for nmi_profile instead. */
+enum { MODE_NMI = 3 };
+
 static int sampling_mode(void)
 {
-	static const char *const names[] = { "off", "entry", "handler" };
+	static const char *const names[] = { "off", "entry", "handler", [MODE_NMI] = "nmi" };
 	const char *wanted = getenv("KREPRO_IRQ_SAMPLING");
 
 	if (!wanted)
 		usage_die("KREPRO_IRQ_SAMPLING is not set: the arm needs the parameter irq_sampling");
-	for (int mode = 0; mode < 3; mode++)
+	for (int mode = 0; mode <= MODE_NMI; mode++)
 		if (!strcmp(wanted, names[mode]))
 			return mode;
-	usage_die("KREPRO_IRQ_SAMPLING is %s, not off, entry or handler", wanted);
+	usage_die("KREPRO_IRQ_SAMPLING is %s, not off, entry, handler or nmi", wanted);
+}
+
+static void set_switch(int fd, const char *path, int value)
+{
+	if (fd >= 0)
+		put_number(fd, path, (uint64_t)value);
+	else if (value)
+		die("%s is missing: the kernel lacks the patches irq-hotspot", path);
 }
 
 static void set_mode(int mode)
 {
-	if (hotspot_fd >= 0)
-		put_number(hotspot_fd, HOTSPOT, (uint64_t)mode);
-	else if (mode)
-		die("%s is missing: the kernel lacks the patch irq-hotspot", HOTSPOT);
+	set_switch(nmi_fd, NMI, mode == MODE_NMI);
+	set_switch(hotspot_fd, HOTSPOT, mode == MODE_NMI ? 0 : mode);
 }
 
 static void open_proc(void)
@@ -209,7 +221,9 @@ static void open_proc(void)
 	/* Absent on an unpatched kernel, which can still sample ticks. */
 	hotspot_fd = open(HOTSPOT, O_RDWR | O_CLOEXEC);
 	stats_fd = open(STATS, O_RDONLY | O_CLOEXEC);
-	if ((hotspot_fd < 0 || stats_fd < 0) && errno != ENOENT)
+	nmi_fd = open(NMI, O_RDWR | O_CLOEXEC);
+	nmi_stats_fd = open(NMI_STATS, O_RDONLY | O_CLOEXEC);
+	if ((hotspot_fd < 0 || stats_fd < 0 || nmi_fd < 0 || nmi_stats_fd < 0) && errno != ENOENT)
 		die_errno("%s", HOTSPOT);
 }
 
@@ -226,10 +240,10 @@ static void save(const char *directory, const char *name, const void *data, size
 		die_errno("closing %s", path);
 }
 
-/* The four counters of irq_hotspot_stats since boot, or nothing. */
-static void stats_text(char *text, size_t size)
+/* The kernel's own four counters since boot, or nothing. */
+static void stats_text(int fd, const char *path, char *text, size_t size)
 {
-	size_t length = stats_fd < 0 ? 0 : read_all(stats_fd, STATS, text, size - 1);
+	size_t length = fd < 0 ? 0 : read_all(fd, path, text, size - 1);
 
 	text[length] = '\0';
 	for (char *at = text; *at; at++)
@@ -239,7 +253,7 @@ static void stats_text(char *text, size_t size)
 			*at = '\0';
 }
 
-static char tick_list[1024], device_list[4096], early_list[1024], stats[256], report[8192];
+static char tick_list[1024], device_list[4096], early_list[1024], stats[256], nmi_stats[256], report[8192];
 
 static void begin(const char *directory)
 {
@@ -249,7 +263,8 @@ static void begin(const char *directory)
 	int length;
 
 	set_mode(0);
-	stats_text(stats, sizeof(stats));
+	stats_text(stats_fd, STATS, stats, sizeof(stats));
+	stats_text(nmi_stats_fd, NMI_STATS, nmi_stats, sizeof(nmi_stats));
 	for (;; attempt++) {
 		ticking = just_after_tick(&shot_a);
 		reset_profile();
@@ -278,12 +293,13 @@ static void begin(const char *directory)
 			  "begin_window_ns=%llu\n"
 			  "begin_tick_slack=%llu\n"
 			  "begin_entry_slack=%s%s%s\n"
-			  "begin_stats=%s\n",
+			  "begin_stats=%s\n"
+			  "begin_nmi_stats=%s\n",
 			  hotspot_fd < 0 ? -1 : (int)get_number(hotspot_fd, HOTSPOT),
 			  !ticks && (!mode || (!devices && !entries)), attempt, ticking,
 			  (unsigned long long)shot_c.at_ns, (unsigned long long)(shot_c.at_ns - shot_a.at_ns),
 			  (unsigned long long)ticks, mode ? early_list : "", mode && entries && devices ? " " : "",
-			  mode ? device_list : "", stats);
+			  mode ? device_list : "", stats, nmi_stats);
 	if (length >= (int)sizeof(report))
 		die("bracket report too long");
 	save(directory, "interrupts.before", shot_c.text, shot_c.length, O_TRUNC);
@@ -329,7 +345,8 @@ static void end(const char *directory)
 	ticks = slack(&shot_a, &shot_c, true, tick_list, sizeof(tick_list));
 	devices = slack(&shot_a, &shot_b, false, device_list, sizeof(device_list));
 	entries = slack(&shot_a, &shot_b, true, early_list, sizeof(early_list));
-	stats_text(stats, sizeof(stats));
+	stats_text(stats_fd, STATS, stats, sizeof(stats));
+	stats_text(nmi_stats_fd, NMI_STATS, nmi_stats, sizeof(nmi_stats));
 	length = snprintf(report, sizeof(report),
 			  "end_exact=%d\n"
 			  "end_retries=%d\n"
@@ -338,11 +355,12 @@ static void end(const char *directory)
 			  "end_window_ns=%llu\n"
 			  "end_tick_slack=%llu\n"
 			  "end_entry_slack=%s%s%s\n"
-			  "end_stats=%s\n",
+			  "end_stats=%s\n"
+			  "end_nmi_stats=%s\n",
 			  !ticks && (!mode || (!devices && !entries)), settle, ticking,
 			  (unsigned long long)shot_a.at_ns, (unsigned long long)(shot_c.at_ns - shot_a.at_ns),
 			  (unsigned long long)ticks, mode ? early_list : "", mode && entries && devices ? " " : "",
-			  mode ? device_list : "", stats);
+			  mode ? device_list : "", stats, nmi_stats);
 	if (length >= (int)sizeof(report))
 		die("bracket report too long");
 	save(directory, "interrupts.after", shot_a.text, shot_a.length, O_TRUNC);

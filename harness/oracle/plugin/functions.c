@@ -40,7 +40,8 @@ static uint32_t used = FIRST;
 static uint64_t now[2][MAX_USED], booked[2][MAX_USED];
 static uint64_t total[CONTEXTS][2][MAX_USED];
 static uint64_t at_begin[KINDS][CONTEXTS][2][MAX_USED];
-static uint64_t user_at_begin[KINDS], user_in[KINDS];
+static uint64_t user_at_begin[KINDS];
+static struct check check;
 
 static struct frames stacks[STACKS], unknown, *frames = &unknown;
 static enum context current = IN_TASK;
@@ -50,11 +51,6 @@ static FILE *sink;
 enum context functions_context(void)
 {
 	return current;
-}
-
-uint64_t functions_user(enum kind kind)
-{
-	return user_in[kind];
 }
 
 static void book(void)
@@ -356,9 +352,10 @@ void functions_region(enum kind kind, bool begin)
 		user_at_begin[kind] = now[0][USER];
 		return;
 	}
-	user_in[kind] = now[0][USER] - user_at_begin[kind];
-	if (kind == KIND_CHECK)
+	if (kind == KIND_CHECK) {
+		check_done(&check, now[0][USER] - user_at_begin[kind]);
 		return;
+	}
 	if (!sink)
 		sink = output("functions.bin");
 	write_record(kind, IN_TASK, USER, 0);
@@ -376,8 +373,10 @@ void functions_report(FILE *json)
 		return;
 	fprintf(json,
 		" \"functions\": {\"used\": %" PRIu32 ", \"overflow\": %s, \"changes\": %" PRIu64
-		", \"lost_frames\": %" PRIu64 ", \"check_instructions\": %" PRIu64 "},\n",
-		used, used == MAX_USED ? "true" : "false", changes, lost_frames, user_in[KIND_CHECK]);
+		", \"lost_frames\": %" PRIu64 ", \"check_instructions\": ",
+		used, used == MAX_USED ? "true" : "false", changes, lost_frames);
+	check_report(&check, json);
+	fputs("},\n", json);
 }
 
 void functions_finish(void)

@@ -2,7 +2,7 @@
  * The oracle: exact ground truth about a guest, taken from outside it by a QEMU TCG plugin.
  *
  * Arguments: out=FOLDER, places=FILE (the guest's kernel, see read_places), modes=WORD+WORD..., seed=N,
- * period_ns=N (mean of the sampler's), shift=N (of icount; -1 without it).
+ * period_ns=N (mean of the sampler's), shift=N (of icount; -1 without it), counters=FILE (memory of the device).
  *
  * What is measured lies between marks that guest programs execute; their kinds are in oracle.h. Everything goes
  * to files in FOLDER, oracle.json last: without it nothing else there counts.
@@ -72,15 +72,20 @@ bool registers_known(void)
 	return qemu_get_cpu && x86_cpu_gdb_read_register && g_byte_array_sized_new && g_byte_array_set_size;
 }
 
-uint64_t read_register(int number)
+static uint64_t read_register_of(unsigned int cpu, int number)
 {
 	uint64_t value = 0;
 	int size;
 
 	g_byte_array_set_size(bytes, 0);
-	size = x86_cpu_gdb_read_register(qemu_get_cpu(0), bytes, number);
+	size = x86_cpu_gdb_read_register(qemu_get_cpu((int)cpu), bytes, number);
 	memcpy(&value, bytes->data, size > 0 && size <= 8 ? (size_t)size : 0);
 	return value;
+}
+
+uint64_t read_register(int number)
+{
+	return read_register_of(0, number);
 }
 
 /* -- marks ------------------------------------------------------------------------------------------- */
@@ -91,8 +96,7 @@ static void on_mark(unsigned int cpu, void *data)
 	enum kind kind = mark >> 8 & 0xff;
 	enum operation operation = mark & 0xff;
 
-	(void)cpu;
-	if (registers_known() && (read_register(REGISTER_CS) & 3) != 3)
+	if (registers_known() && (read_register_of(cpu, REGISTER_CS) & 3) != 3)
 		marks_from_user = false;
 	sampler_start();
 	switch (operation) {
@@ -106,12 +110,33 @@ static void on_mark(unsigned int cpu, void *data)
 		open_region[kind] = operation == OP_BEGIN;
 		functions_region(kind, operation == OP_BEGIN);
 		locks_region(kind, operation == OP_BEGIN);
+		counters_region(cpu, kind, operation == OP_BEGIN);
 		break;
 	case OP_SELECT:
 	case OP_DESELECT:
 		pages_select(operation == OP_SELECT, kind == KIND_CHECK);
 		break;
 	}
+}
+
+void check_done(struct check *check, uint64_t counted)
+{
+	unsigned int i = region[KIND_WORKLOAD]; /* that which comes next */
+
+	if (i >= sizeof(check->least) / sizeof(check->least[0]))
+		return;
+	if (check->n <= i || counted < check->least[i])
+		check->least[i] = counted;
+	if (check->n <= i)
+		check->n = i + 1;
+}
+
+void check_report(const struct check *check, FILE *json)
+{
+	fputs("[", json);
+	for (unsigned int i = 0; i < check->n; i++)
+		fprintf(json, "%s%" PRIu64, i ? ", " : "", check->least[i]);
+	fputs("]", json);
 }
 
 /* nopl disp32(%eax): 0f 1f 80 and the displacement. */
@@ -131,6 +156,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
+	counters_translate(tb);
 	for (size_t i = 0; i < n; i++) {
 		enum { PAGE = 1 << PAGE_BITS, LONGEST = 15 };
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -241,6 +267,7 @@ static void finish(qemu_plugin_id_t id, void *data)
 		mismatched_marks, marks_from_user ? "true" : "false", region[KIND_WORKLOAD], region[KIND_LAP]);
 	functions_report(sink);
 	pages_report(sink);
+	counters_report(sink);
 	sampler_report(sink);
 	fprintf(sink, " \"shift\": %d, \"seed\": %" PRIu64 ", \"period_ns\": %" PRIu64 "}\n", shift, seed, period_ns);
 	if (fclose(sink))
@@ -261,12 +288,12 @@ static void parse_modes(char *words)
 }
 
 /* What this QEMU cannot do, mode by mode. */
-static void probe(const struct qemu_info *info)
+static void probe(const struct qemu_info *info, const char *counters)
 {
 	for (int i = 0; i < MODES; i++) {
 		if (!info->system_emulation || strcmp(info->target_name, "x86_64"))
 			absent[i] = "QEMU emulates no x86_64 system";
-		else if (info->system.smp_vcpus != 1)
+		else if (info->system.smp_vcpus != 1 && i != MODE_COUNTERS)
 			absent[i] = "the machine has several CPUs; the oracle counts exactly on one";
 	}
 	if (!registers_known())
@@ -278,12 +305,13 @@ static void probe(const struct qemu_info *info)
 		absent[MODE_SAMPLER] = absent[MODE_NMI] = "needs the virtual clock";
 	if (!nmi_monitor_handle)
 		absent[MODE_NMI] = "this QEMU does not export its NMIs";
-	absent[MODE_COUNTERS] = "this plugin publishes no counters yet";
+	if (wanted[MODE_COUNTERS] && !absent[MODE_COUNTERS])
+		absent[MODE_COUNTERS] = counters_open(counters, (unsigned int)info->system.smp_vcpus);
 }
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
 {
-	const char *description = NULL;
+	const char *description = NULL, *counters = NULL;
 
 	for (int i = 0; i < argc; i++) {
 		char *value = strchr(argv[i], '=');
@@ -295,6 +323,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 			folder = strdup(value);
 		else if (!strcmp(argv[i], "places"))
 			description = value;
+		else if (!strcmp(argv[i], "counters"))
+			counters = value;
 		else if (!strcmp(argv[i], "modes"))
 			parse_modes(value);
 		else if (!strcmp(argv[i], "seed"))
@@ -309,7 +339,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	if (!folder || !description || period_ns < 1000)
 		die("needs out=, places=, and a period_ns of at least 1000");
 	read_places(description);
-	probe(info);
+	probe(info, counters);
 	if (registers_known())
 		bytes = g_byte_array_sized_new(64);
 	sampler_open();

@@ -1,4 +1,4 @@
-/* The oracle's parts and what they share. One CPU: a machine with more of them has every mode absent. */
+/* The oracle's parts and what they share. One CPU: with more of them all modes but counters are absent. */
 #ifndef KREPRO_ORACLE_H
 #define KREPRO_ORACLE_H
 
@@ -12,7 +12,7 @@
 enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT };
 /* A region of each kind may be open at a time, whatever the others do. */
 enum kind { KIND_WORKLOAD, KIND_CHECK, KIND_LAP, KINDS };
-enum context { IN_TASK, IN_INTERRUPT, IN_SOFTIRQ, IN_EXCEPTION, IN_USER, CONTEXTS };
+enum context { IN_TASK, IN_INTERRUPT, IN_SOFTIRQ, IN_EXCEPTION, IN_NMI, IN_USER, CONTEXTS };
 enum mode { MODE_FUNCTIONS, MODE_PAGES, MODE_SAMPLER, MODE_NMI, MODE_LOCKS, MODE_COUNTERS, MODES };
 
 enum { MAX_FUNCTIONS = 1 << 17, MAX_PLACES = 4096, PAGE_BITS = 12 };
@@ -55,17 +55,27 @@ static inline bool on(enum mode mode)
 /* Any register is true between two instructions outside a block; SP also at a block's first instruction, and
  * what only helpers write (CR3, CS, RFLAGS.IF) everywhere. */
 bool registers_known(void);
-uint64_t read_register(int number);
+uint64_t read_register(int number); /* of the first CPU */
 uint64_t random_u64(uint64_t *state);
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 FILE *output(const char *name);
+
+/*
+ * Self-checks: what was counted of krepro-roi's known work. It is done several times before each workload, and the
+ * least disturbed counts: the least of them. One number a workload, so that none hides another.
+ */
+struct check {
+	uint64_t least[64];
+	unsigned int n; /* workloads begun */
+};
+void check_done(struct check *check, uint64_t counted);
+void check_report(const struct check *check, FILE *json);
 
 /* functions.c */
 void functions_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size);
 void functions_flush(void); /* at the end of a block, and before a mark */
 void functions_region(enum kind kind, bool begin);
 enum context functions_context(void);
-uint64_t functions_user(enum kind kind); /* user instructions of the last whole region of this kind */
 void functions_report(FILE *sink);
 void functions_finish(void);
 
@@ -80,6 +90,12 @@ void pages_select(bool select, bool check);
 void pages_report(FILE *sink);
 void pages_finish(void);
 void pages_anchor(int64_t now_ns);
+
+/* counters.c */
+const char *counters_open(const char *path, unsigned int cpus); /* why there can be none, or NULL */
+void counters_translate(struct qemu_plugin_tb *tb);
+void counters_region(unsigned int cpu, enum kind kind, bool begin);
+void counters_report(FILE *sink);
 
 /* sampler.c */
 void sampler_open(void);

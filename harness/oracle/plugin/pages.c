@@ -33,6 +33,7 @@ static uint64_t cr3;
 static uint64_t run_key = UINT64_MAX; /* page << 2 | kernel << 1 | write */
 static uint64_t run_word, run_count, run_ticks, last_ticks;
 static uint32_t check_state = CHECK_SEED, check_seen, check_wrong;
+static struct check seen;
 static uint64_t check_base;
 static struct {
 	uint64_t first, last; /* words */
@@ -181,6 +182,8 @@ void pages_select(bool select, bool check)
 	open_files();
 	if (!select) {
 		end_run();
+		if (selected && checking)
+			check_done(&seen, check_seen);
 		if (selected && !checking && n_spans && n_spans <= MAX_SPANS)
 			spans[n_spans - 1].last = words;
 		selected = checking = false;
@@ -194,7 +197,7 @@ void pages_select(bool select, bool check)
 	cr3 = read_register(REGISTER_CR3) & places.cr3_mask;
 	if (check) {
 		check_state = CHECK_SEED;
-		check_seen = check_wrong = 0;
+		check_seen = 0;
 		check_base = 0;
 	} else if (n_spans < MAX_SPANS) {
 		spans[n_spans].first = spans[n_spans].last = words;
@@ -219,8 +222,10 @@ void pages_report(FILE *json)
 		return;
 	fprintf(json,
 		" \"pages\": {\"accesses\": %" PRIu64 ", \"words\": %" PRIu64 ", \"pages\": %" PRIu32
-		", \"lost_spans\": %u, \"check_accesses\": %" PRIu32 ", \"check_wrong\": %" PRIu32 ", \"spans\": [",
-		accesses, words, n_pages, lost_spans, check_seen, check_wrong);
+		", \"lost_spans\": %u, \"check_wrong\": %" PRIu32 ", \"check_accesses\": ",
+		accesses, words, n_pages, lost_spans, check_wrong);
+	check_report(&seen, json);
+	fputs(", \"spans\": [", json);
 	for (unsigned int i = 0; i < n_spans; i++)
 		fprintf(json, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]", i ? ", " : "", spans[i].first, spans[i].last,
 			spans[i].ticks);

@@ -1,4 +1,4 @@
-/* known loop N | pages SEED N PAIR: work whose instructions or page accesses are known to the last one. */
+/* krepro-known loop N | pages SEED N PAIR: work whose instructions or page accesses are known to the last one. */
 #include "krepro-roi.h"
 
 #include <stdint.h>
@@ -65,6 +65,6 @@ int main(int argc, char **argv)
 			return 1;
 		return 0;
 	}
-	fprintf(stderr, "usage: known loop N | known pages SEED N alone|pair\n");
+	fprintf(stderr, "usage: krepro-known loop N | krepro-known pages SEED N alone|pair\n");
 	return 2;
 }
