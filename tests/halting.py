@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_name("slow_halt.c")
 def slow_halts(folder: Path) -> Iterator[None]:
     """Every QEMU started meanwhile waits before it accounts for what ran before a halt."""
     library = folder / "slow.so"
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)], check=True)
     os.environ["LD_PRELOAD"] = str(library)
     try:
         yield
