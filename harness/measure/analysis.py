@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import pandas as pd
@@ -74,9 +75,16 @@ class Analysis:
             ) from error
 
 
+class _SourceOnly(importlib.machinery.SourceFileLoader):
+    """Neither writes nor reads __pycache__: a finished set does not change, and what is run is what was hashed."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load(path: Path) -> ModuleType:
     name = f"krepro_analysis_{path.parent.name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceOnly(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

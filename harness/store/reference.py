@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from harness.errors import RunError, UsageError
 from harness.paths import RESULTS
 from harness.store.digest import first_difference
+from harness.store.listing import MANIFEST, set_paths
 from harness.store.manifest import ImageManifest, KernelManifest
-from harness.store.resultset import MANIFEST, ResultSet, find_result_set
+from harness.store.resultset import ResultSet, find_result_set
 from harness.yamlfile import Strict
 
 
@@ -143,9 +144,9 @@ def find_reference(wanted: str, experiment: str, results: Path) -> Reference | N
     for path in candidates:
         if path.is_file() and (found := load_reference(path)).digest == wanted:
             return found
-    for manifest in sorted((results / experiment).glob(f"*/{MANIFEST}")):
-        if not manifest.parent.is_symlink() and wanted in manifest.read_text():
-            found_set = ResultSet(manifest.parent)
+    for folder in set_paths(results, experiment):
+        if (folder / MANIFEST).is_file() and wanted in (folder / MANIFEST).read_text():
+            found_set = ResultSet(folder)
             if found_set.manifest.digest == wanted:
                 return reference_of(found_set)
     return None

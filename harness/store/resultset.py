@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import glob
 import json
 import os
 import shutil
@@ -14,18 +13,20 @@ from pathlib import Path
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from harness.build.store import canonical, hash_of, hash_tree, usable
+from harness.build.store import hash_tree, usable
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
-from harness.measure.claims import ClaimResult
+from harness.measure.claims import METRIC_COLUMNS, ClaimResult
 from harness.scratch import scratch_folder
+from harness.store import listing
 from harness.store.manifest import Manifest
+from harness.store.seal import content_hash, manifest_text
 
-MANIFEST = "manifest.json"
-LATEST = "latest"
+MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
 #: The experiment's folder as it was run: a set can be decoded and replayed without anything else.
 EXPERIMENT = "experiment"
-_CLAIMS = TypeAdapter(list[ClaimResult])
+METRICS = "metrics.parquet"
+_CLAIM_LIST = TypeAdapter(list[ClaimResult])
 
 
 class ResultSet:
@@ -49,11 +50,22 @@ class ResultSet:
 
     @property
     def claims(self) -> list[ClaimResult]:
-        return _CLAIMS.validate_json((self.path / "claims.json").read_text())
+        try:
+            return _CLAIM_LIST.validate_json((self.path / CLAIMS).read_bytes())
+        except (OSError, ValidationError) as error:
+            raise _damaged(self.path / CLAIMS, error) from error
 
     @property
     def metrics(self) -> pd.DataFrame:
-        return pd.read_parquet(self.path / "metrics.parquet")
+        """Long form; empty when no trial was good."""
+        if not (self.path / METRICS).is_file():
+            return pd.DataFrame(columns=list(METRIC_COLUMNS))
+        return _read_parquet(self.path / METRICS)
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What analysis.py decoded, by name; none when no trial was good."""
+        return read_tables(self.path)
 
 
 class Writer:
@@ -72,19 +84,18 @@ class Writer:
             frame.reset_index(drop=True).to_parquet(folder / f"{name}.parquet", index=False)
 
     def write_metrics(self, metrics: pd.DataFrame) -> None:
-        metrics.to_parquet(self.path / "metrics.parquet", index=False)
+        metrics.to_parquet(self.path / METRICS, index=False)
 
     def write_claims(self, claims: Sequence[ClaimResult]) -> None:
         data = [claim.model_dump(mode="json") for claim in claims]
-        (self.path / "claims.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        (self.path / CLAIMS).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def finish(self, manifest: Manifest) -> ResultSet:
         """Seal the set: hash every file, name it by time and content, flush it to disk, rename it into place."""
-        files = hash_tree(self.path)
-        content = hash_of({"files": files, "manifest": json.loads(canonical(manifest.model_dump(mode="json")))})
-        name = f"{_utc_now()}-{content[:8]}"
-        sealed = manifest.model_copy(update={"id": name, "files": files})
-        (self.path / MANIFEST).write_text(sealed.model_dump_json(indent=1) + "\n")
+        unsealed = manifest.model_copy(update={"id": "", "files": hash_tree(self.path)})
+        values = json.loads(unsealed.model_dump_json())
+        name = f"{_utc_now()}-{content_hash(values)[:8]}"
+        (self.path / MANIFEST).write_text(manifest_text(values | {"id": name}), encoding="utf-8")
         _sync_tree(self.path)
         final = self.home / name
         self.path.rename(final)
@@ -116,53 +127,26 @@ def copy_experiment(folder: Path, root: Path) -> None:
     shutil.copytree(folder, root / EXPERIMENT, ignore=ignored)
 
 
+def read_tables(root: Path) -> dict[str, pd.DataFrame]:
+    """The tables stored in the set at `root`, by name."""
+    return {path.stem: _read_parquet(path) for path in sorted((root / "tables").glob("*.parquet"))}
+
+
 def find_result_set(results: Path, text: str) -> ResultSet:
-    """The set that `text` means: a path, `EXPERIMENT/ID`, a unique start of an ID, or `latest`.
-
-    UsageError when nothing or more than one thing fits.
-    """
-    if (Path(text) / MANIFEST).is_file():
-        return ResultSet(Path(text).resolve())
-    experiment, _, wanted = text.rpartition("/")
-    folders = [results / experiment] if experiment else [path for path in results.glob("*") if path.is_dir()]
-    if wanted == LATEST:
-        found = sorted((folder / LATEST for folder in folders if (folder / LATEST / MANIFEST).is_file()), key=_resolved)
-        if found:
-            return ResultSet(max((path.resolve() for path in found), key=lambda path: path.name))
-        raise UsageError("there is no result set yet", where=str(results), hint="./inv run experiment=NAME")
-    wanted = glob.escape(wanted)
-    matches = [
-        path
-        for folder in folders
-        for path in folder.glob(f"{wanted}*" if wanted else "!")
-        if not path.is_symlink() and (path / MANIFEST).is_file()
-    ]
-    matches += [
-        path
-        for folder in folders
-        for path in folder.glob(f"*-{wanted}*" if wanted else "!")
-        if not path.is_symlink() and (path / MANIFEST).is_file() and path not in matches
-    ]
-    if len(matches) == 1:
-        return ResultSet(matches[0])
-    if not matches:
-        raise UsageError(f"no result set {text!r}", where=str(results))
-    raise UsageError(f"{text!r} could be {len(matches)} result sets: {', '.join(path.name for path in matches[:4])}")
+    """The set that `text` means (see `listing.find_set`); UsageError when none or several fit, or it is damaged."""
+    return ResultSet(listing.find_set(results, text))
 
 
-def verify_files(result: ResultSet) -> None:
-    """Hash every file of a set again; RunError naming the first that is not what was written."""
-    actual = hash_tree(result.path)
-    actual.pop(MANIFEST, None)
-    for name in sorted(result.manifest.files.keys() | actual.keys()):
-        if name not in actual:
-            raise RunError("is missing", where=str(result.path / name))
-        if actual[name] != result.manifest.files.get(name):
-            raise RunError("is not what was written", where=str(result.path / name))
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise _damaged(path, error) from error
 
 
-def _resolved(path: Path) -> str:
-    return path.resolve().name
+def _damaged(path: Path, error: Exception) -> RunError:
+    reason = str(error).strip().splitlines()[0]
+    return RunError(f"cannot be read: {reason}", where=str(path), hint="./inv verify says whether the set is damaged")
 
 
 def _utc_now() -> str:

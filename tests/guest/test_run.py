@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness.paths import KERNELS, PATCHES, ROOT
-from harness.store.resultset import ResultSet, verify_files
+from harness.store.resultset import ResultSet
+from harness.store.seal import verify_files
 from tests.processes import machines
 
 pytestmark = pytest.mark.timeout(1800)
@@ -86,7 +87,7 @@ def test_an_experiment_outside_the_repository_runs_and_a_false_claim_exits_1(out
     done = invoke("run", f"experiment={outside}", "--results", str(tmp_path / "results"))
     assert done.returncode == 1, done.stderr
     result = ResultSet(result_path(done))
-    verify_files(result)
+    verify_files(result.path)
     assert {claim.id: claim.verdict for claim in result.claims} == {"adds": "reproduced", "shifts": "contradicted"}
     assert [trial.status for trial in result.trials] == ["ok"] * 4
     assert result.manifest.fidelity == {"virtual": "virtual", "shifted": "virtual"}

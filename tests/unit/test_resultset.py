@@ -20,14 +20,8 @@ from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import check_digest, find_reference, first_input_difference, load_reference, reference_of
-from harness.store.resultset import (
-    MANIFEST,
-    ResultSet,
-    copy_experiment,
-    find_result_set,
-    verify_files,
-    write_result_set,
-)
+from harness.store.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
+from harness.store.seal import verify_files
 
 KERNEL = KernelManifest(
     key="k", arch="i386", release="6.1", build_id=None, source={"archive": {"linux.tar": "1"}}, patches=[],
@@ -123,7 +117,7 @@ def test_a_set_is_complete_under_its_final_name(write, tmp_path):
     assert [claim.verdict for claim in result.claims] == ["reproduced", "not-measurable"]
     assert result.metrics["value"].tolist() == [42.0]
     assert [trial.path for trial in result.trials] == [result.path / f"raw/left/{k}" for k in range(2)]
-    verify_files(result)
+    verify_files(result.path)
 
 
 @pytest.mark.parametrize("error", [ValueError("analysis"), KeyboardInterrupt(), RunError("no trial")])
@@ -203,14 +197,14 @@ def test_a_manifest_that_cannot_be_read(write, spoil, says):
             "is not what",
         ),
         (lambda root: (root / "metrics.parquet").unlink(), "metrics.parquet", "is missing"),
-        (lambda root: (root / "raw/extra").touch(), "raw/extra", "is not what was written"),
+        (lambda root: (root / "raw/extra").touch(), "raw/extra", "is not of this set"),
     ],
 )
 def test_damage_is_named(write, damage, name, says):
     result = write()
     damage(result.path)
     with pytest.raises(RunError, match=f"^{re.escape(str(result.path / name))}: {says}"):
-        verify_files(result)
+        verify_files(result.path)
 
 
 def test_equal_bits_have_equal_digests_and_host_times_take_no_part(write):

@@ -1,0 +1,87 @@
+"""Removing old result sets: never the latest, never a reference, and never half of one under its own name."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import RunError
+from harness.scratch import scratch_folder
+from harness.store.listing import REFERENCE, describe, latest_of, set_paths
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A set that may be removed, and the bytes of its files."""
+
+    path: Path
+    size: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a prune would remove, oldest first, and the broken sets that it leaves to a person."""
+
+    candidates: list[Candidate]
+    broken: list[Path]
+
+
+def choose(results: Path, keep: int, older_than_days: float, now: datetime.datetime) -> Choice:
+    """Sets that are both older than that and not among the `keep` newest of their experiment.
+
+    Left alone: what `latest` leads to, everything in a folder named `reference`, and sets that cannot be read.
+    `now` is in UTC; a set's age is that of the time in its ID.
+    """
+    candidates, broken = [], []
+    kept: dict[Path, int] = {}
+    for path in set_paths(results):
+        home = path.parent
+        if REFERENCE in path.resolve().parts[-3:-1]:
+            continue
+        written = _written(path.name)
+        if written is None or describe(path).broken is not None:
+            broken.append(path)
+            continue
+        kept[home] = kept.get(home, 0) + 1
+        if kept[home] <= keep or path.resolve() == latest_of(home):
+            continue
+        if now - written > datetime.timedelta(days=older_than_days):
+            candidates.append(Candidate(path, _size(path)))
+    return Choice(candidates[::-1], broken)
+
+
+def remove(path: Path) -> None:
+    """Remove one set. It loses its name first, so whatever interrupts this, no half of it looks like a set.
+
+    What an interruption leaves is swept when the next set of this experiment is written or removed. RunError when
+    it cannot be renamed or removed.
+    """
+    home = path.parent
+    try:
+        grave = scratch_folder(home, "removing")
+        path.rename(grave / path.name)
+        for folder in (grave, home):  # the new name must be on disk before the first file is gone
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        shutil.rmtree(grave)
+    except OSError as error:
+        raise RunError(f"cannot be removed: {error.strerror}", where=error.filename or str(path)) from error
+
+
+def _written(name: str) -> datetime.datetime | None:
+    """The time in an ID; None where its digits are no date."""
+    try:
+        moment = datetime.datetime.strptime(name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ")
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=datetime.UTC)
+
+
+def _size(root: Path) -> int:
+    return sum(path.lstat().st_size for path in root.rglob("*") if path.is_file())
