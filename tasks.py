@@ -10,6 +10,8 @@ from harness import cli
 from harness.paths import RESULTS
 
 DEBUG = "show tracebacks"
+SET = "a result set: a path, a unique start of an ID, or latest; EXPERIMENT/ may stand before"
+SETS = "folder of sets"
 
 
 @task(
@@ -124,6 +126,98 @@ def reference(c: Context, result: str, results: str = str(RESULTS), debug: bool 
     from harness import commands
 
     cli.guarded(lambda: commands.reference(result, Path(results)), debug=debug)
+
+
+@task(help={"experiment": "only sets of this experiment", "results": SETS, "debug": DEBUG})
+def results(c: Context, experiment: str = "", results: str = str(RESULTS), debug: bool = False) -> None:
+    """List result sets, newest first, with their verdicts."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.results(experiment, Path(results).expanduser()), debug=debug)
+
+
+@task(positional=["result"], help={"result": SET, "results": SETS, "debug": DEBUG})
+def show(c: Context, result: str, results: str = str(RESULTS), debug: bool = False) -> None:
+    """Print a finished set's tables, claims and verdicts, as its run did."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.show(result, Path(results).expanduser()), debug=debug)
+
+
+@task(positional=["result"], help={"result": SET, "results": SETS, "debug": DEBUG})
+def verify(c: Context, result: str, results: str = str(RESULTS), debug: bool = False) -> None:
+    """Check every bit of a set, and that tables, metrics, claims and figures follow from its raw files."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.verify(result, Path(results).expanduser()), debug=debug)
+
+
+@task(
+    positional=["a", "b"],
+    help={
+        "a": SET,
+        "b": "another one (the same with --arms, if left out)",
+        "arms": "FIRST,SECOND: that arm of A against that arm of B",
+        "force": "compare in spite of another experiment, version, schema or fidelity",
+        "results": SETS,
+        "debug": DEBUG,
+    },
+)
+def compare(
+    c: Context,
+    a: str,
+    b: str = "",
+    arms: str = "",
+    force: bool = False,
+    results: str = str(RESULTS),
+    debug: bool = False,
+) -> None:
+    """Compare two sets arm by arm and metric by metric, with effect sizes and their intervals."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.compare(a, b, arms, force, Path(results).expanduser()), debug=debug)
+
+
+@task(
+    positional=["result"],
+    help={
+        "result": SET,
+        "format": "svg, pdf or png",
+        "out": "folder for the files (figures/ID)",
+        "results": SETS,
+        "debug": DEBUG,
+    },
+)
+def figures(
+    c: Context, result: str, format: str = "svg", out: str = "", results: str = str(RESULTS), debug: bool = False
+) -> None:
+    """Draw the figures of a set again, from the set alone."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.figures(result, format, out, Path(results).expanduser()), debug=debug)
+
+
+@task(
+    help={
+        "keep": "never remove that many newest of each experiment",
+        "older-than": "remove only what is older than that many days",
+        "yes": "do not ask",
+        "results": SETS,
+        "debug": DEBUG,
+    }
+)
+def prune(
+    c: Context,
+    keep: str = "10",
+    older_than: str = "0",
+    yes: bool = False,
+    results: str = str(RESULTS),
+    debug: bool = False,
+) -> None:
+    """Remove old result sets, after saying which and asking."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.prune(keep, older_than, yes, Path(results).expanduser()), debug=debug)
 
 
 @task(help={"repetitions": "measurements of each kind", "debug": DEBUG})

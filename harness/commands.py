@@ -6,15 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from harness import cli
 from harness.build.spec import kernel_names
 from harness.build.store import Store
 from harness.errors import EXIT_OK, EXIT_USAGE, UsageError
 from harness.experiment.model import OracleMode, Profile, find_experiment
-from harness.experiment.prepare import AcceleratorChoice, build_for
 from harness.paths import ROOT
+
+if TYPE_CHECKING:
+    from harness.experiment.prepare import AcceleratorChoice
 
 
 def run(
@@ -62,6 +64,8 @@ def boot(kernel: str, experiment: str, accel: str, append: str, cpus: str) -> in
 
 def build(kernel: str) -> None:
     """`build`: kernels and base images into the store."""
+    from harness.experiment.prepare import build_for
+
     store = Store.default()
     wanted = cli.value_of("kernel", kernel)
     for name in kernel_names() if wanted == "all" else [wanted]:
@@ -98,6 +102,62 @@ def reference(result: str, results: Path) -> None:
     print(write_reference(find_result_set(results, cli.value_of("result", result))))
 
 
+def results(experiment: str, folder: Path) -> None:
+    """`results`: the finished sets, newest first."""
+    from harness.report.setlist import list_lines
+    from harness.store.listing import describe, set_paths
+
+    paths = set_paths(folder, cli.value_of("experiment", experiment) if experiment else None)
+    if not paths:
+        wanted = f"no result sets of {experiment!r}" if experiment else "there is no result set yet"
+        raise UsageError(wanted, where=str(folder), hint="./inv run experiment=NAME")
+    print("\n".join(list_lines([describe(path) for path in paths])))
+
+
+def show(result: str, folder: Path) -> int:
+    """`show`: what its run printed."""
+    from harness import inspecting
+
+    return inspecting.show(folder, cli.value_of("result", result), cli.output())
+
+
+def verify(result: str, folder: Path) -> int:
+    """`verify`: bytes, and what follows from them."""
+    from harness import verifying
+
+    return verifying.verify(folder, cli.value_of("result", result), cli.output())
+
+
+def compare(a: str, b: str, arms: str, force: bool, folder: Path) -> int:
+    """`compare`: B against A."""
+    from harness import inspecting
+
+    pair = tuple(word for word in arms.split(",") if word)
+    if arms and len(pair) != 2:
+        raise UsageError(f"--arms {arms}: must be two arms, FIRST,SECOND")
+    if not b and not pair:
+        raise UsageError("compare needs two result sets, or one with --arms FIRST,SECOND")
+    return inspecting.compare(folder, a, b or a, (pair[0], pair[1]) if pair else None, force, cli.output())
+
+
+def figures(result: str, form: str, out: str, folder: Path) -> int:
+    """`figures`: drawn again from the set alone."""
+    from harness import inspecting
+    from harness.report.figures import Format
+
+    chosen = cast(Format, _choice("--format", form, get_args(Format)))
+    target = Path(out).expanduser() if out else None
+    return inspecting.figures(folder, cli.value_of("result", result), chosen, target, cli.output())
+
+
+def prune(keep: str, older_than: str, yes: bool, folder: Path) -> int:
+    """`prune`: old sets away."""
+    from harness import inspecting
+
+    count, days = _number("--keep", keep), _number("--older-than", older_than)
+    return inspecting.prune(folder, count, days, yes, cli.output())
+
+
 def bench(repetitions: str) -> int:
     """`bench`: the harness's own times."""
     from harness import benchmark
@@ -129,6 +189,8 @@ def _modes(text: str) -> tuple[OracleMode, ...]:
 
 
 def _accelerator(text: str) -> AcceleratorChoice:
+    from harness.experiment.prepare import AcceleratorChoice
+
     return cast(AcceleratorChoice, _choice("--accel", text, get_args(AcceleratorChoice)))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
+from harness.analysing import analyse
 from harness.build.store import Store, hash_tree
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
 from harness.experiment.model import Experiment, OracleMode, Profile, find_experiment, load_experiment
@@ -24,8 +25,7 @@ from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
 from harness.oracle.attach import attach, with_oracle
 from harness.paths import RESULTS
-from harness.progress import warn
-from harness.report.figures import figure_style, write_figures
+from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import Manifest, describe_image, describe_kernel
@@ -105,7 +105,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     clock.lap("harness")
     if unanalysed is not None:
         raise RunError(f"trials are kept, but their analysis failed: {unanalysed}", where=str(result.path))
-    print_summary(console, summary, claims, _closing(result, claims, failed, clock.seconds))
+    print_summary(console, summary, claims, closing_lines(result, claims, result.metrics, clock.seconds))
     if failed:
         raise RunError(
             f"{len(failed)} of {len(records)} trials failed; the first: {failed[0].arm} {failed[0].repetition}: "
@@ -137,15 +137,8 @@ def _analyse(
     """Tables, metrics, claims and figures of the good trials into the set; nothing when there are none."""
     if not trials:
         return [], {}
-    tables = analysis.tables(trials)
-    writer.write_tables(tables)
-    metrics = analysis.metrics(tables)
-    writer.write_metrics(metrics)
-    claims = judge(experiment.claims, metrics)
-    with figure_style():
-        figures = analysis.figures(tables)
-    write_figures(figures, writer.path / "figures")
-    return claims, analysis.summary(tables)
+    tables, metrics = analyse(analysis, trials, writer)
+    return judge(experiment.claims, metrics), analysis.summary(tables)
 
 
 def _copy_symbols(builds: Mapping[str, KernelBuild], target: Path) -> None:
@@ -189,21 +182,3 @@ def _manifest(
         deterministic=deterministic,
         files={},
     )
-
-
-def _closing(
-    result: ResultSet, claims: Sequence[ClaimResult], failed: Sequence[TrialRecord], seconds: Mapping[str, float]
-) -> list[str]:
-    counts = {
-        verdict: sum(claim.verdict == verdict for claim in claims)
-        for verdict in ("reproduced", "contradicted", "not-measurable")
-    }
-    lines = [", ".join(f"{count} {verdict}" for verdict, count in counts.items())]
-    if failed:
-        warn(f"{len(failed)} trials failed and took no part in the figures")
-    fidelities = sorted(set(result.manifest.fidelity.values()))
-    lines.append(f"fidelity: {', '.join(fidelities)}; " + ", ".join(f"{k} {v:.1f} s" for k, v in seconds.items()))
-    if result.manifest.digest is not None:
-        lines.append(f"digest: {result.manifest.digest}")
-    lines.append(str(result.path))
-    return lines

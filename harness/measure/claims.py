@@ -10,9 +10,9 @@ import pandas as pd
 
 from harness.experiment.model import Claim, Expect
 from harness.measure.statistics import Estimate, median_estimate
+from harness.measure.verdict import Verdict
 from harness.yamlfile import Strict
 
-Verdict = Literal["reproduced", "contradicted", "not-measurable"]
 METRIC_COLUMNS = ("arm", "trial", "metric", "value", "unit", "reason")
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from harness.errors import UsageError
+from harness.measure.verdict import Verdict
 
 MANIFEST = "manifest.json"
 CLAIMS = "claims.json"
@@ -43,7 +45,7 @@ class _Head(BaseModel):
 
 
 class _Claim(BaseModel):
-    verdict: str
+    verdict: Verdict
 
 
 _CLAIMS = TypeAdapter(list[_Claim])
@@ -57,7 +59,7 @@ class Listed:
     schema_version: int = 0
     created: str = ""
     profile: str = ""
-    verdicts: Mapping[str, int] | None = None
+    verdicts: Mapping[str, int] = field(default_factory=dict)
     trials: int = 0
     failed: int = 0
     broken: str | None = None
@@ -81,17 +83,14 @@ def describe(path: Path) -> Listed:
         return Listed(path, broken=f"{file}: {error.strerror}")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        return Listed(path, broken=f"{file}: {f'field {field}: ' if field else ''}{first['msg']}")
-    verdicts: dict[str, int] = {}
-    for claim in claims:
-        verdicts[claim.verdict] = verdicts.get(claim.verdict, 0) + 1
+        place = ".".join(map(str, first["loc"]))
+        return Listed(path, broken=f"{file}: {f'field {place}: ' if place else ''}{first['msg']}")
     return Listed(
         path,
         schema_version=head.schema_version,
         created=head.created,
         profile=head.profile,
-        verdicts=verdicts,
+        verdicts=Counter(claim.verdict for claim in claims),
         trials=len(head.trials),
         failed=sum(trial.status != "ok" for trial in head.trials),
     )

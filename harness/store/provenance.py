@@ -10,10 +10,15 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from harness.build.store import hash_file, hash_of
 from harness.paths import ROOT
 from harness.yamlfile import Strict
 
 PACKAGES = ("matplotlib", "numpy", "pandas", "paramiko", "pyarrow", "pydantic", "qemu.qmp", "scipy")
+
+#: Name of this project among the packages, and its folders that decide what tables, metrics and figures are.
+OWN = "krepro"
+ANALYSING = ("measure", "oracle", "report")
 
 
 class Repository(Strict):
@@ -71,8 +76,11 @@ def host() -> Host:
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of the libraries that decide figures and files."""
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
+    """Versions of the libraries that decide figures and files; krepro's own is a hash of the parts that do."""
+    sources = [path for folder in ANALYSING for path in sorted((ROOT / "harness" / folder).glob("*.py"))]
+    own = hash_of({path.relative_to(ROOT).as_posix(): hash_file(path) for path in sources})[:12]
+    versions = {name: metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), OWN: own, **versions}
 
 
 def _git(*words: str) -> str:

@@ -58,9 +58,7 @@ class ResultSet:
     @property
     def metrics(self) -> pd.DataFrame:
         """Long form; empty when no trial was good."""
-        if not (self.path / METRICS).is_file():
-            return pd.DataFrame(columns=list(METRIC_COLUMNS))
-        return _read_parquet(self.path / METRICS)
+        return read_metrics(self.path)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -125,6 +123,13 @@ def copy_experiment(folder: Path, root: Path) -> None:
     """Copy an experiment's sources (what is small and not generated) into the set at `root`."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
     shutil.copytree(folder, root / EXPERIMENT, ignore=ignored)
+
+
+def read_metrics(root: Path) -> pd.DataFrame:
+    """The metrics stored in the set at `root`, with METRIC_COLUMNS; no row when no trial was good."""
+    if not (root / METRICS).is_file():
+        return pd.DataFrame(columns=list(METRIC_COLUMNS))
+    return _read_parquet(root / METRICS)
 
 
 def read_tables(root: Path) -> dict[str, pd.DataFrame]:

@@ -1,0 +1,186 @@
+"""Working with finished result sets: show, draw again, compare, remove. None of it needs a guest."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.errors import EXIT_OK, KreproError, RunError, UsageError
+from harness.measure.analysis import Analysis
+from harness.measure.comparison import compare_metrics
+from harness.progress import warn
+from harness.report.comparison import comparison_lines, comparison_table
+from harness.report.figures import Format, figure_style, write_figures
+from harness.report.summary import closing_lines
+from harness.report.terminal import print_summary
+from harness.store.digest import first_difference
+from harness.store.listing import describe, find_set
+from harness.store.prune import choose, remove
+from harness.store.reference import compare as compare_bits
+from harness.store.reference import reference_of
+from harness.store.resultset import EXPERIMENT, MANIFEST, ResultSet, find_result_set
+
+
+def show(results: Path, text: str, console: Console) -> int:
+    """Print what the run of this set printed, from the set alone: its tables through the analysis.py in it."""
+    result = find_result_set(results, text)
+    tables = result.tables
+    summary = {}
+    if tables:
+        try:
+            summary = Analysis(result.path / EXPERIMENT).summary(tables)
+        except KreproError as error:
+            warn(f"no tables: {error}")
+    claims = result.claims
+    lines = closing_lines(result, claims, result.metrics, result.manifest.seconds)
+    print_summary(console, summary, claims, lines)
+    return EXIT_OK
+
+
+def figures(results: Path, text: str, form: Format, out: Path | None, console: Console) -> int:
+    """Draw a set's figures from its stored tables into `out` (`figures/ID`), and print their paths.
+
+    UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
+    """
+    result = find_result_set(results, text)
+    target = Path("figures") / result.path.name if out is None else out
+    inside = next((path for path in [target, *target.absolute().parents] if (path / MANIFEST).is_file()), None)
+    if inside is not None:
+        raise UsageError("is a result set, which does not change", where=str(inside), hint="choose another --out")
+    tables = result.tables
+    if not tables:
+        raise RunError("has no tables to draw from", where=str(result.path))
+    with figure_style():
+        drawn = Analysis(result.path / EXPERIMENT).figures(tables)
+    try:
+        written = write_figures(drawn, target, form)
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
+    for path in written:
+        console.print(str(path), markup=False, soft_wrap=True)
+    if not written:
+        raise RunError("its analysis draws no figures", where=str(result.path))
+    return EXIT_OK
+
+
+def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: bool, console: Console) -> int:
+    """Print how B differs from A, arm by arm and metric by metric; 0 whatever comes out: a difference is no failure.
+
+    With `arms`, the first one of A against the second one of B, which may be the same set. UsageError when they
+    cannot be compared, or differ in experiment, version, schema or fidelity and not `force`.
+    """
+    paths = find_set(results, a), find_set(results, b)
+    _refuse(_schema_objections(*paths), force)
+    left, right = (ResultSet(path) for path in paths)
+    pairs = [arms] if arms else [(name, name) for name in _arms(left) if name in _arms(right)]
+    for result, name in zip((left, right), arms or (), strict=False):
+        if name not in _arms(result):
+            raise UsageError(f"unknown arm {name!r} (known: {', '.join(_arms(result))})", where=str(result.path))
+    if not pairs:
+        raise UsageError("no arm is in both sets", where=f"{left.path.name}, {right.path.name}")
+    _refuse(_objections(left, right, pairs), force)
+    for name, result in (("A", left), ("B", right)):
+        console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
+    if arms is None:
+        for line in [*_missing(left, right), _bits(left, right)]:
+            console.print(line, markup=False, soft_wrap=True)
+    rows = compare_metrics(left.metrics, right.metrics, pairs)
+    if any(row.outcome != "identical" for row in rows):
+        console.print(comparison_table(rows))
+    for line in comparison_lines(rows):
+        console.print(line, markup=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def prune(results: Path, keep: int, older_than_days: float, yes: bool, console: Console) -> int:
+    """Remove old sets after saying which and asking; UsageError when nobody can be asked and not `yes`."""
+    choice = choose(results, keep, older_than_days, datetime.datetime.now(datetime.UTC))
+    for path in choice.broken:
+        warn(f"{path} is broken and is left alone")
+    for candidate in choice.candidates:
+        console.print(f"{_size(candidate.size):>9}  {candidate.path}", markup=False, soft_wrap=True)
+    if not choice.candidates:
+        console.print("nothing to remove")
+        return EXIT_OK
+    total = f"{len(choice.candidates)} sets, {_size(sum(candidate.size for candidate in choice.candidates))}"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"{total} would be removed, and there is no terminal to ask at", hint="--yes removes them")
+        console.print(f"Remove {total}? [y/N] ", end="", markup=False)
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            console.print("nothing is removed")
+            return EXIT_OK
+    for candidate in choice.candidates:
+        remove(candidate.path)
+    console.print(f"{total} removed")
+    return EXIT_OK
+
+
+def _refuse(objections: list[str], force: bool) -> None:
+    if objections and not force:
+        raise UsageError("; ".join(objections), hint="--force compares them all the same")
+    for objection in objections:
+        warn(objection)
+
+
+def _schema_objections(a: Path, b: Path) -> list[str]:
+    versions = describe(a).schema_version, describe(b).schema_version
+    return [f"schema versions differ: {versions[0]} and {versions[1]}"] if versions[0] != versions[1] else []
+
+
+def _objections(a: ResultSet, b: ResultSet, pairs: list[tuple[str, str]]) -> list[str]:
+    """Why numbers of these two should not be compared, one phrase each."""
+    found = []
+    names = a.manifest.experiment.name, b.manifest.experiment.name
+    changed = first_difference(_version(a), _version(b))
+    if names[0] != names[1]:
+        found.append(f"experiments differ: {names[0]} and {names[1]}")
+    elif changed is not None:
+        found.append(f"versions of the experiment differ: {changed}")
+    for left, right in pairs:
+        kinds = a.manifest.fidelity.get(left), b.manifest.fidelity.get(right)
+        if kinds[0] != kinds[1]:
+            arm = left if left == right else f"{left} and {right}"
+            found.append(f"fidelity of {arm} differs: {kinds[0]} and {kinds[1]}")
+    return found
+
+
+def _version(result: ResultSet) -> dict[str, str]:
+    """What makes the experiment what it is: the hashes of its files but its prose."""
+    return {name: value for name, value in result.manifest.experiment_files.items() if not name.endswith(".md")}
+
+
+def _arms(result: ResultSet) -> list[str]:
+    return list(dict.fromkeys(trial.arm for trial in result.manifest.trials))
+
+
+def _missing(a: ResultSet, b: ResultSet) -> list[str]:
+    lines = []
+    for name, here, there in (("A", _arms(a), _arms(b)), ("B", _arms(b), _arms(a))):
+        alone = [arm for arm in here if arm not in there]
+        if alone:
+            lines.append(f"only in {name}: {', '.join(alone)}")
+    return lines
+
+
+def _bits(a: ResultSet, b: ResultSet) -> str:
+    """What the digests say: the strongest statement there is, where there is one."""
+    if a.manifest.digest is None or b.manifest.digest is None:
+        return "no digest to compare: no virtual-clock trials"
+    if a.manifest.digest == b.manifest.digest:
+        return f"identical: both have the digest {a.manifest.digest}"
+    difference = compare_bits(reference_of(a), reference_of(b))
+    if difference is None:
+        return "identical in every bit: the virtual-clock trials that both have"
+    return f"virtual-clock trials are not bit for bit equal: {difference}"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

@@ -1,0 +1,58 @@
+"""The terminal table of a comparison, and the lines below it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from harness.measure.comparison import Compared
+from harness.measure.statistics import CONFIDENCE, Effect
+from harness.report.terminal import number
+
+STYLES = {"distinguishable": "bold", "cannot tell": "yellow", "absent": "dim"}
+#: What an effect is, for a heading that holds for both kinds.
+EFFECT = "B / A or B − A"
+
+
+def comparison_table(rows: Sequence[Compared]) -> Table:
+    """Arm by arm and metric by metric, all that is not identical: medians, effect with its interval, outcome."""
+    table = Table(title="B against A", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for name in ("arm", "metric", "unit", "A", "B", "n", EFFECT, "outcome"):
+        right = name in {"A", "B", "n", EFFECT}
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name in {"arm", "metric"})
+    for row in rows:
+        if row.outcome == "identical":
+            continue
+        outcome = Text(row.outcome, style=STYLES.get(row.outcome, ""))
+        if row.note:
+            outcome.append(f"\n{row.note}" if len(row.note) > 20 else f" {row.note}", style="dim")
+        arm = row.arms[0] if row.arms[0] == row.arms[1] else " → ".join(row.arms)
+        count = str(row.trials[0]) if row.trials[0] == row.trials[1] else f"{row.trials[0]}, {row.trials[1]}"
+        table.add_row(arm, row.metric, row.unit, number(row.a), number(row.b), count, effect_text(row.effect), outcome)
+    return table
+
+
+def effect_text(effect: Effect | None) -> str:
+    """`× 1.05 [1.03, 1.08]` or `+ 3 [1, 5]`; a dash where there is none."""
+    if effect is None:
+        return "—"
+    sign = "×" if effect.kind == "ratio" else "−" if effect.value < 0 else "+"
+    size = effect.value if effect.kind == "ratio" else abs(effect.value)
+    text = f"{sign} {number(size)}"
+    return f"{text} [{number(effect.low)}, {number(effect.high)}]" if effect.interval_known else text
+
+
+def comparison_lines(rows: Sequence[Compared]) -> list[str]:
+    """How many metrics came out how, and how many of those told apart chance alone would give."""
+    counts = Counter(row.outcome for row in rows)
+    words = [f"{count} {outcome}" for outcome, count in counts.most_common()]
+    lines = [f"{len(rows)} metrics: {', '.join(words)}"]
+    tested = sum(row.effect is not None and row.effect.interval_known for row in rows)
+    if counts["distinguishable"]:
+        chance = (1 - CONFIDENCE) * tested
+        lines.append(f"of {tested} intervals at 95 %, about {chance:.1f} leave out no effect by chance alone")
+    return lines

@@ -1,0 +1,41 @@
+"""The lines below the tables of a run or of a finished set: verdicts, warnings, advice, times, digest, path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+import pandas as pd
+
+from harness.measure.claims import ClaimResult
+from harness.measure.quality import advice, drift_lines, outlier_lines
+from harness.measure.verdict import Verdict
+from harness.store.resultset import ResultSet
+
+
+def closing_lines(
+    result: ResultSet, claims: Sequence[ClaimResult], metrics: pd.DataFrame, seconds: Mapping[str, float]
+) -> list[str]:
+    """What `print_summary` prints last; the last line is the set's path.
+
+    `metrics` has METRIC_COLUMNS. Drift is looked for in wall-clock trials only: nothing that changes on the host in
+    the course of a run can reach the others.
+    """
+    manifest = result.manifest
+    lines = [", ".join(f"{sum(claim.verdict == verdict for claim in claims)} {verdict}" for verdict in _VERDICTS)]
+    failed = sum(trial.status == "failed" for trial in manifest.trials)
+    if failed:
+        lines.append(f"{failed} of {len(manifest.trials)} trials failed and took no part in the figures")
+    places = {
+        (trial.arm, trial.repetition): place for place, trial in enumerate(manifest.trials) if trial.clock == "wall"
+    }
+    lines += outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
+    fidelities = ", ".join(sorted(set(manifest.fidelity.values())))
+    lines.append(f"fidelity: {fidelities}; " + ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items()))
+    if manifest.digest is not None:
+        lines.append(f"digest: {manifest.digest}")
+    lines.append(str(result.path))
+    return lines
+
+
+_VERDICTS = get_args(Verdict)

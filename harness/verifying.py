@@ -1,0 +1,148 @@
+"""Verifying a result set: every bit is what was written, and everything derived follows from the raw files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from harness.analysing import analyse
+from harness.build.store import canonical
+from harness.errors import EXIT_OK, KreproError, RunError
+from harness.measure.analysis import Analysis
+from harness.measure.claims import ClaimResult, judge
+from harness.progress import step
+from harness.scratch import scratch_folder
+from harness.store.digest import deterministic_files, digest, first_difference
+from harness.store.listing import CLAIMS, MANIFEST, find_set
+from harness.store.provenance import OWN, package_versions
+from harness.store.reference import first_input_difference
+from harness.store.resultset import EXPERIMENT, METRICS, ResultSet, Writer
+from harness.store.seal import verify_files
+
+
+def verify(results: Path, text: str, console: Console) -> int:
+    """Verify a set and say what was compared; RunError naming the first file that is not as it must be.
+
+    First the bytes: the manifest against the ID, all files against the manifest. Then the meaning: digest, tables,
+    metrics, claims and figures are made again from the raw files by the analysis.py in the set, which is executed.
+    """
+    path = find_set(results, text)
+    with step("hashing files"):
+        count = verify_files(path)
+    console.print(f"{count} files: every bit is what was written")
+    result = ResultSet(path)
+    _verify_digest(result)
+    if result.manifest.digest is not None:
+        console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")
+    with step("analysing again"):
+        for line in _verify_analysis(result):
+            console.print(line, markup=False, soft_wrap=True)
+    console.print(str(path), markup=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def _verify_digest(result: ResultSet) -> None:
+    manifest = result.manifest
+    good = [trial for trial in manifest.trials if trial.status == "ok"]
+    found = deterministic_files(result.path, good)
+    difference = first_difference(manifest.deterministic, found)
+    if difference is not None:
+        raise RunError(f"the files under the digest are others: {difference}", where=str(result.path / MANIFEST))
+    if digest(found) != manifest.digest:
+        raise RunError("the digest is not that of the raw files", where=str(result.path / MANIFEST))
+
+
+def _verify_analysis(result: ResultSet) -> list[str]:
+    """What was made again and came out equal, one line each."""
+    trials = [trial for trial in result.trials if trial.status == "ok"]
+    if not trials:
+        return ["no trial was good: there is nothing to analyse"]
+    claims = result.claims
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
+    try:
+        try:
+            tables, metrics = analyse(Analysis(result.path / EXPERIMENT), trials, Writer(scratch, scratch))
+        except KreproError as error:
+            if claims:
+                raise
+            return [
+                f"not verified, tables, metrics, figures: the analysis fails, and in the run gave no claims: {error}"
+            ]
+        _same_tables(result, tables, metrics)
+        _same_claims(result, claims, judge(result.manifest.experiment.claims, metrics))
+        made = f"{len(tables)} tables, {len(metrics)} metrics and {len(claims)} claims"
+        return [f"{made} follow from the raw files", _verify_figures(result, scratch / "figures")]
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> None:
+    _same_names(result, "tables", {f"{name}.parquet" for name in tables})
+    for name, stored in result.tables.items():
+        _same_frame(result, f"tables/{name}.parquet", stored, tables[name])
+    _same_frame(result, METRICS, result.metrics, metrics)
+
+
+def _same_claims(result: ResultSet, stored: Sequence[ClaimResult], made: Sequence[ClaimResult]) -> None:
+    if [claim.id for claim in stored] != [claim.id for claim in made]:
+        raise _differs(result, CLAIMS, f"the claims are {', '.join(claim.id for claim in made)}")
+    for old, new in zip(stored, made, strict=True):
+        before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
+        for field in after:
+            if canonical(before[field]) != canonical(after[field]):
+                raise _differs(result, CLAIMS, f"{field} of {new.id} is {after[field]!r}, not {before[field]!r}")
+
+
+def _verify_figures(result: ResultSet, fresh: Path) -> str:
+    """Figures are compared by their bytes; where another matplotlib or krepro draws, a difference is only told."""
+    names = {path.name for path in fresh.glob("*")}
+    _same_names(result, "figures", names)
+    for name in sorted(names):
+        if (result.path / "figures" / name).read_bytes() == (fresh / name).read_bytes():
+            continue
+        here, there = package_versions(), result.manifest.packages
+        others = [key for key in ("matplotlib", OWN) if there.get(key) != here[key]]
+        if not others:
+            raise _differs(result, f"figures/{name}", "it is drawn another way")
+        made = "; ".join(f"{key} is {here[key]}, in the run {there.get(key, 'not recorded')}" for key in others)
+        return f"figures/{name} is drawn another way here, which proves nothing: {made}"
+    return f"{len(names)} figures: drawn again, byte for byte as they are stored"
+
+
+def _same_names(result: ResultSet, folder: str, made: set[str]) -> None:
+    stored = {path.name for path in (result.path / folder).glob("*")}
+    for name in sorted(stored ^ made):
+        what = (
+            "the analysis makes no such file" if name in stored else "the analysis makes this file, which is not there"
+        )
+        raise _differs(result, f"{folder}/{name}", what)
+
+
+def _same_frame(result: ResultSet, name: str, stored: pd.DataFrame, fresh: pd.DataFrame) -> None:
+    if list(stored.columns) != list(fresh.columns):
+        raise _differs(result, name, f"its columns come out as {', '.join(map(str, fresh.columns))}")
+    if len(stored) != len(fresh):
+        raise _differs(result, name, f"{len(fresh)} rows come out, not {len(stored)}")
+    for column in stored.columns:
+        if not stored[column].equals(fresh[column]):
+            raise _differs(result, name, f"column {column}: {_first_row(stored[column], fresh[column])}")
+
+
+def _first_row(stored: pd.Series[Any], fresh: pd.Series[Any]) -> str:
+    if stored.dtype != fresh.dtype:
+        return f"comes out as {fresh.dtype}, not {stored.dtype}"
+    row = next(index for index in range(len(stored)) if not stored[index : index + 1].equals(fresh[index : index + 1]))
+    return f"row {row} comes out as {fresh.iloc[row]!r}, not {stored.iloc[row]!r}"
+
+
+def _differs(result: ResultSet, name: str, what: str) -> RunError:
+    """An error that also names the library that is another here, if one is: it may be the cause."""
+    changed = first_input_difference(result.manifest.packages, package_versions())
+    cause = f"library {changed}" if changed else "all libraries are those of the run"
+    return RunError(f"does not follow from the raw files: {what} ({cause})", where=str(result.path / name))
