@@ -156,7 +156,7 @@ def verify(c: Context, result: str, results: str = str(RESULTS), debug: bool = F
     positional=["a", "b"],
     help={
         "a": SET,
-        "b": "another one (the same with --arms, if left out)",
+        "b": "another one, or the same one with --arms",
         "arms": "FIRST,SECOND: that arm of A against that arm of B",
         "force": "compare in spite of another experiment, version, schema or fidelity",
         "results": SETS,
@@ -166,7 +166,7 @@ def verify(c: Context, result: str, results: str = str(RESULTS), debug: bool = F
 def compare(
     c: Context,
     a: str,
-    b: str = "",
+    b: str,
     arms: str = "",
     force: bool = False,
     results: str = str(RESULTS),

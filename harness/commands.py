@@ -135,9 +135,7 @@ def compare(a: str, b: str, arms: str, force: bool, folder: Path) -> int:
     pair = tuple(word for word in arms.split(",") if word)
     if arms and len(pair) != 2:
         raise UsageError(f"--arms {arms}: must be two arms, FIRST,SECOND")
-    if not b and not pair:
-        raise UsageError("compare needs two result sets, or one with --arms FIRST,SECOND")
-    return inspecting.compare(folder, a, b or a, (pair[0], pair[1]) if pair else None, force, cli.output())
+    return inspecting.compare(folder, a, b, (pair[0], pair[1]) if pair else None, force, cli.output())
 
 
 def figures(result: str, form: str, out: str, folder: Path) -> int:

@@ -12,7 +12,7 @@ from harness.errors import EXIT_OK, KreproError, RunError, UsageError
 from harness.measure.analysis import Analysis
 from harness.measure.comparison import compare_metrics
 from harness.progress import warn
-from harness.report.comparison import comparison_lines, comparison_table
+from harness.report.comparison import comparison_lines, comparison_table, worth_showing
 from harness.report.figures import Format, figure_style, write_figures
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
@@ -88,8 +88,9 @@ def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: 
         for line in [*_missing(left, right), _bits(left, right)]:
             console.print(line, markup=False, soft_wrap=True)
     rows = compare_metrics(left.metrics, right.metrics, pairs)
-    if any(row.outcome != "identical" for row in rows):
-        console.print(comparison_table(rows))
+    shown = worth_showing(rows)
+    if shown:
+        console.print(comparison_table(shown))
     for line in comparison_lines(rows):
         console.print(line, markup=False, soft_wrap=True)
     return EXIT_OK
@@ -154,7 +155,9 @@ def _version(result: ResultSet) -> dict[str, str]:
 
 
 def _arms(result: ResultSet) -> list[str]:
-    return list(dict.fromkeys(trial.arm for trial in result.manifest.trials))
+    """Arms that took part, in the experiment's order."""
+    took_part = {trial.arm for trial in result.manifest.trials}
+    return [arm for arm in result.manifest.experiment.arms if arm in took_part]
 
 
 def _missing(a: ResultSet, b: ResultSet) -> list[str]:

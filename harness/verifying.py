@@ -71,9 +71,7 @@ def _verify_analysis(result: ResultSet) -> list[str]:
         except KreproError as error:
             if claims:
                 raise
-            return [
-                f"not verified, tables, metrics, figures: the analysis fails, and in the run gave no claims: {error}"
-            ]
+            return [f"only the raw files are verified: the analysis fails, and gave no claims in the run: {error}"]
         _same_tables(result, tables, metrics)
         _same_claims(result, claims, judge(result.manifest.experiment.claims, metrics))
         made = f"{len(tables)} tables, {len(metrics)} metrics and {len(claims)} claims"
@@ -118,10 +116,8 @@ def _verify_figures(result: ResultSet, fresh: Path) -> str:
 def _same_names(result: ResultSet, folder: str, made: set[str]) -> None:
     stored = {path.name for path in (result.path / folder).glob("*")}
     for name in sorted(stored ^ made):
-        what = (
-            "the analysis makes no such file" if name in stored else "the analysis makes this file, which is not there"
-        )
-        raise _differs(result, f"{folder}/{name}", what)
+        what = "does not make it" if name in stored else "makes it, and it is not there"
+        raise _differs(result, f"{folder}/{name}", f"the analysis {what}")
 
 
 def _same_frame(result: ResultSet, name: str, stored: pd.DataFrame, fresh: pd.DataFrame) -> None:

@@ -74,7 +74,7 @@ def judge_effect(found: Effect) -> tuple[Outcome, str]:
         return "distinguishable", ""
     if not found.interval_known:
         count = max(MIN_TRIALS - found.trials, 1)
-        return "cannot tell", f"n too small: {count} more repetition{'s' if count > 1 else ''} give an interval"
+        return "cannot tell", f"n too small: at least {count} more repetition{'s' if count > 1 else ''}"
     if found.largest <= RESOLUTION:
         return "same", f"within {100 * found.largest:.2g} %"
     if not np.isfinite(found.half_width):

@@ -19,21 +19,24 @@ EFFECT = "B / A or B − A"
 
 
 def comparison_table(rows: Sequence[Compared]) -> Table:
-    """Arm by arm and metric by metric, all that is not identical: medians, effect with its interval, outcome."""
+    """Arm by arm and metric by metric: medians, effect with its interval, outcome; see `worth_showing`."""
     table = Table(title="B against A", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for name in ("arm", "metric", "unit", "A", "B", "n", EFFECT, "outcome"):
         right = name in {"A", "B", "n", EFFECT}
         table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name in {"arm", "metric"})
     for row in rows:
-        if row.outcome == "identical":
-            continue
         outcome = Text(row.outcome, style=STYLES.get(row.outcome, ""))
         if row.note:
-            outcome.append(f"\n{row.note}" if len(row.note) > 20 else f" {row.note}", style="dim")
+            outcome.append(f": {row.note}", style="dim")
         arm = row.arms[0] if row.arms[0] == row.arms[1] else " → ".join(row.arms)
         count = str(row.trials[0]) if row.trials[0] == row.trials[1] else f"{row.trials[0]}, {row.trials[1]}"
         table.add_row(arm, row.metric, row.unit, number(row.a), number(row.b), count, effect_text(row.effect), outcome)
     return table
+
+
+def worth_showing(rows: Sequence[Compared]) -> list[Compared]:
+    """All but those that are identical or absent on both sides: they are only counted."""
+    return [row for row in rows if row.outcome != "identical" and any(row.trials)]
 
 
 def effect_text(effect: Effect | None) -> str:
@@ -41,9 +44,8 @@ def effect_text(effect: Effect | None) -> str:
     if effect is None:
         return "—"
     sign = "×" if effect.kind == "ratio" else "−" if effect.value < 0 else "+"
-    size = effect.value if effect.kind == "ratio" else abs(effect.value)
-    text = f"{sign} {number(size)}"
-    return f"{text} [{number(effect.low)}, {number(effect.high)}]" if effect.interval_known else text
+    size = f"{effect.value:.5g}" if effect.kind == "ratio" else number(abs(effect.value))
+    return f"{sign} {size} [{effect.low:.5g}, {effect.high:.5g}]" if effect.interval_known else f"{sign} {size}"
 
 
 def comparison_lines(rows: Sequence[Compared]) -> list[str]:

@@ -1,0 +1,150 @@
+"""Small finished result sets, made without a guest: raw files as trials would leave them, analysed as a run does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.analysing import analyse
+from harness.build.store import hash_tree
+from harness.experiment.model import load_experiment
+from harness.experiment.trial import TrialRecord
+from harness.measure.analysis import Analysis
+from harness.measure.claims import judge
+from harness.store.digest import deterministic_files, digest
+from harness.store.manifest import ImageManifest, KernelManifest, Manifest
+from harness.store.provenance import Host, Repository, package_versions
+from harness.store.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
+
+YAML = """\
+name: waits
+paper: {authors: [Nobody], year: 2024, title: Waiting}
+workloads:
+  wait: {command: "sleep 1"}
+arms:
+  short: {kernel: classic, clock: virtual}
+  long: {kernel: classic, clock: virtual}
+  wall: {kernel: classic, clock: wall}
+claims:
+  - {id: short-enough, metric: wait_ms/short, expect: {at_most: 200}}
+  - {id: counted, metric: waits/short, expect: {equals: 1}}
+"""
+ANALYSIS = '''\
+"""Each trial's only raw figure is its waiting time in ms."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+
+def tables(trials):
+    rows = [(t.arm, t.repetition, float((t.path / "wait").read_text()), None) for t in trials]
+    return {"waits": pd.DataFrame(rows, columns=["arm", "trial", "ms", "problem"])}
+
+
+def metrics(tables):
+    rows = []
+    for row in tables["waits"].itertuples():
+        rows.append((row.arm, row.trial, "wait_ms", row.ms, "ms", None))
+        rows.append((row.arm, row.trial, "waits", 1.0, "1", None))
+        if row.arm == "long":
+            rows.append((row.arm, row.trial, "misses", float("nan"), "1", "not counted in this arm"))
+    return pd.DataFrame(rows, columns=["arm", "trial", "metric", "value", "unit", "reason"])
+
+
+def summary(tables):
+    return {"Median wait": tables["waits"].groupby("arm", as_index=False)["ms"].median()}
+
+
+def figures(tables):
+    figure = Figure(figsize=(3, 2))
+    axes = figure.subplots()
+    axes.plot(tables["waits"]["ms"])
+    axes.set_ylabel("wait [ms]")
+    return {"waits": figure}
+'''
+KERNEL = KernelManifest(
+    key="k", arch="i386", release="6.1", build_id=None, source={"archive": {"linux.tar": "1"}}, patches=[],
+    fragments=[], config_sha256="2", compiler={"gcc": "gcc 12"}, bzimage_sha256="3",
+)  # fmt: skip
+IMAGE = ImageManifest(key="i", sha256="4", packages={"busybox": "1"})
+
+
+def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) -> Path:
+    """The folder of the experiment `waits`."""
+    folder = parent / "waits"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.yaml").write_text(yaml)
+    (folder / "analysis.py").write_text(analysis)
+    (folder / "README.md").write_text("Waits.\n")
+    return folder
+
+
+def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float | None]], **fields: Any) -> ResultSet:
+    """A finished set: per arm one value (ms) per trial, None for a failed one; `fields` replace the manifest's."""
+    experiment = load_experiment(folder)
+    with write_result_set(results, experiment.name) as writer:
+        copy_experiment(folder, writer.path)
+        records = []
+        for arm, numbers in values.items():
+            for repetition, value in enumerate(numbers):
+                trial = record(arm, repetition, experiment.arms[arm].clock, failed=value is None)
+                records.append(trial)
+                raw = writer.path / trial.path
+                raw.mkdir(parents=True)
+                (raw / "wait").write_text("" if value is None else repr(value))
+                (raw / "qmp-events.json").write_text(os.urandom(8).hex())
+        good = [trial.relocated(writer.path) for trial in records if trial.status == "ok"]
+        claims = []
+        if good:
+            _, metrics = analyse(Analysis(folder), good, writer)
+            claims = judge(experiment.claims, metrics)
+        writer.write_claims(claims)
+        files = deterministic_files(writer.path, [trial for trial in records if trial.status == "ok"])
+        about: dict[str, Any] = {
+            "id": "",
+            "created": "2024-01-01T00:00:00Z",
+            "experiment": experiment,
+            "experiment_files": hash_tree(writer.path / EXPERIMENT),
+            "command_line": ["invoke", "\x1b[31mred\x7f"],
+            "profile": "quick",
+            "seed": 1,
+            "repository": Repository(commit=None, dirty=False, diff_sha256=None),
+            "kernels": {"classic": KERNEL},
+            "images": {"classic": IMAGE},
+            "qemu": "QEMU 7.2",
+            "accelerator": dict.fromkeys(values, "tcg"),
+            "fidelity": {trial.arm: trial.fidelity for trial in records},
+            "host": Host(cpu="x", cpus=1, governor=None, kernel="x", memory_mib=1, load_before=1e-7),
+            "packages": package_versions(),
+            "seconds": {"harness": 1.0, "guests": 2.5},
+            "trials": records,
+            "digest": digest(files),
+            "deterministic": files,
+            "files": {},
+        }
+        return writer.finish(Manifest(**{**about, **fields}))
+
+
+def record(arm: str, repetition: int, clock: str, *, failed: bool = False) -> TrialRecord:
+    """One trial's record, as the runner would leave it."""
+    return TrialRecord.model_validate(
+        {
+            "arm": arm,
+            "repetition": repetition,
+            "seed": repetition,
+            "status": "failed" if failed else "ok",
+            "reason": "lost" if failed else None,
+            "kernel": "classic",
+            "clock": clock,
+            "session": "mailbox" if clock == "virtual" else "ssh",
+            "fidelity": "virtual" if clock == "virtual" else "emulated",
+            "pmu": "absent: no",
+            "params": {},
+            "cmdline": {},
+            "workloads": ["wait"],
+            "path": f"raw/{arm}/{repetition}",
+            "system_map": "kernels/classic/System.map",
+        }
+    )
