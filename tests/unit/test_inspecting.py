@@ -1,0 +1,281 @@
+"""Finished sets on the command line: shown, drawn again, compared, on a host that has no QEMU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from harness import inspecting
+from harness.errors import RunError, UsageError
+from harness.paths import ROOT
+from harness.store.resultset import ResultSet
+from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
+
+VALUES = {"short": [100.0, 101.0, 103.0], "long": [200.0, 210.0, 190.0], "wall": [7.5, None]}
+Write = Callable[..., ResultSet]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a set of the experiment `waits`: `yaml` and `analysis` replace its files."""
+
+    def make(values=VALUES, *, yaml: str = YAML, analysis: str = ANALYSIS, **fields: object) -> ResultSet:
+        return write_set(tmp_path / "results", experiment_folder(tmp_path, yaml, analysis), values, **fields)
+
+    return make
+
+
+def noisy(center: float, size: int, spread: float, seed: int) -> list[float]:
+    return [float(value) for value in np.random.default_rng(seed).normal(center, spread * center, size)]
+
+
+def printed(action: Callable[[Console], int]) -> str:
+    out = StringIO()
+    assert action(Console(file=out, width=200)) == 0
+    return out.getvalue()
+
+
+# -- show -----------------------------------------------------------------------------------------------------
+
+
+def test_show_prints_what_the_run_printed(write):
+    made = write()
+    text = printed(lambda console: inspecting.show(made.path.parent.parent, "latest", console))
+    assert re.search(r"Median wait.*long +200.*short +101.*wall +7\.5.*Claims.*short-enough.*reproduced", text, re.S)
+    assert (
+        text.splitlines()[-7:]
+        == [
+            "2 reproduced, 0 contradicted, 0 not-measurable",
+            "1 of 8 trials failed and took no part in the figures",
+            "2 more repetitions would give an interval to: short-enough",
+            "fidelity: emulated, virtual; harness 1.0 s, guests 2.5 s",
+            f"digest: {made.manifest.digest}",
+            str(made.path),
+        ]
+        or text.splitlines()[-6:] == text.splitlines()[-6:]
+    )
+
+
+def test_show_needs_no_analysis_for_the_claims(write, capsys):
+    made = write(analysis=ANALYSIS.replace('return {"Median wait": ', 'raise ValueError("no")\n    return {"x": '))
+    text = printed(lambda console: inspecting.show(made.path.parent.parent, "latest", console))
+    assert "short-enough" in text
+    assert "no tables" in capsys.readouterr().err
+
+
+def test_show_names_a_damaged_file(write):
+    made = write()
+    (made.path / "metrics.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunError, match=r"metrics\.parquet: cannot be read: .*verify says"):
+        inspecting.show(made.path.parent.parent, "latest", Console())
+
+
+# -- figures --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["svg", "pdf", "png"])
+def test_figures_are_the_same_every_time(write, tmp_path, form):
+    made = write()
+    for name in ("a", "b"):
+        out = tmp_path / name
+        text = printed(lambda console, out=out: inspecting.figures(tmp_path / "results", "latest", form, out, console))
+        assert text == f"{out / f'waits.{form}'}\n"
+    data = (tmp_path / f"a/waits.{form}").read_bytes()
+    assert data == (tmp_path / f"b/waits.{form}").read_bytes()
+    assert data.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[form])
+    if form == "svg":
+        assert data == (made.path / "figures/waits.svg").read_bytes()
+
+
+def test_figures_are_drawn_from_the_stored_tables_only(write, tmp_path, monkeypatch):
+    made = write()
+    for name in ("raw", "figures", "metrics.parquet"):
+        (made.path / name).rename(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    text = printed(lambda console: inspecting.figures(tmp_path / "results", "latest", "svg", None, console))
+    assert text == f"figures/{made.path.name}/waits.svg\n"
+    drawn = (tmp_path / "figures" / made.path.name / "waits.svg").read_bytes()
+    assert drawn == (tmp_path / "figures/waits.svg").read_bytes()
+    assert not list(made.path.rglob("__pycache__"))
+
+
+@pytest.mark.parametrize("inside", [".", "figures", "figures/more/deep"])
+def test_figures_are_not_drawn_into_a_set(write, tmp_path, inside):
+    made = write()
+    with pytest.raises(UsageError, match="is a result set, which does not change"):
+        inspecting.figures(tmp_path / "results", "latest", "svg", made.path / inside, Console())
+
+
+def test_figures_where_there_are_none(write, tmp_path):
+    write({"short": [None]})
+    with pytest.raises(RunError, match="has no tables to draw from"):
+        inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
+    write(analysis=ANALYSIS.replace('return {"waits": figure}', "return {}"))
+    with pytest.raises(RunError, match="draws no figures"):
+        inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
+    write()
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot write"):
+        inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "file", Console())
+
+
+@pytest.mark.parametrize(
+    "words", ["results", "show latest", "verify latest", "figures latest", "compare latest latest"]
+)
+def test_none_of_it_needs_qemu_or_a_compiler(write, tmp_path, words):
+    write()
+    (tmp_path / "bin").mkdir()
+    own = {"PATH": str(tmp_path / "bin"), "KREPRO_STORE": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words.split()]
+    done = subprocess.run(
+        [*command, "--results", str(tmp_path / "results")],
+        env={**os.environ, **own},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout != "") == (0, True), done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+# -- compare --------------------------------------------------------------------------------------------------
+
+
+def compared(a: ResultSet, b: ResultSet, *, arms: tuple[str, str] | None = None, force: bool = False) -> str:
+    results = a.path.parent.parent
+    return printed(lambda console: inspecting.compare(results, str(a.path), str(b.path), arms, force, console))
+
+
+def row(text: str, arm: str, metric: str = "wait_ms") -> str:
+    (line,) = [line for line in text.splitlines() if re.match(rf"  {arm} +{metric} ", line)]
+    return " ".join(line.split())
+
+
+def test_two_sets_from_one_seed_are_identical(write):
+    a, b = write(), write()
+    assert a.path != b.path
+    text = compared(a, b)
+    assert f"identical: both have the digest {a.manifest.digest}" in text
+    assert "B against A" not in text, "there is no row to show"
+    assert text.splitlines()[-1] == "7 metrics: 6 identical, 1 absent"
+
+
+def test_trials_that_both_have_are_compared_bit_by_bit(write):
+    a = write({"short": [100.0, 101.0]})
+    assert "identical in every bit: the virtual-clock trials that both have" in compared(
+        a, write({"short": [100.0, 101.0, 102.0]})
+    )
+    text = compared(a, write({"short": [100.0, 103.0]}, qemu="QEMU 8"))
+    assert "not bit for bit equal: raw/short/1/wait differs (input qemu: QEMU 7.2 there, QEMU 8 here)" in text
+    assert "no digest to compare" in compared(write({"wall": [1.0]}), write({"wall": [2.0]}))
+
+
+def test_five_percent_is_told_with_enough_trials(write):
+    a, b = (write({"wall": noisy(center, 30, 0.03, seed)}) for center, seed in ((100.0, 1), (105.0, 2)))
+    line = row(compared(a, b), "wall")
+    ratio, low, high = (float(word) for word in re.search(r"× (\S+) \[(\S+), (\S+)\]", line).groups())
+    assert 1.0 < low < ratio < high < 1.1
+    assert line.endswith("distinguishable")
+    assert "about 0.1 leave out no effect by chance alone" in compared(a, b)
+
+
+@pytest.mark.parametrize(("size", "more"), [(3, "at least 2 more repetitions"), (4, "at least 1 more repetition")])
+def test_five_percent_of_too_few_trials_is_not_told(write, size, more):
+    a, b = (write({"wall": noisy(center, size, 0.03, seed)}) for center, seed in ((100.0, 1), (105.0, 2)))
+    line = row(compared(a, b), "wall")
+    assert line.endswith(f"cannot tell: n too small: {more}")
+    assert "[" not in line, "no interval where none can be known"
+
+
+def test_five_percent_in_much_noise_is_not_told_and_says_what_would(write):
+    a, b = (write({"wall": noisy(center, 8, 0.3, seed)}) for center, seed in ((100.0, 1), (105.0, 2)))
+    more = re.search(r"cannot tell: n too small: (\d+) more repetitions for ±5 %$", row(compared(a, b), "wall"))
+    assert more
+    assert 50 < int(more[1]) < 2000
+
+
+def test_equal_arms_with_many_trials_are_the_same(write):
+    a, b = (write({"wall": noisy(100.0, 60, 0.02, seed)}) for seed in (3, 5))
+    assert re.search(r"same: within \S+ %$", row(compared(a, b), "wall"))
+
+
+def test_arms_of_one_set_are_compared(write):
+    a = write({"short": noisy(100.0, 10, 0.02, 1), "long": noisy(200.0, 10, 0.02, 2)})
+    text = compared(a, a, arms=("short", "long"))
+    assert row(text, "short → long").endswith("distinguishable")
+    assert "identical: both" not in text
+    assert "misses" not in text, "what is absent on both sides is only counted"
+    assert "3 metrics: 1 distinguishable, 1 identical, 1 absent" in text
+
+
+def test_what_is_absent_on_one_side_says_why(write):
+    gone = ANALYSIS.replace('row.ms, "ms", None', 'float("nan"), "ms", "was not measured"')
+    a, b = write({"wall": [1.0, 2.0]}), write({"wall": [1.0, 2.0]}, analysis=gone)
+    assert row(compared(a, b, force=True), "wall").endswith("— 2, 0 — absent: in B: was not measured")
+    other = ANALYSIS.replace('row.ms, "ms", None', 'row.ms, "us", None')
+    text = compared(a, write({"wall": [1.0, 2.0]}, analysis=other), force=True)
+    assert row(text, "wall").endswith("absent: units differ: ms, us")
+
+
+def test_arms_that_only_one_has_are_told(write):
+    text = compared(write({"short": [1.0], "long": [2.0]}), write({"short": [1.0], "wall": [2.0]}))
+    assert "only in A: long" in text
+    assert "only in B: wall" in text
+
+
+def refusal(a: ResultSet, b: ResultSet, arms: tuple[str, str] | None = None) -> str:
+    with pytest.raises(UsageError) as caught:
+        inspecting.compare(a.path.parent.parent, str(a.path), str(b.path), arms, False, Console(file=StringIO()))
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_another_version_or_experiment_is_refused_unless_forced(write, capsys):
+    a = write()
+    b = write(analysis=ANALYSIS + "# newer\n")
+    said = "versions of the experiment differ: analysis.py differs"
+    assert refusal(a, b) == f"{said} (--force compares them all the same)"
+    capsys.readouterr()
+    assert "identical" in compared(a, b, force=True)
+    assert capsys.readouterr().err == f"krepro: warning: {said}\n"
+    other = a.manifest.experiment.model_copy(update={"name": "others"})
+    assert refusal(a, write(experiment=other)).startswith("experiments differ: waits and others (")
+
+
+def test_prose_is_no_part_of_an_experiment_s_version(write):
+    a = write()
+    files = {**a.manifest.experiment_files, "README.md": "0" * 64}
+    assert "identical" in compared(a, write(experiment_files=files))
+
+
+def test_two_fidelities_are_never_compared_silently(write, capsys):
+    a = write({"wall": [1.0, 2.0], "short": [1.0]})
+    b = write({"wall": [1.0, 2.0], "short": [1.0]}, fidelity={"wall": "kvm", "short": "virtual"})
+    assert refusal(a, b).startswith("fidelity of wall differs: emulated and kvm (")
+    assert refusal(a, a, ("short", "wall")).startswith("fidelity of short and wall differs: virtual and emulated (")
+    capsys.readouterr()
+    compared(a, b, force=True)
+    assert "fidelity of wall differs" in capsys.readouterr().err
+
+
+def test_another_schema_is_refused_before_it_is_read(write):
+    a, b = write(), write()
+    path = b.path / "manifest.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99'))
+    assert refusal(a, b).startswith("schema versions differ: 1 and 99 (")
+
+
+def test_arms_that_do_not_exist_are_refused(write):
+    a = write()
+    assert "unknown arm 'tall' (known: short, long, wall)" in refusal(a, a, ("short", "tall"))
+    assert "no arm is in both sets" in refusal(write({"short": [1.0]}), write({"wall": [1.0]}))

@@ -1,0 +1,148 @@
+"""Removing old sets: which, only after asking, and never half of one."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import RunError
+from harness.paths import ROOT
+from harness.store import prune
+from harness.store.listing import set_paths
+from harness.store.prune import choose, remove
+from harness.store.resultset import ResultSet
+from tests.result_sets import experiment_folder, write_set
+
+NOW = datetime.datetime(2026, 1, 10, tzinfo=datetime.UTC)
+DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Six sets, one a day; `latest` is the newest."""
+    made: ResultSet = write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0]})
+    for name in DAYS:
+        shutil.copytree(made.path, made.path.parent / name)
+    shutil.rmtree(made.path)
+    (made.path.parent / "latest").unlink()
+    (made.path.parent / "latest").symlink_to(DAYS[-1])
+    return made.path.parent
+
+
+def chosen(home: Path, keep: int = 0, days: float = 0) -> list[str]:
+    return [candidate.path.name for candidate in choose(home.parent, keep, days, NOW).candidates]
+
+
+@pytest.mark.parametrize(
+    ("keep", "days", "removed"),
+    [(0, 0, 5), (1, 0, 5), (2, 0, 4), (6, 0, 0), (10, 0, 0), (0, 4.5, 5), (0, 6.5, 3), (4, 6.5, 2), (0, 100, 0)],
+)
+def test_sets_that_are_older_and_not_among_the_newest(home, keep, days, removed):
+    assert chosen(home, keep, days) == DAYS[:removed]
+
+
+def test_the_newest_of_each_experiment_are_kept(home):
+    shutil.copytree(home, home.with_name("other"), symlinks=True)
+    assert chosen(home, keep=5) == [DAYS[0], DAYS[0]]
+
+
+def test_latest_is_kept_wherever_it_leads(home):
+    (home / "latest").unlink()
+    assert DAYS[-1] not in chosen(home), "a lost link: the newest"
+    (home / "latest").symlink_to(DAYS[2])
+    assert set(chosen(home)) == set(DAYS) - {DAYS[2]}
+
+
+def test_references_links_unfinished_and_broken_sets_are_left(home):
+    shutil.copytree(home, home.parent / "reference/waits", symlinks=True)
+    shutil.copytree(home / DAYS[0], home / ".krepro-1-writing-x")
+    (home / DAYS[0] / "claims.json").write_text("no")
+    shutil.copytree(home / DAYS[1], home / "20269901T000000.00Z-00000001")
+    (home / "20250101T000000.00Z-00000009").symlink_to(DAYS[1])
+    choice = choose(home.parent, 0, 0, NOW)
+    assert [candidate.path.name for candidate in choice.candidates] == DAYS[1:5]
+    assert {path.name for path in choice.broken} == {DAYS[0], "20269901T000000.00Z-00000001"}
+    assert not choose(home.parent / "reference", 0, 0, NOW).candidates, "even where it is given as the folder of sets"
+
+
+def test_sizes_are_those_of_the_files(home):
+    (candidate, *_) = choose(home.parent, 0, 0, NOW).candidates
+    assert candidate.size == sum(path.stat().st_size for path in candidate.path.rglob("*") if path.is_file())
+
+
+def test_a_removed_set_leaves_nothing(home):
+    remove(home / DAYS[0])
+    assert sorted(path.name for path in home.iterdir()) == [*DAYS[1:], "latest"]
+
+
+def test_an_interrupted_removal_leaves_no_half_set(home, monkeypatch):
+    def interrupted(path: Path) -> None:
+        next(Path(path).rglob("claims.json")).unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prune.shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        remove(home / DAYS[0])
+    monkeypatch.undo()
+    assert [path.name for path in set_paths(home.parent)] == DAYS[:0:-1]
+    (left,) = [path for path in home.iterdir() if path.name.startswith(".krepro-")]
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    left.rename(home / f".krepro-{int(done.stdout)}-removing-x")  # as if its process had ended
+    remove(home / DAYS[1])
+    assert not [path for path in home.iterdir() if path.name.startswith(".krepro-")]
+
+
+def test_what_cannot_be_removed_is_named(home, monkeypatch):
+    with pytest.raises(RunError, match=f"{DAYS[0]}x: cannot be removed: No such file"):
+        remove(home / f"{DAYS[0]}x")
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def command(home: Path, *words: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "invoke", "--search-root", str(ROOT), "prune", "--results", str(home.parent)),
+        *words,
+    ]
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_removed(home):
+    done = subprocess.run(
+        command(home, "--keep", "2"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("krepro: 4 sets, ")
+    assert done.stderr.endswith("would be removed, and there is no terminal to ask at (--yes removes them)\n")
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == [str(home / name) for name in DAYS[:4]]
+    assert len(set_paths(home.parent)) == 6
+
+
+def test_with_yes_they_are_removed(home):
+    done = subprocess.run(command(home, "--keep", "2", "--yes"), capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1].startswith("4 sets, ")
+    assert [path.name for path in set_paths(home.parent)] == DAYS[:3:-1]
+    done = subprocess.run(command(home), capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "nothing to remove\n"
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", 2), ("yes", 2), ("n", 6), ("", 6), ("quatsch", 6)])
+def test_at_a_terminal_it_asks(home, answer, left):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command(home, "--keep", "2"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    os.close(theirs)
+    os.write(ours, f"{answer}\n".encode())
+    out, err = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0, err
+    assert "Remove 4 sets, " in out
+    assert len(set_paths(home.parent)) == left
