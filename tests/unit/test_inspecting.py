@@ -128,14 +128,12 @@ def test_figures_where_there_are_none(write, tmp_path):
         inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "file", Console())
 
 
-@pytest.mark.parametrize(
-    "words", ["results", "show latest", "verify latest", "figures latest", "compare latest latest"]
-)
-def test_none_of_it_needs_qemu_or_a_compiler(write, tmp_path, words):
+@pytest.mark.parametrize("task", ["results", "show latest", "verify latest", "figures latest", "compare latest latest"])
+def test_none_of_it_needs_qemu_or_a_compiler(write, tmp_path, task):
     write()
     (tmp_path / "bin").mkdir()
     own = {"PATH": str(tmp_path / "bin"), "KREPRO_STORE": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words.split()]
+    command = [sys.executable, "-m", "invoke", "--search-root", str(ROOT), *task.split()]
     done = subprocess.run(
         [*command, "--results", str(tmp_path / "results")],
         env={**os.environ, **own},
