@@ -54,6 +54,7 @@ def test_what_is_no_finished_set_is_not_listed(made, results):
     for name in (".krepro-1-writing-x", "notes", f"{LATE}.old", f".{LATE}"):
         shutil.copytree(made.path, home / name)
     (home / LATE).symlink_to(made.path.name)
+    shutil.copytree(made.path, results / ".krepro-1-removing-x" / LATE)
     copies(made, [LATE], "reference")
     (results / "file").touch()
     assert set_paths(results) == [made.path]
@@ -126,9 +127,15 @@ def test_a_thousand_sets_are_listed_within_a_second(made, results):
     assert min(took) <= 1.0
 
 
-def test_a_list_loads_none_of_the_heavy_libraries():
-    code = "import sys; from harness import commands; from harness.report import setlist; print(*sys.modules)"
+def test_a_list_loads_none_of_the_heavy_libraries(made, results):
+    code = f"""
+import sys
+from pathlib import Path
+from harness import commands
+commands.results("", Path({str(results)!r}))
+print(*sys.modules)"""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert made.path.name in done.stdout
     assert not {"pandas", "scipy", "matplotlib", "pyarrow", "paramiko"} & set(done.stdout.split())
 
 
