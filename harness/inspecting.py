@@ -47,7 +47,8 @@ def figures(results: Path, text: str, form: Format, out: Path | None, console: C
     """
     result = find_result_set(results, text)
     target = Path("figures") / result.path.name if out is None else out
-    inside = next((path for path in [target, *target.absolute().parents] if (path / MANIFEST).is_file()), None)
+    whole = target.resolve()
+    inside = next((path for path in [whole, *whole.parents] if (path / MANIFEST).is_file()), None)
     if inside is not None:
         raise UsageError("is a result set, which does not change", where=str(inside), hint="choose another --out")
     tables = result.tables

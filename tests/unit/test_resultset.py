@@ -17,17 +17,12 @@ from harness.experiment.model import load_experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.store.digest import deterministic_files, digest, first_difference
-from harness.store.manifest import ImageManifest, KernelManifest, Manifest
+from harness.store.manifest import Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import check_digest, find_reference, first_input_difference, load_reference, reference_of
 from harness.store.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
 from harness.store.seal import verify_files
-
-KERNEL = KernelManifest(
-    key="k", arch="i386", release="6.1", build_id=None, source={"archive": {"linux.tar": "1"}}, patches=[],
-    fragments=[], config_sha256="2", compiler={"gcc": "gcc 12"}, bzimage_sha256="3",
-)  # fmt: skip
-IMAGE = ImageManifest(key="i", sha256="4", packages={"busybox": "1"})
+from tests.result_sets import IMAGE, KERNEL
 
 
 def record(arm: str = "left", repetition: int = 0, clock: str = "virtual") -> TrialRecord:
