@@ -1,7 +1,8 @@
 """Yang & Lu (2004): kernel hot spots by tick sampling, and interrupt handlers as its blind spot.
 
 Pure functions of a result set's raw folders: `tables` decodes, `metrics` gives one figure per trial and
-name, `summary` and `figures` show them. Numbers in brackets, "fault 3", are those of this folder's README.
+name, `summary` and `figures` show them (figures.py draws), `profiles` is for `./inv export`. Numbers in brackets,
+"fault 3", are those of this folder's README.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from harness.measure.statistics import median_estimate
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import Oracle, OracleAbsent
 from harness.oracle.truth import agreement, convergence, distance, kernel_truth, nmi_cost, shares
+
+from .figures import draw
 
 
 class Trial(Protocol):
@@ -813,11 +816,9 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return result
 
 
-def _hot_spots(profile: pd.DataFrame, workload: str, arms: Sequence[str] | None = None) -> pd.DataFrame:
+def _hot_spots(profile: pd.DataFrame, workload: str) -> pd.DataFrame:
     """The paper's table for the arms side by side: the functions with most counts in any arm."""
     mine = profile[(profile["workload"] == workload) & ~profile["arm"].isin(SWEEP)]
-    if arms is not None:
-        mine = mine[mine["arm"].isin(arms)]
     if mine.empty:
         return pd.DataFrame()
     trials = mine.groupby("arm")["trial"].nunique()
@@ -947,101 +948,28 @@ def _sweep_table(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def figures(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
-    """One Figure per name; only those for which there is data."""
-    result: dict[str, Figure] = {}
-    arms = ["tick", "irq-entry", "handler-only", "tick-sti"]
-    hot = _hot_spots(tables["profile"], "edu", arms)
-    if not hot.empty:
-        result["hot-spots"] = _hot_spot_figure(hot, [arm for arm in arms if arm in hot])
-    sweep = _sweep_table(tables)
-    if not sweep.empty:
-        result["n-sweep"] = _sweep_figure(sweep)
-    time = _time_table(tables)
-    if not time.empty:
-        result["handler-time"] = _time_figure(time)
-    truth = tables["truth"][tables["truth"]["workload"] == "edu"]
-    if not truth.empty:
-        result["truth"] = _truth_figure(truth)
-    error = tables["error"][tables["error"]["workload"] == "edu"]
-    if not error.empty:
-        result["error"] = _error_figure(error)
-    return result
+    """One Figure per name; only those for which there is data. They are drawn in figures.py."""
+    return draw(tables, metrics(tables), SWEEP, SWEEP_WORKLOAD)
 
 
-def _hot_spot_figure(hot: pd.DataFrame, arms: Sequence[str]) -> Figure:
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    place = np.arange(len(hot))[::-1].astype(np.float64)
-    height = 0.8 / len(arms)
-    for i, arm in enumerate(arms):
-        axes.barh(place - i * height, hot[arm], height, label=arm)
-    axes.set_yticks(place - 0.4 + height / 2, hot["function"])
-    axes.set_xlabel("counts in /proc/profile, mean per trial (ticks and entries in one array)")
-    axes.set_title("Workload edu: the same load, four sampling points")
-    figure.legend(loc="outside lower center", ncols=len(arms))
-    return figure
+# -- hooks for ./inv export -------------------------------------------------------------------------------
 
 
-def _sweep_figure(sweep: pd.DataFrame) -> Figure:
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot()
-    for column, marker in (("shared with neighbours", "o"), ("the n2 samples, folded", "x")):
-        axes.plot(sweep["bytes per counter"], sweep[column], marker=marker, label=column)
-    axes.set_xscale("log", base=2)
-    axes.set_xlabel("bytes per counter, 2^N for profile=N")
-    axes.set_ylabel("share of ticks in shared counters")
-    axes.set_title("A larger N is coarser, not finer")
-    axes.legend()
-    return figure
+def profiles(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Weighted stacks of every arm and workload, summed over trials: counts of the buffer, and with an oracle the
+    exact instructions and the ideal sampler's samples. A stack is `ROLE;FUNCTION`, or `FUNCTION` without a role.
+    """
+    parts = [_stacks(tables["profile"], "ticks", "/proc/profile")]
+    parts += [
+        _stacks(tables["truth"], column, source)
+        for column, source in (("instructions", "exact instructions"), ("samples", "ideal sampler"))
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
-def _time_figure(time: pd.DataFrame) -> Figure:
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot()
-    place = np.arange(len(time))
-    axes.bar(place - 0.2, time["known s"], 0.4, label="known")
-    axes.bar(place + 0.2, time["known s"] * time["sampled/known"].fillna(0.0), 0.4, label="by ticks inside it")
-    axes.set_xticks(place, time["arm"], rotation=30, ha="right")
-    axes.set_ylabel("seconds in the edu handler")
-    axes.set_title("What tick sampling makes of a known handler time")
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
-
-
-def _truth_figure(truth: pd.DataFrame) -> Figure:
-    """Truth against estimate, one point per function and arm: means over trials, logarithmic from 0.01 % up."""
-    figure = Figure(figsize=(6, 5), layout="constrained")
-    axes = figure.add_subplot()
-    floor = 1e-4
-    for arm, mine in truth.groupby("arm", sort=False):
-        mean = mine.groupby("function")[["instructions", "ticks", "samples"]].sum()
-        exact = np.maximum(shares(mean["instructions"]), floor)
-        axes.plot(exact, np.maximum(shares(mean["ticks"]), floor), "o", alpha=0.6, label=f"{arm}: /proc/profile")
-        if arm == truth["arm"].iloc[0] and mean["samples"].sum():
-            axes.plot(exact, np.maximum(shares(mean["samples"]), floor), "k.", label=f"{arm}: ideal sampler")
-    axes.plot([floor, 1], [floor, 1], color="grey", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("exact share of kernel instructions")
-    axes.set_ylabel("estimated share (0.0001: that or less)")
-    axes.set_title("Workload edu: every kernel function")
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
-
-
-def _error_figure(error: pd.DataFrame) -> Figure:
-    """Distance from the truth against the number of samples; an unbiased profiler follows the line."""
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for (arm, source), mine in error.groupby(["arm", "source"], sort=False):
-        mean = mine.groupby("n")["error"].mean()
-        axes.plot(mean.index, mean, marker=".", label=f"{arm}: {source}")
-    expected = error.groupby("n")["expected"].mean()
-    axes.plot(expected.index, expected, "k--", linewidth=1, label="unbiased: falls as 1/√n")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("samples")
-    axes.set_ylabel("distance of shares from the truth")
-    axes.set_title("Error against number of samples, workload edu")
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+def _stacks(counts: pd.DataFrame, column: str, source: str) -> pd.DataFrame:
+    mine = counts[counts[column] > 0]
+    stack = mine["function"].where(mine["role"] == "other", mine["role"] + ";" + mine["function"])
+    profile = mine["arm"] + ", " + mine["workload"] + ": " + source
+    summed = mine[column].groupby([profile.rename("profile"), stack.rename("stack")]).sum()
+    return summed.rename("weight").reset_index().assign(unit="none")

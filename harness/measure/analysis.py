@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -17,13 +17,17 @@ from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS
 
+#: Columns of the optional hooks, with their types; docs/writing-an-experiment.md says what they mean.
+PROFILE_COLUMNS = {"profile": "str", "unit": "str", "stack": "str", "weight": "float64"}
+TIMELINE_COLUMNS = {"process": "str", "track": "str", "name": "str", "start_s": "float64", "duration_s": "float64"}
+
 
 class Analysis:
     """The pure functions of one analysis.py; what they raise or return wrongly is reported with its file and line."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "analysis.py"
-        self._module = _load(self.path)
+        self._module = load_module(self.path)
 
     def tables(self, trials: Sequence[TrialRecord]) -> dict[str, pd.DataFrame]:
         """Decoded tables by name, from the trials' raw files."""
@@ -55,6 +59,23 @@ class Analysis:
         """Small tables for the terminal, by title; none when the analysis has none."""
         return self._frames("summary", tables) if hasattr(self._module, "summary") else {}
 
+    def profiles(self, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+        """Weighted stacks with PROFILE_COLUMNS; UsageError when the analysis has no such hook."""
+        return self._hook("profiles", PROFILE_COLUMNS, tables)
+
+    def timeline(self, tables: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
+        """What happened when, with TIMELINE_COLUMNS; None when the analysis has no such hook."""
+        return self._hook("timeline", TIMELINE_COLUMNS, tables) if hasattr(self._module, "timeline") else None
+
+    def _hook(self, name: str, columns: Mapping[str, str], tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+        frame = self._call(name, tables)
+        if not isinstance(frame, pd.DataFrame) or not set(columns) <= set(frame.columns):
+            raise UsageError(f"{name}() must return a table with {', '.join(columns)}", where=str(self.path))
+        try:
+            return frame.loc[:, list(columns)].astype(dict(columns)).reset_index(drop=True)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{name}(): a column has a wrong type: {error}", where=str(self.path)) from error
+
     def _frames(self, name: str, argument: Any) -> dict[str, pd.DataFrame]:
         frames = self._call(name, argument)
         if not isinstance(frames, dict) or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
@@ -82,27 +103,35 @@ class _SourceOnly(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-def _load(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
+    """The file as a package, so that it can import files beside it as `from .name import ...`."""
     name = f"krepro_analysis_{path.parent.name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceOnly(name, str(path)))
+    for known in [known for known in sys.modules if known.startswith(f"{name}.")]:
+        del sys.modules[known]  # of another folder with this name: a result set's copy, for example
+    spec = importlib.util.spec_from_file_location(
+        name, path, loader=_SourceOnly(name, str(path)), submodule_search_locations=[str(path.parent)]
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a finished set gets no files
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise UsageError(f"{type(error).__name__}: {error}", where=_place(error, path)) from error
+    finally:
+        sys.dont_write_bytecode = cached
     return module
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """path:line of the deepest frame inside the analysis, or of its syntax error."""
+    """file:line of the deepest frame inside the analysis or a file beside it, or of a syntax error."""
     if isinstance(error, SyntaxError) and error.lineno:
-        return f"{path}:{error.lineno}"
-    line, trace = None, error.__traceback__
+        return f"{error.filename or path}:{error.lineno}"
+    place, trace = str(path), error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
+        if Path(trace.tb_frame.f_code.co_filename).parent == path.parent:
+            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return f"{path}:{line}" if line else str(path)
+    return place

@@ -81,10 +81,10 @@ def test_what_runs_before_the_environment_exists_needs_the_standard_library_only
     assert {module for module in imports(path) if module.split(".")[0] not in sys.stdlib_module_names} <= own
 
 
-@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*/analysis.py")), ids=lambda path: path.parent.name)
-def test_an_analysis_uses_the_measuring_part_only(path):
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*/*.py")), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_an_analysis_uses_the_measuring_part_and_files_beside_it_only(path):
     own = [module for module in imports(path) if module.split(".")[0] in {"harness", "tests", "experiments"}]
-    assert all(module.startswith(FOR_ANALYSES) for module in own), own
+    assert all(module.startswith((*FOR_ANALYSES, f"experiments.{path.parent.name}.")) for module in own), own
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from harness.measure.analysis import load_module
 from tests.oracle_files import write_oracle
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "irq-hotspot"
@@ -30,17 +28,7 @@ LENGTH = 64 * len(FUNCTIONS)
 EDU = {"raised_user": 60, "raised_kernel": 40, "handled": 100, "handler_ns": 2_000_000, "handler_loops": 9}
 
 
-def load_analysis() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("irq_hotspot_analysis", FOLDER / "analysis.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-analysis = load_analysis()
+analysis = load_module(FOLDER / "analysis.py")
 
 
 @dataclass
@@ -438,7 +426,9 @@ def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):
     assert {title.split(":")[0].split(",")[0] for title in summary} >= {
         *("Hot spots", "Handlers against /proc/interrupts", "Fault 3", "Fault 5", "Fault 6", "N sweep"),
     }
-    assert set(analysis.figures(tables)) == {"hot-spots", "n-sweep", "handler-time", "truth", "error"}
+    assert set(analysis.figures(tables)) == {
+        *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error"),
+    }
 
 
 # -- the guest programs, on the host: what of them needs no guest ---------------------------------------

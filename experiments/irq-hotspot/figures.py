@@ -1,0 +1,251 @@
+"""The figures of irq-hotspot, drawn from its tables and metrics in the style of harness.report.figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.oracle.truth import shares
+from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
+
+#: The arms that are compared with each other; an arm looks the same in every figure.
+ARMS = ("tick", "irq-entry", "handler-only", "tick-sti")
+_TOP = 12
+#: What the paper prints for N = 4, as far as the copy we have can be read: counts per function, before and after
+#: its fix. Its kernel, machine and load are others, so only the kind can be compared, not the size.
+PAPER_BEFORE = {"_stext": 4, "default_idle": 1456, "system_call": 51, "schedule": 60, "_rdtsc_delay": 655}
+PAPER_AFTER = {"handle_IRQ_event": 14, "set_rtc_mmss": 11568, "unexpected intr": 2117, "schedule": 224}
+PAPER_N = 4
+#: Shares below are drawn here: a logarithmic axis has no 0.
+FLOOR = 1e-4
+_OUTSIDE = "outside lower center"
+
+Tables = dict[str, pd.DataFrame]
+Samples = list[npt.NDArray[np.float64]]
+
+
+def draw(tables: Tables, metrics: pd.DataFrame, sweep: Sequence[str], sweep_workload: str) -> dict[str, Figure]:
+    """One Figure per name; only those for which there is data.
+
+    `sweep`: the arms of the N sweep, finest first; `sweep_workload`: what they run.
+    """
+    drawn: dict[str, Figure | None] = {
+        "hot-spots": _hot_spots(tables),
+        "paper-tables": _paper_tables(tables),
+        "n-sweep": _sweep(tables, sweep, sweep_workload),
+        "handler-time": _handler_time(metrics, sweep),
+        "truth": _truth(tables["truth"]),
+        "error": _error(tables["error"]),
+    }
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def _look(arm: str) -> Series:
+    return series(ARMS.index(arm) if arm in ARMS else len(ARMS))
+
+
+def _counts(tables: Tables, arm: str, workload: str) -> pd.DataFrame:
+    """Counts of an arm's workload: one row per function, one column per good trial; 0 where nothing was counted."""
+    runs = tables["runs"]
+    ran = runs[(runs["arm"] == arm) & (runs["workload"] == workload) & runs["problem"].isna()]["trial"]
+    mine = tables["profile"]
+    mine = mine[(mine["arm"] == arm) & (mine["workload"] == workload)]
+    wide = mine.pivot_table(index="function", columns="trial", values="ticks", aggfunc="sum")
+    return wide.reindex(columns=sorted(ran)).fillna(0.0)
+
+
+def _rows(counts: pd.DataFrame, functions: Sequence[str]) -> Samples:
+    return [row.to_numpy(dtype=np.float64) for _, row in counts.reindex(functions).fillna(0.0).iterrows()]
+
+
+def _count_axis(axes: Axes, functions: Sequence[str]) -> None:
+    """Functions from top to bottom, counts to the right: logarithmic, but with a 0."""
+    axes.set_yticks(np.arange(len(functions)), list(functions))
+    axes.set_ylim(len(functions) - 0.4, -0.6)
+    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
+    axes.set_xlim(-0.4, 3 * axes.get_xlim()[1])
+    axes.grid(axis="y")
+
+
+def _hot_spots(tables: Tables) -> Figure | None:
+    counts = {arm: _counts(tables, arm, "edu") for arm in ARMS}
+    counts = {arm: table for arm, table in counts.items() if not table.empty}
+    if not counts:
+        return None
+    most = pd.concat([table.mean(axis=1) for table in counts.values()], axis=1).max(axis=1)
+    functions = [str(name) for name in most.sort_values(ascending=False, kind="stable").index[:_TOP]]
+    figure = Figure(figsize=(7, 5.2), layout="constrained")
+    axes = figure.add_subplot()
+    for i, (arm, table) in enumerate(counts.items()):
+        places = np.arange(len(functions)) + 0.17 * (i - (len(counts) - 1) / 2)
+        draw_medians(axes, places, _rows(table, functions), _look(arm), label=f"arm {arm}", horizontal=True)
+    _count_axis(axes, functions)
+    axes.set_xlabel(f"counts in /proc/profile ({_note(counts.values())})")
+    axes.set_title("Workload edu: the same load, four sampling points")
+    figure.legend(loc=_OUTSIDE, ncols=len(counts))
+    return figure
+
+
+def _note(counts: Iterable[pd.DataFrame]) -> str:
+    return spans_note(min(table.shape[1] for table in counts))
+
+
+def _paper_tables(tables: Tables) -> Figure | None:
+    """The paper's table before and after its fix, beside this run's counts for its functions and the hottest ones."""
+    panels = [
+        ("before: tick sampling", "tick", PAPER_BEFORE),
+        ("after: the fix", "irq-entry", PAPER_AFTER),
+    ]
+    counts = {arm: _counts(tables, arm, "idle") for _, arm, _ in panels}
+    if any(table.empty for table in counts.values()):
+        return None
+    figure = Figure(figsize=(7.5, 3.6), layout="constrained")
+    for axes, (title, arm, paper) in zip(figure.subplots(1, 2), panels, strict=True):
+        table = counts[arm]
+        most = table.mean(axis=1).sort_values(ascending=False, kind="stable").index
+        ours = [str(name) for name in most if name not in paper][:4]
+        functions = [*sorted(paper, key=lambda name: -paper[name]), *ours]
+        shown = [name for name in functions if name in table.index]
+        places = [functions.index(name) for name in shown]
+        draw_medians(axes, places, _rows(table, shown), _look(arm), label=f"arm {arm}", horizontal=True)
+        draw_paper(axes, list(paper.values()), [functions.index(name) for name in paper], label="printed in the paper")
+        _count_axis(axes, functions)
+        axes.set_xlabel("counts")
+        axes.set_title(title)
+    about = "The paper's tables (another kernel and load), and workload idle here; no mark: no count"
+    figure.suptitle(f"{about}\n({_note(counts.values())})")
+    _legend(figure)
+    return figure
+
+
+def _sweep(tables: Tables, sweep: Sequence[str], workload: str) -> Figure | None:
+    runs = tables["runs"]
+    mine = runs[runs["problem"].isna() & runs["arm"].isin(sweep) & (runs["workload"] == workload)]
+    if mine.empty:
+        return None
+    mine = mine.assign(share=mine["shared"] / (mine["total"] - mine["out_of_text"])).dropna(subset=["share"])
+    figure = Figure(figsize=(5.5, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    folded = tables["sweep"].dropna(subset=["neighbour_share"])
+    for i, (label, frame, column) in enumerate(
+        [
+            ("measured with profile=N", mine, "share"),
+            (f"samples of {sweep[0]}, folded to 2^N bytes", folded, "neighbour_share"),
+        ]
+    ):
+        by_step = {step: group[column].to_numpy() for step, group in frame.groupby("step")}
+        draw_medians(axes, list(by_step), list(by_step.values()), series(2 * i), label=label, joined=True)
+    axes.axvline(2**PAPER_N, color=INK, linewidth=0.8, linestyle=":", label=f"N = {PAPER_N}, the paper's choice")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("bytes per counter, 2^N for profile=N")
+    trials = int(mine.groupby("arm")["trial"].nunique().min())
+    axes.set_ylabel(f"share of ticks in shared counters\n({spans_note(trials)})")
+    axes.set_title("A larger N is coarser, not finer")
+    axes.legend()
+    return figure
+
+
+def _handler_time(metrics: pd.DataFrame, sweep: Sequence[str]) -> Figure | None:
+    wide = metrics[~metrics["arm"].isin(sweep)].pivot(index=["arm", "trial"], columns="metric", values="value")
+    if not {"handler_time_known", "handler_time_ratio"} <= set(wide.columns):
+        return None
+    time = wide.dropna(subset=["handler_time_known", "handler_time_ratio"])
+    if time.empty:
+        return None
+    sampled = time["handler_time_known"] * time["handler_time_ratio"]
+    present = set(time.index.get_level_values("arm"))
+    arms = [arm for arm in (*ARMS, *sorted(present.difference(ARMS))) if arm in present]
+    place = np.arange(len(arms))
+    figure = Figure(figsize=(1.6 + 0.85 * len(arms), 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    for shift, look, label, values in (
+        (-0.2, series(2), "known from the load", time["handler_time_known"]),
+        (0.2, series(4), "by ticks inside the handler", sampled),
+    ):
+        samples = [values.loc[arm].to_numpy() for arm in arms]
+        draw_bars(axes, place + shift, samples, look, label=label, width=0.38)
+    as_in_paper = [place[i] + 0.2 for i, arm in enumerate(arms) if arm in ("tick", "tick-wall")]
+    draw_paper(axes, as_in_paper, [0.0] * len(as_in_paper), label="the paper: handlers count 0")
+    axes.set_xticks(place, arms, rotation=30, ha="right")
+    counts = time.groupby(level="arm").size()
+    note = spans_note(int(counts.min()))
+    axes.set_ylabel(f"seconds in the edu handler\n({note if counts.min() > 1 else 'median over trials'})")
+    axes.set_title("What tick sampling makes of a known handler time")
+    figure.legend(loc=_OUTSIDE, ncols=3)
+    return figure
+
+
+def _truth(truth: pd.DataFrame) -> Figure | None:
+    """Truth against estimate, one point per function: all trials of an arm together, one panel per arm."""
+    mine = truth[truth["workload"] == "edu"]
+    arms = [arm for arm in ARMS if arm in set(mine["arm"])]
+    if not arms:
+        return None
+    figure = Figure(figsize=(7, 3.4 * ((len(arms) + 1) // 2)), layout="constrained")
+    panels = figure.subplots((len(arms) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False).flat
+    for axes, arm in zip(panels, arms, strict=False):
+        _truth_panel(axes, arm, mine[mine["arm"] == arm])
+    for axes in figure.axes[len(arms) :]:
+        axes.set_visible(False)
+    figure.suptitle("Workload edu: every kernel function, exact and estimated")
+    _legend(figure)
+    return figure
+
+
+def _truth_panel(axes: Axes, arm: str, truth: pd.DataFrame) -> None:
+    summed = truth.groupby(["function", "role"])[["instructions", "ticks", "samples"]].sum(min_count=1)
+    exact = np.maximum(shares(summed["instructions"]), FLOOR)
+    for column, look, label in (("ticks", series(3), "/proc/profile"), ("samples", series(0), "ideal sampler")):
+        if not summed[column].sum() > 0:
+            continue
+        share = np.maximum(shares(summed[column]), FLOOR)
+        size = {"markersize": 5 if column == "ticks" else 2.5}
+        axes.plot(exact, share, label=label, **(look.points() | size))
+        for x, y, (function, role) in zip(exact, share, summed.index, strict=True):
+            if role == "handler edu" and x > 0.01 and column == "ticks":
+                axes.annotate(function, (x, y), (-4, -11 if y > FLOOR else 7), textcoords="offset points", ha="right")
+    axes.plot([FLOOR, 1], [FLOOR, 1], color=INK, linewidth=0.8, linestyle="--", label="estimate = truth")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_title(f"arm {arm}")
+    axes.set_xlabel("exact share of kernel instructions")
+    axes.set_ylabel(f"estimated share ({FLOOR:g}: that or less)")
+
+
+def _error(error: pd.DataFrame) -> Figure | None:
+    """Distance from the truth against the number of samples; an unbiased profiler follows the dashed line."""
+    mine = error[(error["workload"] == "edu") & error["arm"].isin(ARMS)]
+    if mine.empty:
+        return None
+    figure = Figure(figsize=(7.5, 4), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    expected = mine.groupby("n")["expected"].mean()
+    for axes, source in zip(panels, ("/proc/profile", "ideal sampler"), strict=True):
+        for arm in ARMS:
+            own = mine[(mine["arm"] == arm) & (mine["source"] == source)]
+            if own.empty:
+                continue
+            spread = own.groupby("n")["error"].agg(["median", "min", "max"])
+            axes.fill_between(spread.index, spread["min"], spread["max"], color=_look(arm).color, alpha=0.25, lw=0)
+            axes.plot(spread.index, spread["median"], label=f"arm {arm}", **_look(arm).line())
+        axes.plot(expected.index, expected, color=INK, linestyle=(0, (6, 2)), lw=1, label="unbiased: falls as 1/√n")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_title(source)
+        axes.set_xlabel("samples (median; shaded: least to most)")
+    panels[0].set_ylabel("distance of shares from the truth")
+    figure.suptitle("Error against number of samples, workload edu")
+    _legend(figure)
+    return figure
+
+
+def _legend(figure: Figure) -> None:
+    """One legend below all panels, each label once."""
+    pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    unique = {label: handle for handle, label in pairs}
+    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=len(unique))

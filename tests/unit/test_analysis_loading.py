@@ -1,0 +1,58 @@
+"""Loading analysis.py: files beside it, nothing written beside it, hooks checked."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from harness.errors import RunError, UsageError
+from harness.measure.analysis import Analysis
+
+WITH_SIBLING = "from .part import answer\n\n\ndef tables(trials):\n    return answer()\n"
+
+
+def analysis_in(folder, text, **siblings):
+    folder.mkdir(parents=True)
+    (folder / "analysis.py").write_text(text)
+    for name, content in siblings.items():
+        (folder / f"{name}.py").write_text(content)
+    return Analysis(folder)
+
+
+def test_a_file_beside_it_is_its_own_also_where_folders_share_a_name(tmp_path):
+    loaded = [
+        analysis_in(
+            tmp_path / place / "naps",
+            WITH_SIBLING,
+            part=f"import pandas as pd\n\n\ndef answer():\n    return {{'{place}': pd.DataFrame()}}\n",
+        )
+        for place in ("one", "two")
+    ]
+    assert [list(analysis.tables([])) for analysis in loaded] == [["one"], ["two"]]
+    assert not list(tmp_path.rglob("__pycache__")), "a finished result set gets no files"
+
+
+def test_errors_in_a_file_beside_it_are_placed_there(tmp_path):
+    broken = analysis_in(tmp_path / "a", WITH_SIBLING, part="def answer():\n    return 1 / 0\n")
+    with pytest.raises(RunError, match=r"a/part\.py:2: tables\(\) failed: ZeroDivisionError"):
+        broken.tables([])
+    with pytest.raises(UsageError, match=r"b/part\.py:1: SyntaxError"):
+        analysis_in(tmp_path / "b", WITH_SIBLING, part="def answer(:\n")
+
+
+STACKS = "import pandas as pd\n\n\ndef profiles(tables):\n    return pd.DataFrame({columns})\n"
+
+
+def test_hooks_are_optional_and_their_tables_are_checked(tmp_path):
+    none = analysis_in(tmp_path / "none", "x = 1\n")
+    assert none.timeline({}) is None
+    with pytest.raises(UsageError, match="has no function profiles"):
+        none.profiles({})
+    right = {"profile": ["p"], "unit": ["none"], "stack": ["a;b"], "weight": [1], "more": [2]}
+    frame = analysis_in(tmp_path / "right", STACKS.format(columns=right)).profiles({})
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.to_dict("list") == {"profile": ["p"], "unit": ["none"], "stack": ["a;b"], "weight": [1.0]}
+    with pytest.raises(UsageError, match="must return a table with profile, unit, stack, weight"):
+        analysis_in(tmp_path / "less", STACKS.format(columns={"profile": ["p"]})).profiles({})
+    with pytest.raises(UsageError, match="a column has a wrong type"):
+        analysis_in(tmp_path / "wrong", STACKS.format(columns=right | {"weight": ["heavy"]})).profiles({})
