@@ -72,7 +72,7 @@ def number(value: object) -> str:
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return "—"
     if isinstance(value, float):
-        if value == int(value) and abs(value) < 1e15:
+        if abs(value) < 1e15 and value == int(value):
             return f"{int(value)}"
         return f"{value:.4g}"
     return str(value)

@@ -1,0 +1,201 @@
+"""The report on one result set: a single HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import KreproError, RunError
+from harness.measure.analysis import Analysis
+from harness.measure.claims import ClaimResult
+from harness.report.html import TableView, render, table_view
+from harness.report.reproduce import reproduction
+from harness.report.terminal import measured
+from harness.store.manifest import Manifest
+from harness.store.resultset import EXPERIMENT, ResultSet
+
+#: Rows of a stored table that the page shows; a browser sorts that many at once, and all are in the set.
+MAX_ROWS = 200
+VERDICTS = ("reproduced", "contradicted", "not-measurable")
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table with its heading, and where all of it is."""
+
+    title: str
+    view: TableView
+    file: str | None = None
+
+
+def set_page(result: ResultSet, index: str | None = None) -> str:
+    """The HTML of one set's report; `index` is a link back. Equal sets give equal text.
+
+    Runs `summary` of the set's analysis.py. RunError when a file of the set cannot be read.
+    """
+    manifest = result.manifest
+    claims = _claims(result)
+    tables = read_tables(result.path)
+    return render(
+        "set.html.j2",
+        manifest=manifest,
+        index=index,
+        groups=_claim_groups(claims),
+        counts=[(verdict, sum(claim.verdict == verdict for claim in claims)) for verdict in VERDICTS],
+        failed=[trial for trial in manifest.trials if trial.status == "failed"],
+        figures=_figures(result.path),
+        summary=_summary(result, tables),
+        metrics=_metrics(result),
+        tables=[
+            NamedTable(name, table_view(frame, MAX_ROWS), f"tables/{name}.parquet") for name, frame in tables.items()
+        ],
+        trials=table_view(_trials(manifest), len(manifest.trials)),
+        provenance=_provenance(manifest),
+        kernels=manifest.kernels,
+        images=manifest.images,
+        reproduction=reproduction(result),
+    )
+
+
+def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """The stored tables by name; RunError naming one that cannot be read."""
+    return {path.stem: read_frame(path) for path in sorted((folder / "tables").glob("*.parquet"))}
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """One Parquet file; RunError when it is damaged."""
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise RunError(f"cannot be read: {error}", where=str(path)) from error
+
+
+def _claims(result: ResultSet) -> list[ClaimResult]:
+    try:
+        return result.claims
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot be read: {error}", where=str(result.path / "claims.json")) from error
+
+
+def _claim_groups(claims: Sequence[ClaimResult]) -> list[tuple[str, list[tuple[ClaimResult, str, str]]]]:
+    """Heading, and claim by claim: the claim, where it comes from, what was measured."""
+    groups = []
+    for kind, title in (("paper", "What the paper claims"), ("finding", "What was found about its method")):
+        rows = [
+            (claim, f"§ {claim.section}" if claim.section else claim.source or "", measured(claim))
+            for claim in claims
+            if claim.kind == kind
+        ]
+        if rows:
+            groups.append((title, rows))
+    return groups
+
+
+def _figures(folder: Path) -> list[tuple[str, str]]:
+    """Name and data URL of each figure. As an image, an SVG runs no script and its ids meet no other figure's."""
+    return [
+        (path.stem, f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}")
+        for path in sorted((folder / "figures").glob("*.svg"))
+    ]
+
+
+def _summary(result: ResultSet, tables: dict[str, pd.DataFrame]) -> tuple[list[NamedTable], str | None]:
+    """What the terminal showed, from the stored tables by the set's own analysis.py; or why there is none."""
+    if not tables:
+        return [], None
+    try:
+        frames = Analysis(result.path / EXPERIMENT).summary(tables)
+    except KreproError as error:
+        return [], str(error)
+    return [NamedTable(title, table_view(frame, MAX_ROWS)) for title, frame in frames.items()], None
+
+
+def _metrics(result: ResultSet) -> TableView | None:
+    """Every metric of every arm: median and range over its trials. Intervals are those of the claims."""
+    path = result.path / "metrics.parquet"
+    if not path.is_file():
+        return None
+    frame = read_frame(path)
+    grouped = frame.groupby(["metric", "arm"], sort=True)
+    table = grouped["value"].agg(trials="size", absent=lambda v: v.isna().sum(), median="median", least="min", most="max")
+    table["unit"] = grouped["unit"].first()
+    table["why absent"] = grouped["reason"].first()
+    table = table.reset_index()
+    table.insert(2, "fidelity", table["arm"].map(result.manifest.fidelity))
+    return table_view(table, len(table))
+
+
+def _trials(manifest: Manifest) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "arm": trial.arm,
+                "repetition": trial.repetition,
+                "seed": trial.seed,
+                "status": trial.status,
+                "clock": trial.clock,
+                "session": trial.session,
+                "fidelity": trial.fidelity,
+                "kernel": trial.kernel,
+                "workloads": " ".join(trial.workloads),
+                **{f"{name} s": seconds for name, seconds in trial.seconds.items()},
+                "PMU": trial.pmu,
+            }
+            for trial in manifest.trials
+        ]
+    )
+
+
+def _provenance(manifest: Manifest) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """Groups of name and value, for the page's definition lists."""
+    repository, host = manifest.repository, manifest.host
+    fidelities = Counter(f"{trial.fidelity} ({manifest.accelerator.get(trial.arm)})" for trial in manifest.trials)
+    return [
+        (
+            "Run",
+            [
+                ("result set", manifest.id),
+                ("created (UTC)", manifest.created),
+                ("command", " ".join(manifest.command_line)),
+                ("profile", manifest.profile),
+                ("seed", manifest.seed),
+                ("seeds of the trials", ", ".join(str(s) for s in sorted({t.seed for t in manifest.trials}))),
+                ("fidelity (accelerator)", ", ".join(f"{name}: {n} trials" for name, n in sorted(fidelities.items()))),
+                ("wall time", ", ".join(f"{name} {value:.1f} s" for name, value in manifest.seconds.items())),
+                ("digest", manifest.digest or "none: no virtual-clock trials"),
+                ("schema version", manifest.schema_version),
+            ],
+        ),
+        (
+            "Project",
+            [
+                ("commit", repository.commit or f"absent: {repository.reason}"),
+                ("uncommitted changes", f"yes, sha256 {repository.diff_sha256}" if repository.dirty else "none"),
+                ("experiment version", manifest.experiment.version),
+            ],
+        ),
+        (
+            "Host",
+            [
+                ("CPU", host.cpu),
+                ("CPUs usable", host.cpus),
+                ("frequency governor", host.governor or "absent: the host tells none"),
+                ("kernel", host.kernel),
+                ("memory", f"{host.memory_mib} MiB"),
+                ("load before, after", f"{_load(host.load_before)}, {_load(host.load_after)}"),
+                ("QEMU", manifest.qemu),
+            ],
+        ),
+        ("Packages", list(manifest.packages.items())),
+    ]
+
+
+def _load(value: float | None) -> str:
+    """A load, or that there is none."""
+    return "absent" if value is None else f"{value:g}"
