@@ -226,3 +226,39 @@ def bench(c: Context, repetitions: str = "5", debug: bool = False) -> None:
     from harness import commands
 
     cli.guarded(lambda: commands.bench(repetitions), debug=debug, guests=True)
+
+
+@task(
+    positional=["result"],
+    help={
+        "result": "a result set; without one, an index of all sets",
+        "out": "file for one set, folder for the index (default: below results/reports/)",
+        "pages": "with the index: pages for this many of the newest sets of each experiment",
+        "results": "folder of sets",
+        "debug": DEBUG,
+    },
+)
+def report(
+    c: Context, result: str = "", out: str = "", pages: str = "5", results: str = str(RESULTS), debug: bool = False
+) -> None:
+    """Write a self-contained HTML report on one set, or an index over all with the history of every metric."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.report(result, out, pages, Path(results)), debug=debug)
+
+
+@task(
+    positional=["result"],
+    help={
+        "result": "a result set",
+        "to": "csv, parquet, ro-crate, speedscope or perfetto",
+        "out": "file or folder to write (default: here, named by the set)",
+        "results": "folder of sets",
+        "debug": DEBUG,
+    },
+)
+def export(c: Context, result: str, to: str, out: str = "", results: str = str(RESULTS), debug: bool = False) -> None:
+    """Write a result set in a format that other tools read."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.export(result, to, out, Path(results)), debug=debug)

@@ -156,6 +156,29 @@ def prune(keep: str, older_than: str, yes: bool, folder: Path) -> int:
     return inspecting.prune(folder, count, days, yes, cli.output())
 
 
+def report(result: str, out: str, pages: str, results: Path) -> None:
+    """`report`: HTML for people."""
+    from harness.report import site
+    from harness.store.resultset import find_result_set
+
+    target = _path(out) if out else None
+    if result:
+        found = find_result_set(results, cli.value_of("result", result))
+        print(site.write_report(found, results, target))
+    else:
+        print(site.write_site(results, target, _number("--pages", pages)))
+
+
+def export(result: str, to: str, out: str, results: Path) -> None:
+    """`export`: files for other tools."""
+    from harness.store import export as exports
+    from harness.store.resultset import find_result_set
+
+    form = cast(exports.ExportFormat, _choice("--to", to, get_args(exports.ExportFormat)))
+    found = find_result_set(results, cli.value_of("result", result))
+    print(exports.export(found, form, _path(out) if out else None))
+
+
 def bench(repetitions: str) -> int:
     """`bench`: the harness's own times."""
     from harness import benchmark
@@ -190,6 +213,10 @@ def _accelerator(text: str) -> AcceleratorChoice:
     from harness.experiment.prepare import AcceleratorChoice
 
     return cast(AcceleratorChoice, _choice("--accel", text, get_args(AcceleratorChoice)))
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
 
 
 def _number(name: str, text: str) -> int:

@@ -85,9 +85,7 @@ class Chromium:
 
     def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Show a file and wait until it is loaded."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._events.clear()
@@ -105,10 +103,10 @@ class Chromium:
         """A real click into the middle of what the selector finds first."""
         found = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{found}.scrollIntoView({{block: 'center', inline: 'center'}})")
-        box = self.run(f"(() => {{ const b = {found}.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; }})()")
-        at = {"x": box[0] + box[2] / 2, "y": box[1] + box[3] / 2, "button": "left", "clickCount": 1}
+        box = self.run(f"{found}.getBoundingClientRect().toJSON()")
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, **at)
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def type(self, text: str) -> None:
         """Text into what has the focus."""

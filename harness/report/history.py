@@ -94,9 +94,9 @@ def experiments(results: Path) -> dict[str, list[Entry]]:
 def _folders(home: Path) -> Iterator[Path]:
     """Result sets, whole or broken, and nothing else: not `latest`, not what is being written."""
     for path in sorted(home.iterdir()):
-        if path.is_dir() and not path.is_symlink() and path.name != LATEST and not path.name.startswith("."):
-            if (path / MANIFEST).exists() or path.name[:1].isdigit():
-                yield path
+        named = not path.is_symlink() and path.name != LATEST and not path.name.startswith(".")
+        if named and path.is_dir() and ((path / MANIFEST).exists() or path.name[:1].isdigit()):
+            yield path
 
 
 def _entry(experiment: str, path: Path) -> Entry:
@@ -151,9 +151,7 @@ def verdict_histories(entries: Sequence[Entry]) -> list[VerdictHistory]:
     return histories
 
 
-def _changes(
-    entries: Iterable[Entry], verdicts: Iterable[Verdict | None]
-) -> Iterator[tuple[str, Verdict, Verdict]]:
+def _changes(entries: Iterable[Entry], verdicts: Iterable[Verdict | None]) -> Iterator[tuple[str, Verdict, Verdict]]:
     before: Verdict | None = None
     for entry, verdict in zip(entries, verdicts, strict=True):
         if verdict is None:
@@ -172,20 +170,20 @@ def metric_histories(entries: Sequence[Entry]) -> list[MetricHistory]:
         [_medians(entry).assign(place=place) for place, entry in parts],
         ignore_index=True,
     )
-    breaks = tuple(
-        place for place in range(1, len(entries)) if entries[place].version != entries[place - 1].version
-    )
+    breaks = tuple(place for place in range(1, len(entries)) if entries[place].version != entries[place - 1].version)
     histories = []
     for (metric, arm, fidelity), rows in frame.groupby(["metric", "arm", "fidelity"], sort=True):
         values = np.full(len(entries), np.nan)
         values[rows["place"].to_numpy()] = rows["value"].to_numpy()
-        histories.append(MetricHistory(metric, arm, fidelity, str(rows["unit"].iloc[-1]), values, breaks))
+        unit = str(rows["unit"].iloc[-1])
+        histories.append(MetricHistory(str(metric), str(arm), str(fidelity), unit, values, breaks))
     return histories
 
 
 def _medians(entry: Entry) -> pd.DataFrame:
     """Median over trials by metric and arm: metric, arm, value, unit, fidelity."""
     assert entry.metrics is not None
-    frame = entry.metrics.to_pandas()
-    table = frame.groupby(["metric", "arm"], sort=False).agg(value=("value", "median"), unit=("unit", "last")).reset_index()
+    frame: pd.DataFrame = entry.metrics.to_pandas()
+    grouped = frame.groupby(["metric", "arm"], sort=False)
+    table = grouped.agg(value=("value", "median"), unit=("unit", "last")).reset_index()
     return table.assign(fidelity=table["arm"].map(dict(entry.fidelity)).fillna("unknown"))

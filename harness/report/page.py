@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.errors import KreproError, RunError
+from harness.errors import KreproError
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.report.html import TableView, render, table_view
@@ -19,6 +19,7 @@ from harness.report.reproduce import reproduction
 from harness.report.terminal import measured
 from harness.store.manifest import Manifest
 from harness.store.resultset import EXPERIMENT, ResultSet
+from harness.store.stored import read_claims, read_metrics, read_tables
 
 #: Rows of a stored table that the page shows; a browser sorts that many at once, and all are in the set.
 MAX_ROWS = 200
@@ -40,8 +41,8 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
     Runs `summary` of the set's analysis.py. RunError when a file of the set cannot be read.
     """
     manifest = result.manifest
-    claims = _claims(result)
-    tables = read_tables(result.path)
+    claims = read_claims(result)
+    tables = read_tables(result)
     return render(
         "set.html.j2",
         manifest=manifest,
@@ -61,26 +62,6 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         images=manifest.images,
         reproduction=reproduction(result),
     )
-
-
-def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """The stored tables by name; RunError naming one that cannot be read."""
-    return {path.stem: read_frame(path) for path in sorted((folder / "tables").glob("*.parquet"))}
-
-
-def read_frame(path: Path) -> pd.DataFrame:
-    """One Parquet file; RunError when it is damaged."""
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise RunError(f"cannot be read: {error}", where=str(path)) from error
-
-
-def _claims(result: ResultSet) -> list[ClaimResult]:
-    try:
-        return result.claims
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot be read: {error}", where=str(result.path / "claims.json")) from error
 
 
 def _claim_groups(claims: Sequence[ClaimResult]) -> list[tuple[str, list[tuple[ClaimResult, str, str]]]]:
@@ -118,15 +99,23 @@ def _summary(result: ResultSet, tables: dict[str, pd.DataFrame]) -> tuple[list[N
 
 def _metrics(result: ResultSet) -> TableView | None:
     """Every metric of every arm: median and range over its trials. Intervals are those of the claims."""
-    path = result.path / "metrics.parquet"
-    if not path.is_file():
+    frame = read_metrics(result)
+    if frame is None:
         return None
-    frame = read_frame(path)
-    grouped = frame.groupby(["metric", "arm"], sort=True)
-    table = grouped["value"].agg(trials="size", absent=lambda v: v.isna().sum(), median="median", least="min", most="max")
-    table["unit"] = grouped["unit"].first()
-    table["why absent"] = grouped["reason"].first()
-    table = table.reset_index()
+    table = (
+        frame.groupby(["metric", "arm"], sort=True)
+        .agg(
+            trials=("value", "size"),
+            measured=("value", "count"),
+            median=("value", "median"),
+            least=("value", "min"),
+            most=("value", "max"),
+            unit=("unit", "first"),
+            why_absent=("reason", "first"),
+        )
+        .reset_index()
+        .rename(columns={"why_absent": "why absent"})
+    )
     table.insert(2, "fidelity", table["arm"].map(result.manifest.fidelity))
     return table_view(table, len(table))
 

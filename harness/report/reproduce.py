@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, load_experiment

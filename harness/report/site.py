@@ -132,7 +132,7 @@ def _row(site: Path, entry: Entry, changes: Sequence[tuple[str, str, str]]) -> S
 
 def _told(history: VerdictHistory) -> str:
     judged = [verdict for verdict in history.verdicts if verdict is not None]
-    counts = ", ".join(f"{judged.count(word)} {word}" for word in VERDICTS if word in judged)  # type: ignore[arg-type]
+    counts = ", ".join(f"{judged.count(word)} {word}" for word in VERDICTS if word in judged)
     return f"{history.claim.id}: {counts or 'never judged'}"
 
 
