@@ -35,6 +35,9 @@ GUEST_PACKAGES = (
     "xz-utils",
 )
 
+#: What the tests take besides: the reports are opened in a browser.
+TEST_PACKAGES = ("chromium",)
+
 #: Tasks that work from files alone; a host without QEMU can run them.
 TASKS_WITHOUT_GUEST = frozenset(
     {"compare", "doctor", "export", "figures", "prune", "reference", "report", "results", "show", "verify"}
@@ -54,13 +57,15 @@ def missing(packages: Sequence[str]) -> list[str]:
 
 
 def bootstrap_packages(arguments: Sequence[str]) -> list[str]:
-    """What is missing before the task named in `arguments` can run: for the environment and for guests."""
+    """What is missing before the task named in `arguments` can run: for the environment, for guests, for tests."""
     wanted: list[str] = []
     if importlib.util.find_spec("ensurepip") is None:
         wanted.append("python3-venv")
     task = next((word for word in arguments if not word.startswith("-")), None)
     if task is not None and task not in TASKS_WITHOUT_GUEST:
         wanted.extend(GUEST_PACKAGES)
+    if task == "test":
+        wanted.extend(TEST_PACKAGES)
     return missing(wanted) if wanted else []
 
 

@@ -11,6 +11,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +25,16 @@ COMMAND = (
     # Whatever would be asked for is not found: a page that needs the network shows it.
     *("--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-pipe", "about:blank"),
 )
+
+#: Puts the pipes where Chromium looks for them, by way of numbers that are neither, and becomes Chromium.
+LAUNCH = """\
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]
+for place, pipe in enumerate(pipes, 3):
+    os.dup2(pipe, place)
+    os.close(pipe)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Chromium:
@@ -50,10 +61,9 @@ class Chromium:
             self.call(f"{domain}.enable")
 
     def _start(self, theirs_in: int, theirs_out: int) -> subprocess.Popen[bytes]:
-        # A shell puts the pipes where Chromium looks for them.
-        words = ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", *COMMAND]
+        command = [sys.executable, "-c", LAUNCH, str(theirs_in), str(theirs_out), *COMMAND]
         return subprocess.Popen(
-            [*words[:-1], f"--user-data-dir={self._profile}", words[-1]],
+            [*command[:-1], f"--user-data-dir={self._profile}", command[-1]],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -90,8 +100,7 @@ class Chromium:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._events.clear()
         self.call("Page.navigate", url=path.resolve().as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            self._hear(self._next())
+        self._loaded()
 
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression on the page."""
@@ -108,6 +117,12 @@ class Chromium:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def follow(self, selector: str) -> None:
+        """A click on a link, until its page is loaded."""
+        self._events.clear()
+        self.click(selector)
+        self._loaded()
+
     def type(self, text: str) -> None:
         """Text into what has the focus."""
         self.call("Input.insertText", text=text)
@@ -116,6 +131,10 @@ class Chromium:
         """The whole page as a PNG."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
+
+    def _loaded(self) -> None:
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._hear(self._next())
 
     def _next(self) -> dict[str, Any]:
         end = time.monotonic() + TIMEOUT_S

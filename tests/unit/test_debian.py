@@ -38,7 +38,15 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
 )
 def test_only_tasks_with_guests_need_their_packages(monkeypatch, words, guests):
     monkeypatch.setattr(debian, "GUEST_PACKAGES", (ABSENT,))
+    monkeypatch.setattr(debian, "TEST_PACKAGES", ())
     assert debian.bootstrap_packages(words) == ([ABSENT] if guests else [])
+
+
+def test_only_the_tests_need_a_browser(monkeypatch):
+    monkeypatch.setattr(debian, "GUEST_PACKAGES", ())
+    monkeypatch.setattr(debian, "TEST_PACKAGES", (ABSENT,))
+    assert debian.bootstrap_packages(["test", "--unit"]) == [ABSENT]
+    assert debian.bootstrap_packages(["run", "x"]) == debian.bootstrap_packages(["report"]) == []
 
 
 def test_nothing_missing_installs_nothing(capfd):

@@ -1,0 +1,157 @@
+"""Small whole result sets for tests of reports and exports: written by the harness's own writer, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.experiment.model import load_experiment
+from harness.experiment.plan import make_plan
+from harness.experiment.trial import TrialRecord
+from harness.measure.claims import METRIC_COLUMNS, judge
+from harness.store.digest import deterministic_files, digest
+from harness.store.manifest import ImageManifest, KernelManifest, Manifest
+from harness.store.provenance import Host, Repository
+from harness.store.resultset import ResultSet, copy_experiment, write_result_set
+
+KERNEL = KernelManifest(
+    key="k", arch="i386", release="6.1.0", build_id=None, source={"archive": {"linux.tar": "11"}},
+    patches=[{"name": "p", "sha256": "22"}], fragments=[], config_sha256="33", compiler={"gcc": "gcc 12"},
+    bzimage_sha256="44",
+)  # fmt: skip
+IMAGE = ImageManifest(key="i", sha256="55", packages={"busybox": "1.35"})
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="80" height="40"><circle cx="20" cy="20" r="15"/></svg>'
+
+EXPERIMENT = """\
+name: small
+version: {version}
+paper: {{authors: [Ada Nobody, Bob Else], year: 2024, title: "On <small> things & others", venue: Nowhere}}
+description: A set that tests make.
+workloads:
+  add: {{command: "echo 42"}}
+arms:
+  left: {{kernel: classic, clock: virtual}}
+  right: {{kernel: classic, clock: wall}}
+  rare: {{kernel: classic, clock: virtual, repetitions: {{quick: 0, full: 2}}}}
+repetitions: {{quick: 3, full: 6}}
+claims:
+  - {{id: adds, section: "2.1", paper: "it <b>adds</b>", metric: total/left, expect: {{equals: 42}}}}
+  - {{id: bounded, kind: finding, source: us, statement: stays low, metric: total/right, expect: {{at_most: 50}}}}
+  - {{id: seldom, metric: total/rare, expect: {{equals: 1}}}}
+"""
+ANALYSIS = """\
+import pandas as pd
+
+
+def tables(trials):
+    return {}
+
+
+def metrics(tables):
+    return None
+
+
+def summary(tables):
+    return {"Sums by arm": tables["sums"].groupby("arm", sort=True)["value"].median().reset_index()}
+"""
+
+
+def small_experiment(folder: Path, *, version: int = 1, analysis: str = ANALYSIS, more: str = "") -> Path:
+    """The folder of the experiment `small`; `more` is appended to its analysis.py."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.yaml").write_text(EXPERIMENT.format(version=version))
+    (folder / "analysis.py").write_text(analysis + more)
+    return folder
+
+
+def small_set(
+    results: Path,
+    folder: Path,
+    *,
+    values: Mapping[str, Sequence[float]] | None = None,
+    tables: Mapping[str, pd.DataFrame] | None = None,
+    figures: Mapping[str, str] | None = None,
+    failed: Mapping[str, str] | None = None,
+    plan: Mapping[str, Any] | None = None,
+    **manifest: Any,
+) -> ResultSet:
+    """A set with one value of the metric `total` per trial, by arm; `failed` gives arms whose first trial failed.
+
+    `plan`: arguments of make_plan; `manifest`: fields to replace.
+    """
+    model = load_experiment(folder)
+    choice: dict[str, Any] = {"profile": "quick", "seed": 1, **(plan or {})}
+    given = {"left": [42.0, 42.0, 42.0], "right": [10.0, 11.0, 12.5]} | dict(values or {})
+    why = failed or {}
+    trials = [
+        _record(planned.arm, planned.repetition, planned.seed, why.get(planned.arm) if not planned.repetition else None)
+        for planned in make_plan(model, **choice)
+    ]
+    with write_result_set(results, model.name) as writer:
+        copy_experiment(folder, writer.path)
+        for trial in trials:
+            (writer.path / trial.path).mkdir(parents=True)
+            (writer.path / trial.path / "job.exit").write_text("0\n")
+        good = [trial for trial in trials if trial.status == "ok"]
+        rows = [
+            (trial.arm, trial.repetition, "total", given[trial.arm][trial.repetition], "units", None)
+            for trial in good
+            if trial.repetition < len(given.get(trial.arm, ()))
+        ]
+        frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype({"trial": "int64", "value": "float64"})
+        if good:
+            writer.write_tables(tables if tables is not None else {"sums": frame[["arm", "trial", "value"]]})
+            writer.write_metrics(frame)
+        writer.write_claims(judge(model.claims, frame) if good else [])
+        for name, svg in (figures if figures is not None else {"sums": SVG}).items():
+            (writer.path / "figures").mkdir(exist_ok=True)
+            (writer.path / "figures" / f"{name}.svg").write_text(svg)
+        files = deterministic_files(writer.path, good)
+        fields: dict[str, Any] = {
+            "id": "",
+            "created": "2024-01-02T03:04:05Z",
+            "experiment": model,
+            "experiment_files": {},
+            "command_line": ["invoke", "run", "small"],
+            "profile": choice["profile"],
+            "seed": choice["seed"],
+            "repository": Repository(commit="c" * 40, dirty=False, diff_sha256=None),
+            "kernels": {"classic": KERNEL},
+            "images": {"classic": IMAGE},
+            "qemu": "QEMU emulator version 7.2",
+            "accelerator": dict.fromkeys(model.arms, "tcg"),
+            "fidelity": {trial.arm: trial.fidelity for trial in trials},
+            "host": Host(cpu="a CPU", cpus=2, governor=None, kernel="6.1", memory_mib=1, load_before=0.5),
+            "packages": {"python": "3.11", "numpy": "2.0"},
+            "seconds": {"guests": 1.5},
+            "trials": trials,
+            "digest": digest(files),
+            "deterministic": files,
+            "files": {},
+        }
+        return writer.finish(Manifest(**(fields | manifest)))
+
+
+def _record(arm: str, repetition: int, seed: int, reason: str | None) -> TrialRecord:
+    wall = arm == "right"
+    return TrialRecord(
+        arm=arm,
+        repetition=repetition,
+        seed=seed,
+        status="ok" if reason is None else "failed",
+        reason=reason,
+        kernel="classic",
+        clock="wall" if wall else "virtual",
+        session="ssh" if wall else "mailbox",
+        fidelity="emulated" if wall else "virtual",
+        params={},
+        cmdline={},
+        workloads=("add",),
+        seconds={"ready": 0.5, "trial": 1.25},
+        pmu="absent: TCG emulates no PMU",
+        path=Path("raw") / arm / str(repetition),
+        system_map=Path("kernels/classic/System.map"),
+    )
