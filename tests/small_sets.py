@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,12 @@ def small_set(
     figures: Mapping[str, str] | None = None,
     failed: Mapping[str, str] | None = None,
     plan: Mapping[str, Any] | None = None,
+    more: Callable[[Path], None] = lambda root: None,
     **manifest: Any,
 ) -> ResultSet:
     """A set with one value of the metric `total` per trial, by arm; `failed` gives arms whose first trial failed.
 
-    `plan`: arguments of make_plan; `manifest`: fields to replace.
+    `plan`: arguments of make_plan; `more`: writes more files below the set's root; `manifest`: fields to replace.
     """
     model = load_experiment(folder)
     choice: dict[str, Any] = {"profile": "quick", "seed": 1, **(plan or {})}
@@ -95,6 +96,7 @@ def small_set(
         for trial in trials:
             (writer.path / trial.path).mkdir(parents=True)
             (writer.path / trial.path / "job.exit").write_text("0\n")
+        more(writer.path)
         good = [trial for trial in trials if trial.status == "ok"]
         rows = [
             (trial.arm, trial.repetition, "total", given[trial.arm][trial.repetition], "units", None)
