@@ -229,9 +229,8 @@ def bench(c: Context, repetitions: str = "5", debug: bool = False) -> None:
 
 
 @task(
-    positional=["result"],
     help={
-        "result": "a result set; without one, an index of all sets",
+        "result": "a result set (its first word, with ./inv); without one, an index of all sets",
         "out": "file for one set, folder for the index (default: below results/reports/)",
         "pages": "with the index: pages for this many of the newest sets of each experiment",
         "results": "folder of sets",

@@ -968,7 +968,7 @@ def profiles(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _stacks(counts: pd.DataFrame, column: str, source: str) -> pd.DataFrame:
-    mine = counts[counts[column] > 0]
+    mine = counts[counts[column] > 0].astype(dict.fromkeys(("arm", "workload", "function", "role"), "str"))
     stack = mine["function"].where(mine["role"] == "other", mine["role"] + ";" + mine["function"])
     profile = mine["arm"] + ", " + mine["workload"] + ": " + source
     summed = mine[column].groupby([profile.rename("profile"), stack.rename("stack")]).sum()

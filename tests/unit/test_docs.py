@@ -40,6 +40,7 @@ from harness.report.figures import write_figures
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
+from harness.words import spelled_out
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -274,7 +275,7 @@ def test_printed_commands_exist_with_their_options(page: str, command: str):
         # A command that is only named in a sentence need not have its arguments.
         assert words[0] in parser.contexts
     else:
-        parser.parse_argv(words)
+        parser.parse_argv(spelled_out(words))
 
 
 def test_every_command_and_option_is_documented():

@@ -19,6 +19,7 @@ from harness.measure.claims import ClaimResult
 from harness.store.export import export
 from harness.store.export.speedscope import SCHEMA
 from harness.store.resultset import ResultSet, verify_files
+from tests.oracle_files import write_oracle
 from tests.small_sets import small_experiment, small_set
 
 HOOKS = """

@@ -14,7 +14,7 @@ HARNESS = ROOT / "harness"
 #: From the bottom up: each line may import itself and the lines before it.
 ORDER = [
     {"errors"},
-    {"debian", "paths", "progress", "scratch", "yamlfile"},
+    {"debian", "paths", "progress", "scratch", "words", "yamlfile"},
     {"host"},
     {"build"},
     {"machine"},
@@ -75,9 +75,11 @@ def test_the_order_knows_every_folder():
     assert "experiments" not in {module.split(".")[0] for path in SOURCES for module in imports(path)}
 
 
-@pytest.mark.parametrize("path", [HARNESS / "errors.py", HARNESS / "debian.py", ROOT / "inv"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [HARNESS / "errors.py", HARNESS / "debian.py", HARNESS / "words.py", ROOT / "inv"], ids=lambda p: p.name
+)
 def test_what_runs_before_the_environment_exists_needs_the_standard_library_only(path):
-    own = {"harness.errors", "harness.debian"}
+    own = {"harness.errors", "harness.debian", "harness.words"}
     assert {module for module in imports(path) if module.split(".")[0] not in sys.stdlib_module_names} <= own
 
 

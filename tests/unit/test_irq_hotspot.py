@@ -431,6 +431,27 @@ def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):
     }
 
 
+def test_profiles_sum_the_trials_of_an_arm_and_name_what_a_function_is(lab):
+    lab_trials = [
+        lab.trial(repetition=k, idle={"counts": {"default_idle": 5, "schedule": 2}, "answer": {"mode": "idle"}})
+        for k in range(2)
+    ]
+    stacks = analysis.profiles(analysis.tables(lab_trials))
+    assert stacks.sort_values("stack")[["profile", "stack", "weight", "unit"]].to_numpy().tolist() == [
+        ["tick, idle: /proc/profile", "idle;default_idle", 10.0, "none"],
+        ["tick, idle: /proc/profile", "schedule", 4.0, "none"],
+    ]
+
+
+def test_profiles_have_the_oracles_counts_where_there_are_any(lab):
+    tables = analysis.tables(every_arm(lab))
+    stacks = analysis.profiles(tables)
+    truth = tables["truth"]
+    exact = stacks[stacks["profile"].str.endswith(": exact instructions")]
+    assert exact["weight"].sum() == truth["instructions"].sum() > 0
+    assert set(exact["profile"]) == set(truth["arm"] + ", " + truth["workload"] + ": exact instructions")
+
+
 # -- the guest programs, on the host: what of them needs no guest ---------------------------------------
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from harness.report.site import write_site
+from harness.store.provenance import Repository
 from tests.chromium import Chromium
 from tests.small_sets import small_experiment, small_set
 
@@ -28,8 +29,10 @@ def site(tmp_path_factory) -> Path:
             "text": ["item 10", "item 9", None, "<b>bold</b>", "item 1"],
         }
     )
+    state = Repository(commit="c" * 40, dirty=True, diff_sha256="d" * 64)
     for left in (42.0, 7.0):
-        small_set(root / "results", experiment, values={"left": [left] * 3}, tables={"sums": frame})
+        values = {"left": [left] * 3}
+        small_set(root / "results", experiment, values=values, tables={"sums": frame}, repository=state)
     (root / "results/small/20240101T000000.00Z-deadbeef").mkdir()
     return write_site(root / "results", None, 5)
 
