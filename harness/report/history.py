@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.store.resultset import LATEST, MANIFEST, ResultSet
 MOST = 200
 #: With fewer earlier values, a value outside of their range says little.
 ENOUGH = 5
+_ID = re.compile(r"\d{8}T\d{6}\.\d\dZ-[0-9a-f]{8}")
 _COLUMNS = ("arm", "metric", "value", "unit")
 
 
@@ -95,7 +97,7 @@ def _folders(home: Path) -> Iterator[Path]:
     """Result sets, whole or broken, and nothing else: not `latest`, not what is being written."""
     for path in sorted(home.iterdir()):
         named = not path.is_symlink() and path.name != LATEST and not path.name.startswith(".")
-        if named and path.is_dir() and ((path / MANIFEST).exists() or path.name[:1].isdigit()):
+        if named and path.is_dir() and ((path / MANIFEST).exists() or _ID.fullmatch(path.name)):
             yield path
 
 

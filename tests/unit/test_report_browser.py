@@ -25,8 +25,8 @@ def site(tmp_path_factory) -> Path:
     frame = pd.DataFrame(
         {
             "arm": ["left", "right", "left", "right", "left"],
-            "value": [1e-9, 123456.78, np.nan, -5.0, 123456.75],
-            "text": ["item 10", "item 9", None, "<b>bold</b>", "item 1"],
+            "value": [np.nan, 123456.78, 1e-9, -5.0, 123456.75],
+            "text": [None, "item 9", "item 10", "<b>bold</b>", "item 1"],
         }
     )
     state = Repository(commit="c" * 40, dirty=True, diff_sha256="d" * 64)
