@@ -47,7 +47,7 @@ METADATA: dict[Format, dict[str, str | None]] = {
 
 #: From dark to light, at least 12 steps of CIE lightness apart, so that any two differ in grey and to the colour-blind.
 PALETTE = ("#12233f", "#8c2d4f", "#2a78b5", "#d9812b", "#7fc9aa", "#f7e3a1")
-_HATCHES = ("", "//", "..", "", "\\\\", "")
+_HATCHES = ("", "//", "-", "", "\\\\", "")
 _MARKERS = ("o", "s", "^", "v", "D", "P")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 INK = "#000000"
