@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from harness.build.store import hash_file
 from harness.errors import KreproError
-from harness.measure.claims import ClaimResult, Verdict
+from harness.measure.claims import ClaimResult
+from harness.measure.verdict import Verdict
 from harness.store.resultset import LATEST, MANIFEST, ResultSet
 
 #: Sets of an experiment that histories show; more would not fit into a plot a few centimetres wide.

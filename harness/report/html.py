@@ -14,7 +14,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from harness.measure.claims import Verdict
+from harness.measure.verdict import Verdict
 from harness.report.terminal import number
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"

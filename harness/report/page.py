@@ -19,7 +19,6 @@ from harness.report.reproduce import reproduction
 from harness.report.terminal import measured
 from harness.store.manifest import Manifest
 from harness.store.resultset import EXPERIMENT, ResultSet
-from harness.store.stored import read_claims, read_metrics, read_tables
 
 #: Rows of a stored table that the page shows; a browser sorts that many at once, and all are in the set.
 MAX_ROWS = 200
@@ -41,8 +40,8 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
     Runs `summary` of the set's analysis.py. RunError when a file of the set cannot be read.
     """
     manifest = result.manifest
-    claims = read_claims(result)
-    tables = read_tables(result)
+    claims = result.claims
+    tables = result.tables
     return render(
         "set.html.j2",
         manifest=manifest,
@@ -99,8 +98,8 @@ def _summary(result: ResultSet, tables: dict[str, pd.DataFrame]) -> tuple[list[N
 
 def _metrics(result: ResultSet) -> TableView | None:
     """Every metric of every arm: median and range over its trials. Intervals are those of the claims."""
-    frame = read_metrics(result)
-    if frame is None:
+    frame = result.metrics
+    if frame.empty:
         return None
     table = (
         frame.groupby(["metric", "arm"], sort=True)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup, escape
 
-from harness.measure.claims import Verdict
+from harness.measure.verdict import Verdict
 
 WIDTH, HEIGHT, EDGE = 180, 30, 3
 #: Height of a verdict's bar, so that it can be told without its colour.

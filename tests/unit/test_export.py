@@ -18,7 +18,8 @@ from harness.errors import RunError, UsageError
 from harness.measure.claims import ClaimResult
 from harness.store.export import export
 from harness.store.export.speedscope import SCHEMA
-from harness.store.resultset import ResultSet, verify_files
+from harness.store.resultset import ResultSet
+from harness.store.seal import verify_files
 from tests.oracle_files import write_oracle
 from tests.small_sets import small_experiment, small_set
 
@@ -127,7 +128,7 @@ def test_equal_sets_give_equal_bytes_and_stay_as_they_are(result, tmp_path, form
     assert content(first) == content(second)
     assert first == tmp_path / "a"
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "experiments", "results"}, "no scratch is left"
-    verify_files(result)
+    verify_files(result.path)
 
 
 def test_names_and_what_is_there_already(result, tmp_path, monkeypatch):

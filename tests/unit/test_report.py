@@ -23,7 +23,8 @@ from harness.report.reproduce import reproduction
 from harness.report.site import write_report, write_site
 from harness.report.sparkline import sparkline, verdict_strip
 from harness.store.provenance import Repository
-from harness.store.resultset import ResultSet, verify_files
+from harness.store.resultset import ResultSet
+from harness.store.seal import verify_files
 from tests.small_sets import ANALYSIS, small_experiment, small_set
 
 
@@ -88,7 +89,7 @@ def test_a_page_says_what_was_claimed_measured_and_where_it_comes_from(results, 
         assert said in page.text, said
     assert {link.removeprefix("#") for link in page.links} <= page.ids
     assert all(url.startswith("data:") for url in page.loaded)
-    verify_files(result)
+    verify_files(result.path)
 
 
 def test_equal_sets_give_equal_pages(results, experiment):
@@ -349,4 +350,4 @@ def test_where_reports_go(results, experiment, tmp_path):
     with pytest.raises(UsageError, match="there is no result set yet"):
         write_site(tmp_path / "nothing", None, 1)
     assert not [path for path in result.path.rglob("*") if path.suffix in (".html", ".pyc")]
-    verify_files(result)
+    verify_files(result.path)

@@ -9,7 +9,6 @@ import pandas as pd
 
 from harness.measure.claims import ClaimResult
 from harness.store.resultset import ResultSet
-from harness.store.stored import read_claims, read_metrics, read_tables
 
 
 def write_csv(result: ResultSet, folder: Path) -> None:
@@ -28,10 +27,10 @@ def write_parquet(result: ResultSet, folder: Path) -> None:
 def _write_all(result: ResultSet, folder: Path, ending: str, write: Callable[[pd.DataFrame, Path], None]) -> None:
     tables = folder / "tables"
     tables.mkdir(parents=True)
-    for name, frame in read_tables(result).items():
+    for name, frame in result.tables.items():
         write(frame, tables / f"{name}.{ending}")
-    metrics = read_metrics(result)
-    if metrics is not None:
+    metrics = result.metrics
+    if not metrics.empty:
         write(metrics, folder / f"metrics.{ending}")
     write(_claims(result), folder / f"claims.{ending}")
 
@@ -42,7 +41,7 @@ def _claims(result: ResultSet) -> pd.DataFrame:
     place = columns.index("interval")
     columns[place : place + 1] = ["interval_low", "interval_high"]
     rows = []
-    for claim in read_claims(result):
+    for claim in result.claims:
         low, high = claim.interval or (None, None)
         rows.append(claim.model_dump() | {"interval_low": low, "interval_high": high})
     frame = pd.DataFrame(rows, columns=columns)

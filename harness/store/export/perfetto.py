@@ -16,7 +16,6 @@ from harness.measure.analysis import TIMELINE_COLUMNS, Analysis
 from harness.measure.symbols import read_system_map
 from harness.oracle.reader import Oracle
 from harness.store.resultset import EXPERIMENT, ResultSet
-from harness.store.stored import read_tables
 
 
 def write_perfetto(result: ResultSet, path: Path) -> None:
@@ -25,7 +24,7 @@ def write_perfetto(result: ResultSet, path: Path) -> None:
     UsageError when there is neither.
     """
     analysis = Analysis(result.path / EXPERIMENT)
-    told = analysis.timeline(read_tables(result))
+    told = analysis.timeline(result.tables)
     if told is not None and not (np.isfinite(told["start_s"]) & ~(told["duration_s"] < 0)).all():
         raise UsageError("timeline(): start_s must be a number, and duration_s not negative", where=str(analysis.path))
     seen = [timeline for trial in _first_trials(result.trials) if (timeline := _sampled(trial)) is not None]

@@ -12,7 +12,6 @@ import pandas as pd
 from harness.errors import UsageError
 from harness.measure.analysis import Analysis
 from harness.store.resultset import EXPERIMENT, ResultSet
-from harness.store.stored import read_tables
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 UNITS = ("none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
@@ -24,7 +23,7 @@ def write_speedscope(result: ResultSet, path: Path) -> None:
     UsageError when analysis.py has no `profiles`, or when it returns what speedscope cannot show.
     """
     analysis = Analysis(result.path / EXPERIMENT)
-    data = speedscope(analysis.profiles(read_tables(result)), str(analysis.path))
+    data = speedscope(analysis.profiles(result.tables), str(analysis.path))
     data["name"] = f"{result.manifest.experiment.name} {result.manifest.id}"
     path.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
