@@ -42,22 +42,29 @@ class Host(Strict):
     load_after: float | None = None
 
 
-def repository() -> Repository:
-    """The repository's state; absent with a reason outside a git checkout."""
+def repository(root: Path = ROOT) -> Repository:
+    """The state of the repository at `root`; absent with a reason outside a git checkout."""
     try:
-        commit = _git("rev-parse", "HEAD").strip()
-        changed = _git("status", "--porcelain")
-        diff = _git("diff", "HEAD") + "".join(
-            (ROOT / line[3:]).read_text(errors="replace")
-            for line in changed.splitlines()
-            if line.startswith("??") and (ROOT / line[3:]).is_file()
-        )
+        commit = _git(root, "rev-parse", "HEAD").decode().strip()
+        changes = _uncommitted(root)
     except (OSError, subprocess.CalledProcessError) as error:
         return Repository(commit=None, dirty=False, diff_sha256=None, reason=f"no git checkout: {error}"[:200])
-    dirty = bool(changed.strip())
-    return Repository(
-        commit=commit, dirty=dirty, diff_sha256=hashlib.sha256(diff.encode()).hexdigest() if dirty else None
-    )
+    return Repository(commit=commit, dirty=changes is not None, diff_sha256=changes)
+
+
+def _uncommitted(root: Path) -> str | None:
+    """sha256 over the diff to the last commit and over name and content of each untracked file; None when clean."""
+    diff = _git(root, "diff", "--binary", "HEAD")
+    # Not `git status`: it names an untracked folder, not the files in it.
+    untracked = [name for name in _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0") if name]
+    if not diff and not untracked:
+        return None
+    total = hashlib.sha256(diff)
+    for name in sorted(untracked):
+        path = root / os.fsdecode(name)
+        content = path.read_bytes() if path.is_file() else b""  # a checkout inside this one is told by its name
+        total.update(b"%s\0%s\0" % (name, hashlib.sha256(content).hexdigest().encode()))
+    return total.hexdigest()
 
 
 def host() -> Host:
@@ -83,8 +90,5 @@ def package_versions() -> dict[str, str]:
     return {"python": platform.python_version(), OWN: own, **versions}
 
 
-def _git(*words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, errors="replace"
-    )
-    return done.stdout
+def _git(root: Path, *words: str) -> bytes:
+    return subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=True).stdout
