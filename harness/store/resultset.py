@@ -25,6 +25,7 @@ from harness.store.seal import content_hash, manifest_text
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
 #: The experiment's folder as it was run: a set can be decoded and replayed without anything else.
 EXPERIMENT = "experiment"
+MAX_EXPERIMENT_MIB = 16
 METRICS = "metrics.parquet"
 _CLAIM_LIST = TypeAdapter(list[ClaimResult])
 
@@ -120,9 +121,26 @@ def write_result_set(results: Path, experiment: str) -> Iterator[Writer]:
 
 
 def copy_experiment(folder: Path, root: Path) -> None:
-    """Copy an experiment's sources (what is small and not generated) into the set at `root`."""
+    """Copy an experiment's sources into the set at `root`, without hidden and generated files.
+
+    UsageError naming the largest file when they have more than MAX_EXPERIMENT_MIB: every set would carry them.
+    """
+    sizes: dict[str, int] = {}
+
+    def copy(source: str, target: str) -> object:
+        sizes[source] = Path(source).stat().st_size
+        if sum(sizes.values()) > MAX_EXPERIMENT_MIB << 20:
+            largest = max(sizes, key=lambda name: sizes[name])
+            raise UsageError(
+                f"{sizes[largest] / (1 << 20):.1f} MiB: the folder is copied into every result set, and may have "
+                f"{MAX_EXPERIMENT_MIB} MiB in all",
+                where=largest,
+                hint="keep data and built files out of it",
+            )
+        return shutil.copy2(source, target)
+
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
-    shutil.copytree(folder, root / EXPERIMENT, ignore=ignored)
+    shutil.copytree(folder, root / EXPERIMENT, ignore=ignored, copy_function=copy)
 
 
 def read_metrics(root: Path) -> pd.DataFrame:

@@ -115,6 +115,19 @@ def test_a_set_is_complete_under_its_final_name(write, tmp_path):
     verify_files(result.path)
 
 
+def test_a_large_experiment_is_refused_by_its_largest_file(example, tmp_path):
+    big = example / "guest/trace.bin"
+    big.parent.mkdir()
+    with big.open("wb") as stream:
+        stream.truncate(15 << 20)
+    copy_experiment(example, tmp_path / "whole")
+    assert (tmp_path / "whole/experiment/guest/trace.bin").stat().st_size == 15 << 20
+    (example / "zz.bin").write_bytes(bytes(1 << 20))
+    with pytest.raises(UsageError, match=r"trace\.bin: 15\.0 MiB: .* may have 16 MiB in all") as caught:
+        copy_experiment(example, tmp_path / "set")
+    assert caught.value.where == str(big)
+
+
 @pytest.mark.parametrize("error", [ValueError("analysis"), KeyboardInterrupt(), RunError("no trial")])
 def test_nothing_is_left_after_an_error(tmp_path, error):
     def fails() -> None:
