@@ -110,10 +110,6 @@ class Store:
         finally:
             guard.release()
 
-    def find(self, kind: str, inputs: Mapping[str, Any]) -> Artefact | None:
-        """The artefact with these inputs if it is there and whole; a damaged one is removed and said so."""
-        return self._read(kind, hash_of(inputs)[:32])
-
     def all(self, kind: str) -> list[Artefact]:
         """Every whole artefact of a kind."""
         keys = sorted(path.name for path in (self.root / kind).glob("*") if path.is_dir())
