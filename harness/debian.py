@@ -62,7 +62,8 @@ def bootstrap_packages(arguments: Sequence[str]) -> list[str]:
     if importlib.util.find_spec("ensurepip") is None:
         wanted.append("python3-venv")
     task = next((word for word in arguments if not word.startswith("-")), None)
-    if task is not None and task not in TASKS_WITHOUT_GUEST:
+    unit_tests = task == "test" and not {"--unit", "-u"}.isdisjoint(arguments)
+    if task is not None and task not in TASKS_WITHOUT_GUEST and not unit_tests:
         wanted.extend(GUEST_PACKAGES)
     if task == "test":
         wanted.extend(TEST_PACKAGES)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness import debian
 from harness.build.store import Store
 from harness.paths import ROOT
 
@@ -56,6 +57,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 [sys.executable, "-m", "mypy"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
 
+
+#: Unit tests that compile guest programs or call commands that would install what is missing.
+needs_guest_packages = pytest.mark.skipif(
+    bool(debian.missing(debian.GUEST_PACKAGES)), reason="the Debian packages that guests need are not installed"
+)
 
 MYPY = pytest.StashKey["subprocess.Popen[str]"]()
 

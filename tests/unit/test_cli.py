@@ -20,7 +20,7 @@ from invoke.program import Program
 from harness import cli
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.paths import ROOT
-from tests.conftest import EXPERIMENT
+from tests.conftest import EXPERIMENT, needs_guest_packages
 
 
 class Done(NamedTuple):
@@ -68,6 +68,7 @@ def process(*words: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+@needs_guest_packages
 def test_an_unknown_experiment_is_one_line_and_exit_2():
     line = refused(process("run", "experiment=nonsense"))
     assert line == "unknown experiment 'nonsense' (known: irq-hotspot; or give a folder's path)"
@@ -100,10 +101,12 @@ def test_list_shows_every_task():
         (("irq-hotspot", "--results", "/dev/null", "--check-digest", "x"), "/dev/null: no result set 'x'"),
     ],
 )
+@needs_guest_packages
 def test_run_refuses_wrong_words(invoke, words, says):
     assert says in refused(invoke("run", *words))
 
 
+@needs_guest_packages
 def test_names_of_a_run_may_be_spelled_in_both_ways(invoke, example):
     (example / "experiment.yaml").write_text("name: 7\n")
     for words in ((str(example),), (f"experiment={example}",), ("--experiment", str(example))):
@@ -119,12 +122,14 @@ def test_names_of_a_run_may_be_spelled_in_both_ways(invoke, example):
         ("analysis.py", "x = 1\ndef tables(:\n", "analysis.py:2: SyntaxError: invalid syntax"),
     ],
 )
+@needs_guest_packages
 def test_slips_in_an_experiment_are_named_by_file_and_line(invoke, example, file, text, says):
     (example / file).write_text(text)
     assert refused(invoke("run", str(example))).startswith(f"{example}/{says}")
 
 
 @pytest.mark.parametrize("word", ["quick", "full"])
+@needs_guest_packages
 def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tmp_path, word):
     (example / "experiment.yaml").write_text(EXPERIMENT.replace("kernel: classic", "kernel: antique"))
     line = refused(invoke("run", str(example), "--results", str(tmp_path / "results"), "--profile", word))
@@ -141,6 +146,7 @@ def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tm
         ("wall, cpus: 2", "this kernel drives one CPU only"),
     ],
 )
+@needs_guest_packages
 def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, change, says):
     (example / "experiment.yaml").write_text(EXPERIMENT.replace("virtual, params: {offset: 0}", change))
     assert refused(invoke("run", str(example), "--results", str(tmp_path / "r"))).startswith(f"arm left: {says}")
@@ -158,10 +164,12 @@ def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, 
         (("bench", "--repetitions", "x"), "--repetitions x: must be a whole number"),
     ],
 )
+@needs_guest_packages
 def test_other_tasks_refuse_wrong_words(invoke, words, says):
     assert says in refused(invoke(*words))
 
 
+@needs_guest_packages
 def test_debug_lets_the_traceback_through(invoke):
     with pytest.raises(UsageError, match="unknown experiment 'nonsense'"):
         invoke("run", "nonsense", "--debug")

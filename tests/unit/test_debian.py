@@ -14,6 +14,7 @@ import pytest
 from harness import debian
 from harness.host import examine
 from harness.paths import ROOT
+from tests.conftest import needs_guest_packages
 
 PRESENT, ABSENT = "dpkg", "krepro-no-such-package"
 
@@ -30,6 +31,9 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
         (["--echo", "run", "x"], True),
         (["boot", "kernel=classic"], True),
         (["test"], True),
+        (["test", "--unit"], False),
+        (["test", "-k", "digest", "-u"], False),
+        (["run", "unit", "--unit"], True),
         (["doctor", "--json"], False),
         (["verify", "latest"], False),
         (["--list"], False),
@@ -80,6 +84,7 @@ def test_who_is_not_root_gets_the_exact_command_and_exit_2():
     )
 
 
+@needs_guest_packages
 def test_doctor_lists_what_is_missing_as_one_command(tmp_path, monkeypatch):
     report = examine(tmp_path, lambda: (False, "there is no /dev/kvm"))
     found = {finding.name: finding for finding in report.findings}

@@ -41,6 +41,7 @@ from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
 from harness.words import spelled_out
+from tests.conftest import needs_guest_packages
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -112,6 +113,7 @@ def test_the_example_is_an_experiment_whose_machines_are_possible(naps):
         assert workload.command.split()[0] in programs
 
 
+@needs_guest_packages
 def test_the_example_compiles_for_every_architecture_and_runs(naps, tmp_path):
     sources = program_sources([naps / "guest"])
     for arch in ("i386", "x86_64"):

@@ -19,6 +19,7 @@ from harness.build.programs import (
 )
 from harness.errors import UsageError
 from harness.paths import EXPERIMENTS, IMAGES, ROOT
+from tests.conftest import needs_guest_packages
 
 FOLDERS = [IMAGES / "guest", *sorted(EXPERIMENTS.glob("*/guest"))]
 SCRIPTS = [IMAGES / "init", *(path for folder in FOLDERS for path in sorted(folder.rglob("*.sh")))]
@@ -37,6 +38,7 @@ def test_scripts_parse(path):
 
 
 @pytest.mark.parametrize("arch", MACHINE_FLAGS)
+@needs_guest_packages
 def test_programs_compile_without_a_warning(arch, tmp_path):
     def compiler(source: Path) -> subprocess.Popen[str]:
         command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], "-c", source, "-o", tmp_path / f"{source.stem}.o"]
@@ -60,6 +62,7 @@ def guest(tmp_path: Path) -> Path:
     return folder
 
 
+@needs_guest_packages
 def test_programs_are_built_static_and_runnable(guest, tmp_path):
     build_programs("x86_64", program_sources([guest]), tmp_path / "bin", tmp_path / "log")
     assert subprocess.run([tmp_path / "bin/answer"], check=False).returncode == 42
@@ -80,6 +83,7 @@ def test_programs_are_built_static_and_runnable(guest, tmp_path):
         ("int nothing;\n", "undefined reference to .main"),
     ],
 )
+@needs_guest_packages
 def test_what_does_not_compile_is_the_users_error_with_file_and_line(guest, tmp_path, text, says):
     (guest / "answer.c").write_text(text)
     with pytest.raises(UsageError, match=f"^{guest}/answer.c: compiling answer.c failed: .*{says}"):

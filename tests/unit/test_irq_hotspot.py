@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from harness.measure.analysis import load_module
+from tests.conftest import needs_guest_packages
 from tests.oracle_files import write_oracle
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "irq-hotspot"
@@ -475,6 +476,7 @@ def run(program: Path, *arguments: str, **environment: str) -> subprocess.Comple
     )
 
 
+@needs_guest_packages
 def test_irqload_runs_for_its_time_and_gives_the_known_answer(programs):
     def start(mode: str) -> subprocess.Popen[str]:
         command = [programs / "irqload", mode, "--seconds", "1"]
@@ -504,6 +506,7 @@ def test_irqload_runs_for_its_time_and_gives_the_known_answer(programs):
         (("idle", "--seconds", "1", "more"), "more"),
     ],
 )
+@needs_guest_packages
 def test_irqload_refuses_bad_words(programs, arguments, says):
     done = run(programs / "irqload", *arguments)
     assert done.returncode == 2
@@ -511,12 +514,14 @@ def test_irqload_refuses_bad_words(programs, arguments, says):
     assert not done.stdout
 
 
+@needs_guest_packages
 def test_irqload_says_what_is_missing(programs):
     done = run(programs / "irqload", "edu", "--seconds", "1", "--rate", "10", "--loops", "1")
     assert done.returncode == 1
     assert "krepro-edu" in done.stderr
 
 
+@needs_guest_packages
 def test_collector_refuses_bad_words(programs, tmp_path):
     for arguments in ((), ("begin",), ("middle", str(tmp_path))):
         assert run(programs / "collect-profile", *arguments).returncode == 2

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.build.kernel import kernel_inputs, make_argv, parse_config, requested_options, unmet_options
 from harness.build.spec import load_kernel
+from tests.conftest import needs_guest_packages
 
 options = st.dictionaries(
     st.from_regex(r"CONFIG_[A-Z0-9_]{1,8}", fullmatch=True),
@@ -65,6 +66,7 @@ def test_unmet_says_wanted_and_actual():
     ]
 
 
+@needs_guest_packages
 def test_inputs_follow_contents_not_places(tmp_path):
     recipe = load_kernel("classic")
     inputs = kernel_inputs(recipe, {"archive": {"x": "y"}})
