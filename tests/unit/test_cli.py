@@ -5,6 +5,7 @@ Most run Invoke in this process (importing the harness once, not thirty times); 
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from invoke.program import Program
 from harness import cli
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.paths import ROOT
+from harness.program import program
 from tests.conftest import EXPERIMENT, needs_guest_packages
 
 
@@ -72,6 +74,33 @@ def process(*words: str) -> Done:
 def test_an_unknown_experiment_is_one_line_and_exit_2():
     line = refused(process("run", "experiment=nonsense"))
     assert line == "unknown experiment 'nonsense' (known: irq-hotspot; or give a folder's path)"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nonsense",), "No idea what 'nonsense' is! (./inv --list)"),
+        (("run", "x", "--nonsense"), "No idea what '--nonsense' is! (./inv --list)"),
+        (("run",), "'run' did not receive required positional arguments: 'experiment' (./inv --list)"),
+        (("run", "x", "--seed"), "Flag <Argument: seed (s)> needed value and was not given one! (./inv --list)"),
+        (("--nonsense",), "No idea what '--nonsense' is! (./inv --list)"),
+    ],
+)
+def test_words_that_invoke_does_not_know_exit_2(capfd, words, says):
+    with pytest.raises(SystemExit) as ended:
+        program.run(["inv", *words])
+    assert refused(Done(int(ended.value.code or 0), *capfd.readouterr())) == says
+
+
+def test_inv_runs_that_program_in_the_environment(tmp_path):
+    """The second half of ./inv, from elsewhere: the first makes an environment, which takes a minute."""
+    command = [sys.executable, ROOT / "inv"]
+    environment = {**os.environ, "KREPRO_ENVIRONMENT_READY": "1"}
+    environment.pop("PYTHONPATH", None)
+    options = {"capture_output": True, "text": True, "cwd": tmp_path, "env": environment}
+    wrong = subprocess.run([*command, "nonsense"], check=False, **options)
+    assert (wrong.returncode, wrong.stderr) == (EXIT_USAGE, "krepro: No idea what 'nonsense' is! (./inv --list)\n")
+    assert "Say what this host can do" in subprocess.run(command, check=False, **options).stdout
 
 
 def test_list_shows_every_task():
