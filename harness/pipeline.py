@@ -28,8 +28,8 @@ from harness.paths import RESULTS
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
-from harness.store.manifest import Manifest, describe_image, describe_kernel
-from harness.store.provenance import Host, host, package_versions, repository
+from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe_kernel
+from harness.store.provenance import host, load, package_versions, repository
 from harness.store.reference import check_digest, find_reference
 from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment, write_result_set
 
@@ -80,7 +80,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     wanted = options.check_digest
     reference = find_reference(wanted, experiment.name, options.results) if wanted is not None else None
     store = Store.default()
-    before = host()
+    load_before = load()
     with write_result_set(options.results, experiment.name) as writer:
         copy_experiment(folder, writer.path)
         clock.lap("harness")
@@ -99,7 +99,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
             unanalysed = error
         writer.write_claims(claims)
         clock.lap("harness")
-        manifest = _manifest(options, experiment, prepared, records, before, clock.seconds, writer.path)
+        manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
         result = writer.finish(manifest)
     failed = [record for record in records if record.status == "failed"]
     clock.lap("harness")
@@ -154,12 +154,12 @@ def _manifest(
     experiment: Experiment,
     prepared: Prepared,
     records: Sequence[TrialRecord],
-    before: Host,
+    load_before: float,
     seconds: Mapping[str, float],
     root: Path,
 ) -> Manifest:
-    after = before.model_copy(update={"load_after": host().load_before})
     deterministic = deterministic_files(root, [record for record in records if record.status == "ok"])
+    covered = digest(deterministic)
     return Manifest(
         id="",
         created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -174,11 +174,12 @@ def _manifest(
         qemu=qemu_version(),
         accelerator={trial.arm: trial.machine.accelerator for trial in prepared.trials},
         fidelity={record.arm: record.fidelity for record in records},
-        host=after,
+        host=host(load_before),
         packages=package_versions(),
         seconds=dict(seconds),
         trials=list(records),
-        digest=digest(deterministic),
+        digest=covered,
         deterministic=deterministic,
         files={},
+        absent={"digest": NO_DIGEST} if covered is None else {},
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from harness.errors import UsageError
@@ -19,6 +19,11 @@ class Strict(BaseModel):
     """Base of everything read from a user's file: unknown fields are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def about(text: str, unit: str | None = None) -> Any:
+    """What a field means and, of a number, its unit; for `Annotated`. Both are in the JSON Schema of a manifest."""
+    return Field(description=text, json_schema_extra={"unit": unit} if unit else None)
 
 
 class _UniqueKeys(yaml.SafeLoader):

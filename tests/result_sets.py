@@ -65,7 +65,7 @@ def figures(tables):
     return {"waits": figure}
 '''
 KERNEL = KernelManifest(
-    key="k", arch="i386", release="6.1", build_id=None, source={"archive": {"linux.tar": "1"}}, patches=[],
+    key="k", arch="i386", release="6.1", build_id=None, absent={"build_id": "none"}, source={"archive": {"linux.tar": "1"}}, patches=[],
     fragments=[], config_sha256="2", compiler={"gcc": "gcc 12"}, bzimage_sha256="3",
 )  # fmt: skip
 IMAGE = ImageManifest(key="i", sha256="4", packages={"busybox": "1"})

@@ -18,7 +18,7 @@ from harness.store.provenance import Host, Repository
 from harness.store.resultset import ResultSet, copy_experiment, write_result_set
 
 KERNEL = KernelManifest(
-    key="k", arch="i386", release="6.1.0", build_id=None, source={"archive": {"linux.tar": "11"}},
+    key="k", arch="i386", release="6.1.0", build_id=None, absent={"build_id": "none"}, source={"archive": {"linux.tar": "11"}},
     patches=[{"name": "p", "sha256": "22"}], fragments=[], config_sha256="33", compiler={"gcc": "gcc 12"},
     bzimage_sha256="44",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from harness.build.spec import Name
 from harness.errors import UsageError
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, Clock, Device
 from harness.paths import EXPERIMENTS
-from harness.yamlfile import Strict, load_model, misfit
+from harness.yamlfile import Strict, about, load_model, misfit
 
 Profile = Literal["quick", "full"]
 OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
@@ -33,42 +33,44 @@ RESERVED = frozenset({"seed", "workload"})
 class Paper(Strict):
     """The paper that an experiment reproduces."""
 
-    authors: list[str] = Field(min_length=1)
-    year: int = Field(ge=1950, le=2100)
-    title: str
-    venue: str | None = None
+    authors: Annotated[list[str], about("in the paper's order")] = Field(min_length=1)
+    year: Annotated[int, about("of publication", "year")] = Field(ge=1950, le=2100)
+    title: Annotated[str, about("as printed")]
+    venue: Annotated[str | None, about("journal, conference or institute; null: experiment.yaml names none")] = None
 
 
 class Workload(Strict):
     """A scenario that the guest runs while something is measured: shell text in the guest."""
 
-    command: str = Field(min_length=1)
-    timeout_s: float = Field(default=60.0, gt=0, le=604800)
+    command: Annotated[str, about("shell text")] = Field(min_length=1)
+    timeout_s: Annotated[float, about("guest time after which it is ended", "s")] = Field(default=60.0, gt=0, le=604800)
 
 
 class Repetitions(Strict):
     """Trials per arm in each profile; 0 leaves the arm out of that profile."""
 
-    quick: int = Field(default=1, ge=0, le=100_000)
-    full: int = Field(default=10, ge=0, le=100_000)
+    quick: Annotated[int, about("in the profile quick", "trials")] = Field(default=1, ge=0, le=100_000)
+    full: Annotated[int, about("in the profile full", "trials")] = Field(default=10, ge=0, le=100_000)
 
 
 class Arm(Strict):
     """One variant of an experiment."""
 
-    kernel: Name
-    clock: Clock = "wall"
-    session: Literal["ssh", "mailbox"] | None = None
-    record: bool = False
-    cpus: int = Field(default=1, ge=1, le=64)
-    icount_shift: int = Field(default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10)
-    cmdline: dict[str, Scalar] = {}
-    params: dict[Parameter, Scalar] = {}
-    devices: list[Device] = []
-    workloads: list[Name] | None = None
-    repetitions: Repetitions | None = None
-    oracle: list[OracleMode] = []
-    oracle_locks: list[str] = Field(default=[], description="functions that mode locks counts the calls of")
+    kernel: Annotated[Name, about("name of the kernel's spec")]
+    clock: Annotated[Clock, about("virtual: instructions are time; wall: the host's")] = "wall"
+    session: Annotated[Literal["ssh", "mailbox"] | None, about("null: the clock's own")] = None
+    record: Annotated[bool, about("whether the trial is recorded for a replay")] = False
+    cpus: Annotated[int, about("of the guest", "CPUs")] = Field(default=1, ge=1, le=64)
+    icount_shift: Annotated[int, about("an instruction takes 2 to this power", "log2(ns)")] = Field(
+        default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10
+    )
+    cmdline: Annotated[dict[str, Scalar], about("kernel parameters", "the parameter's own")] = {}
+    params: Annotated[dict[Parameter, Scalar], about("KREPRO_ variables in the guest", "the parameter's own")] = {}
+    devices: Annotated[list[Device], about("beyond those that every machine has")] = []
+    workloads: Annotated[list[Name] | None, about("in order; null: all of the experiment's")] = None
+    repetitions: Annotated[Repetitions | None, about("null: the experiment's")] = None
+    oracle: Annotated[list[OracleMode], about("what the oracle counts beside the measurement")] = []
+    oracle_locks: Annotated[list[str], about("functions that mode locks counts the calls of")] = []
 
     @field_validator("params")
     @classmethod
@@ -88,10 +90,12 @@ class Expect(Strict):
     `equals` must hold in every trial; bounds must hold for the whole 95 % interval.
     """
 
-    equals: FiniteFloat | None = None
-    between: tuple[FiniteFloat, FiniteFloat] | None = None
-    at_least: FiniteFloat | None = None
-    at_most: FiniteFloat | None = None
+    equals: Annotated[FiniteFloat | None, about("null: another one is given", "the metric's")] = None
+    between: Annotated[tuple[FiniteFloat, FiniteFloat] | None, about("null: another one is given", "the metric's")] = (
+        None
+    )
+    at_least: Annotated[FiniteFloat | None, about("null: another one is given", "the metric's")] = None
+    at_most: Annotated[FiniteFloat | None, about("null: another one is given", "the metric's")] = None
 
     @model_validator(mode="after")
     def _one(self) -> Expect:
@@ -113,14 +117,14 @@ class Expect(Strict):
 class Claim(Strict):
     """One checkable statement. `paper` claims are the paper's; a `finding` is ours about the paper's method."""
 
-    id: Name
-    kind: Literal["paper", "finding"] = "paper"
-    section: str | None = None
-    source: str | None = None
-    paper: str | None = Field(default=None, description="what the paper says, in our words")
-    statement: str | None = None
-    metric: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
-    expect: Expect
+    id: Annotated[Name, about("unique in the experiment")]
+    kind: Annotated[Literal["paper", "finding"], about("whose claim it is")] = "paper"
+    section: Annotated[str | None, about("of the paper; null: not from one section")] = None
+    source: Annotated[str | None, about("of what the claim is known; null: from the paper")] = None
+    paper: Annotated[str | None, about("what the paper says, in our words; null: nothing")] = None
+    statement: Annotated[str | None, about("what is checked; null: what the paper says")] = None
+    metric: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$"), about("METRIC/ARM")]
+    expect: Annotated[Expect, about("what must hold")]
 
     @property
     def arm(self) -> str:
@@ -134,16 +138,16 @@ class Claim(Strict):
 class Experiment(Strict):
     """One experiment as its folder states it."""
 
-    name: Name
-    version: int = Field(default=1, ge=1)
-    paper: Paper
-    description: str = ""
-    workloads: dict[Name, Workload] = Field(min_length=1)
-    collect: list[Name] = []
-    packages: list[Name] = []
-    arms: dict[Name, Arm] = Field(min_length=1)
-    repetitions: Repetitions = Repetitions()
-    claims: list[Claim] = []
+    name: Annotated[Name, about("also of the folder of its result sets")]
+    version: Annotated[int, about("raised when figures stop being comparable", "1")] = Field(default=1, ge=1)
+    paper: Annotated[Paper, about("what is being reproduced")]
+    description: Annotated[str, about("what this is about")] = ""
+    workloads: Annotated[dict[Name, Workload], about("by name")] = Field(min_length=1)
+    collect: Annotated[list[Name], about("collectors around every workload")] = []
+    packages: Annotated[list[Name], about("Debian packages for the guest")] = []
+    arms: Annotated[dict[Name, Arm], about("by name")] = Field(min_length=1)
+    repetitions: Annotated[Repetitions, about("of arms that have none of their own")] = Repetitions()
+    claims: Annotated[list[Claim], about("what is checked")] = []
 
     @field_validator("claims")
     @classmethod

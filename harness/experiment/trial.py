@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from harness.experiment.model import Scalar
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.guest.ssh import Keys
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
-from harness.yamlfile import Strict
+from harness.yamlfile import Strict, about
 
 Status = Literal["ok", "failed"]
 Fidelity = Literal["virtual", "emulated", "kvm", "kvm+pmu"]
@@ -53,23 +53,25 @@ class TrialSpec(Strict):
 class TrialRecord(Strict):
     """What a result set says of one trial, and what an analysis is given (with `path` and `system_map` set)."""
 
-    arm: str
-    repetition: int
-    seed: int
-    status: Status
-    reason: str | None = None
-    kernel: str
-    clock: Literal["virtual", "wall"]
-    session: str
-    fidelity: Fidelity
-    params: dict[str, Scalar]
-    cmdline: dict[str, Scalar]
-    workloads: tuple[str, ...]
-    argv: tuple[str, ...] = ()
-    seconds: dict[str, float] = {}
-    pmu: str
-    path: Path
-    system_map: Path
+    arm: Annotated[str, about("name")]
+    repetition: Annotated[int, about("from 0", "1")]
+    seed: Annotated[int, about("32 bits; the same for one repetition of every arm", "1")]
+    status: Annotated[Status, about("whether its data may be used")]
+    reason: Annotated[str | None, about("why it failed; null: it did not")] = None
+    kernel: Annotated[str, about("name")]
+    clock: Annotated[Literal["virtual", "wall"], about("virtual: instructions are time; wall: the host's")]
+    session: Annotated[str, about("ssh or mailbox")]
+    fidelity: Annotated[Fidelity, about("what kind of time its figures are in")]
+    params: Annotated[dict[str, Scalar], about("the arm's", "the parameter's own")]
+    cmdline: Annotated[dict[str, Scalar], about("the arm's", "the parameter's own")]
+    workloads: Annotated[tuple[str, ...], about("names, in order")]
+    argv: Annotated[tuple[str, ...], about("QEMU's command line; empty: it was not started")] = ()
+    seconds: Annotated[
+        dict[str, float], about("wall time: ready until the session could begin, trial in all", "s")
+    ] = {}
+    pmu: Annotated[str, about("ok: COUNTED of EXPECTED instructions; or absent: and why")]
+    path: Annotated[Path, about("raw folder, relative to the set")]
+    system_map: Annotated[Path, about("of its kernel, relative to the set")]
 
     def relocated(self, root: Path) -> TrialRecord:
         """The same record with paths below `root` (records are stored with relative paths)."""

@@ -2,82 +2,94 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import model_validator
 
 from harness.experiment.model import Experiment
 from harness.experiment.prepare import KernelBuild
 from harness.experiment.trial import TrialRecord
+from harness.store.absent import Reasons, check_reasons
 from harness.store.provenance import Host, Repository
-from harness.yamlfile import Strict
+from harness.yamlfile import Strict, about
 
-SCHEMA_VERSION: Literal[1] = 1
+#: A new one needs a step in migrate.py and a schema file of its own (`python -m harness.store.schema`).
+SCHEMA_VERSION: Literal[2] = 2
+NO_BUILD_ID = "vmlinux has no GNU build id note"
+NO_DIGEST = "no good trial on the virtual clock"
 
 
 class KernelManifest(Strict):
     """One kernel of a run, by the hashes of what it was built from and what came out."""
 
-    key: str
-    arch: str
-    release: str
-    build_id: str | None
-    source: dict[str, Any]
-    patches: list[dict[str, str]]
-    fragments: list[dict[str, str]]
-    config_sha256: str
-    compiler: dict[str, str]
-    bzimage_sha256: str
+    key: Annotated[str, about("key in the store")]
+    arch: Annotated[str, about("i386 or x86_64")]
+    release: Annotated[str, about("as uname -r says")]
+    build_id: Annotated[str | None, about("GNU build id, hex")]
+    source: Annotated[dict[str, Any], about("archive: file name to sha256, or tree: hash of a tree")]
+    patches: Annotated[list[dict[str, str]], about("name and sha256 of each, in order")]
+    fragments: Annotated[list[dict[str, str]], about("name and sha256 of each, in order")]
+    config_sha256: Annotated[str, about("of the final .config")]
+    compiler: Annotated[dict[str, str], about("first line of --version of gcc and ld")]
+    bzimage_sha256: Annotated[str, about("of what was booted")]
+    absent: Reasons = {}
+
+    _reasons = model_validator(mode="after")(check_reasons)
 
 
 class ImageManifest(Strict):
     """The image that ran on one kernel."""
 
-    key: str
-    sha256: str
-    packages: dict[str, str]
+    key: Annotated[str, about("key in the store")]
+    sha256: Annotated[str, about("of image.cpio")]
+    packages: Annotated[dict[str, str], about("Debian package to version")]
 
 
 class Manifest(Strict):
     """Everything that a reader of a result set needs to know about where it comes from."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
-    id: str
-    created: str = Field(description="UTC, ISO 8601")
-    experiment: Experiment
-    experiment_files: dict[str, str] = Field(description="sha256 of every file of the experiment's folder")
-    command_line: list[str]
-    profile: Literal["quick", "full"]
-    seed: int
-    repository: Repository
-    kernels: dict[str, KernelManifest]
-    images: dict[str, ImageManifest]
-    qemu: str
-    accelerator: dict[str, str] = Field(description="accelerator in use, per arm, as QEMU told it")
-    fidelity: dict[str, str] = Field(description="kind of time, per arm")
-    host: Host
-    packages: dict[str, str]
-    seconds: dict[str, float] = Field(description="wall time by part of the run")
-    trials: list[TrialRecord]
-    digest: str | None = Field(description="hash over everything deterministic; null without virtual-clock trials")
-    deterministic: dict[str, str] = Field(description="sha256 of each file that the digest covers")
-    files: dict[str, str] = Field(description="sha256 of every file of the set but this one")
+    schema_version: Annotated[Literal[2], about("version of this schema", "1")] = SCHEMA_VERSION
+    id: Annotated[str, about("name of the set's folder")]
+    created: Annotated[str, about("UTC, ISO 8601")]
+    experiment: Annotated[Experiment, about("experiment.yaml with all defaults filled in")]
+    experiment_files: Annotated[dict[str, str], about("sha256 of every file of the experiment's folder")]
+    command_line: Annotated[list[str], about("program and arguments")]
+    profile: Annotated[Literal["quick", "full"], about("which number of repetitions")]
+    seed: Annotated[int, about("the run's; decides order and every trial's seed", "1")]
+    repository: Annotated[Repository, about("state of the project")]
+    kernels: Annotated[dict[str, KernelManifest], about("by name")]
+    images: Annotated[dict[str, ImageManifest], about("by name of their kernel")]
+    qemu: Annotated[str, about("first line of --version")]
+    accelerator: Annotated[dict[str, str], about("accelerator in use, per arm, as QEMU told it")]
+    fidelity: Annotated[dict[str, str], about("kind of time, per arm")]
+    host: Annotated[Host, about("the machine that QEMU ran on")]
+    packages: Annotated[dict[str, str], about("versions of Python and of the libraries that decide figures and files")]
+    seconds: Annotated[dict[str, float], about("wall time by part of the run", "s")]
+    trials: Annotated[list[TrialRecord], about("in the order of the plan")]
+    digest: Annotated[str | None, about("hash over everything deterministic")]
+    deterministic: Annotated[dict[str, str], about("sha256 of each file that the digest covers")]
+    files: Annotated[dict[str, str], about("sha256 of every file of the set but this one")]
+    absent: Reasons = {}
+
+    _reasons = model_validator(mode="after")(check_reasons)
 
 
 def describe_kernel(build: KernelBuild) -> KernelManifest:
     """What a manifest says of one kernel."""
     kernel = build.kernel
+    build_id = kernel.info["build_id"]
     return KernelManifest(
         key=kernel.key,
         arch=kernel.inputs["arch"],
         release=kernel.info["release"],
-        build_id=kernel.info["build_id"],
+        build_id=build_id,
         source=kernel.inputs["source"],
         patches=kernel.inputs["patches"],
         fragments=kernel.inputs["fragments"],
         config_sha256=kernel.info["config_sha256"],
         compiler=kernel.inputs["compiler"],
         bzimage_sha256=kernel.files["bzImage"],
+        absent={"build_id": NO_BUILD_ID} if build_id is None else {},
     )
 
 

@@ -9,10 +9,14 @@ import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import model_validator
 
 from harness.build.store import hash_file, hash_of
 from harness.paths import ROOT
-from harness.yamlfile import Strict
+from harness.store.absent import Reasons, check_reasons
+from harness.yamlfile import Strict, about
 
 PACKAGES = ("matplotlib", "numpy", "pandas", "paramiko", "pyarrow", "pydantic", "qemu.qmp", "scipy")
 
@@ -24,22 +28,27 @@ ANALYSING = ("measure", "oracle", "report")
 class Repository(Strict):
     """The state of the project's repository: commit, and a hash of what is not committed."""
 
-    commit: str | None
-    dirty: bool
-    diff_sha256: str | None
-    reason: str | None = None
+    commit: Annotated[str | None, about("git commit")]
+    dirty: Annotated[bool | None, about("whether something is not committed")]
+    diff_sha256: Annotated[str | None, about("hash of what is not committed")]
+    absent: Reasons = {}
+
+    _reasons = model_validator(mode="after")(check_reasons)
 
 
 class Host(Strict):
     """The machine that QEMU ran on."""
 
-    cpu: str
-    cpus: int
-    governor: str | None
-    kernel: str
-    memory_mib: int
-    load_before: float
-    load_after: float | None = None
+    cpu: Annotated[str, about("model name")]
+    cpus: Annotated[int, about("usable by this process", "CPUs")]
+    governor: Annotated[str | None, about("of CPU 0")]
+    kernel: Annotated[str, about("release")]
+    memory_mib: Annotated[int, about("of the whole host", "MiB")]
+    load_before: Annotated[float, about("one-minute load when the run began", "runnable tasks")]
+    load_after: Annotated[float | None, about("and when it ended", "runnable tasks")]
+    absent: Reasons = {}
+
+    _reasons = model_validator(mode="after")(check_reasons)
 
 
 def repository(root: Path = ROOT) -> Repository:
@@ -48,8 +57,13 @@ def repository(root: Path = ROOT) -> Repository:
         commit = _git(root, "rev-parse", "HEAD").decode().strip()
         changes = _uncommitted(root)
     except (OSError, subprocess.CalledProcessError) as error:
-        return Repository(commit=None, dirty=False, diff_sha256=None, reason=f"no git checkout: {error}"[:200])
-    return Repository(commit=commit, dirty=changes is not None, diff_sha256=changes)
+        why = f"no git checkout: {error}"[:200]
+        return Repository(
+            commit=None, dirty=None, diff_sha256=None, absent=dict.fromkeys(("commit", "dirty", "diff_sha256"), why)
+        )
+    if changes is None:
+        return Repository(commit=commit, dirty=False, diff_sha256=None, absent={"diff_sha256": "all is committed"})
+    return Repository(commit=commit, dirty=True, diff_sha256=changes)
 
 
 def _uncommitted(root: Path) -> str | None:
@@ -67,18 +81,26 @@ def _uncommitted(root: Path) -> str | None:
     return total.hexdigest()
 
 
-def host() -> Host:
-    """What this host is, and its load now."""
+def load() -> float:
+    """The host's one-minute load average now."""
+    return round(os.getloadavg()[0], 2)
+
+
+def host(load_before: float) -> Host:
+    """What this host is, and its load now, at the end of a run."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    known = governor.is_file()
     return Host(
         cpu=model[1] if model else platform.machine(),
         cpus=len(os.sched_getaffinity(0)),
-        governor=governor.read_text().strip() if governor.is_file() else None,
+        governor=governor.read_text().strip() if known else None,
         kernel=platform.release(),
         memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
-        load_before=round(os.getloadavg()[0], 2),
+        load_before=load_before,
+        load_after=load(),
+        absent={} if known else {"governor": f"no {governor}"},
     )
 
 

@@ -20,6 +20,7 @@ from harness.measure.claims import METRIC_COLUMNS, ClaimResult
 from harness.scratch import scratch_folder
 from harness.store import listing
 from harness.store.manifest import Manifest
+from harness.store.migrate import load_manifest
 from harness.store.seal import content_hash, manifest_text
 
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
@@ -36,13 +37,9 @@ class ResultSet:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.manifest = Manifest.model_validate_json((path / MANIFEST).read_bytes())
+            self.manifest = load_manifest(path / MANIFEST)
         except OSError as error:
             raise UsageError(f"is no result set: {error.strerror}", where=str(path)) from error
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            field = ".".join(map(str, first["loc"]))
-            raise UsageError(f"field {field}: {first['msg']}", where=str(path / MANIFEST)) from error
 
     @property
     def trials(self) -> list[TrialRecord]:

@@ -30,6 +30,7 @@ def test_a_clean_checkout(checkout):
     (checkout / "x.log").write_text("ignored")
     state = repository(checkout)
     assert (len(str(state.commit)), state.dirty, state.diff_sha256) == (40, False, None)
+    assert state.absent == {"diff_sha256": "all is committed"}
 
 
 @pytest.mark.parametrize("name", ["kept", "new", "folder/new", "folder/deeper/na\u00efve name", "folder/\udcff"])
@@ -62,5 +63,5 @@ def test_a_checkout_inside_is_told_by_its_name(checkout):
 
 def test_outside_of_a_checkout_there_is_a_reason(tmp_path):
     state = repository(tmp_path / "nowhere")
-    assert (state.commit, state.dirty, state.diff_sha256) == (None, False, None)
-    assert str(state.reason).startswith("no git checkout: ")
+    assert (state.commit, state.dirty, state.diff_sha256) == (None, None, None)
+    assert all(why.startswith("no git checkout: ") for why in state.absent.values())

@@ -77,19 +77,20 @@ def write(tmp_path: Path, example: Path) -> Callable[..., ResultSet]:
                     command_line=["invoke"],
                     profile="quick",
                     seed=1,
-                    repository=Repository(commit=None, dirty=False, diff_sha256=None),
+                    repository=Repository(commit="5", dirty=True, diff_sha256="6"),
                     kernels={"classic": KERNEL.model_copy(update=kernel)},
                     images={"classic": IMAGE},
                     qemu=qemu,
                     accelerator={},
                     fidelity={},
-                    host=Host(cpu="x", cpus=1, governor=None, kernel="x", memory_mib=1, load_before=0),
+                    host=Host(cpu="x", cpus=1, governor="x", kernel="x", memory_mib=1, load_before=0, load_after=0),
                     packages={},
                     seconds={},
                     trials=trials,
                     digest=digest(files),
                     deterministic=files,
                     files={},
+                    absent={} if files else {"digest": "no virtual-clock trials"},
                 )
             )
 
@@ -183,9 +184,25 @@ def test_there_may_be_no_sets_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (lambda path: path.write_bytes(b"\xff\xfe"), "field : Invalid JSON"),
-        (lambda path: path.write_text("{}"), "field id: Field required"),
-        (lambda path: path.write_text(path.read_text().replace('version": 1', 'version": 9', 1)), "schema_version"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "manifest.json: is not JSON"),
+        (lambda path: path.write_text("{}"), "field schema_version: must be a whole number from 1, got None"),
+        (
+            lambda path: path.write_text(path.read_text().replace('version": 2', 'version": 9', 1)),
+            "version 9, .*update",
+        ),
+        (lambda path: path.write_text("[]"), "is not a JSON object"),
+        (lambda path: path.write_text('{"schema_version": true}'), "must be a whole number"),
+        (lambda path: path.write_text('{"schema_version": 0}'), "must be a whole number"),
+        (lambda path: path.write_text('{"schema_version": 1}'), "is no manifest of schema version 1: KeyError"),
+        (lambda path: path.write_text('{"schema_version": 2}'), "field id: Field required"),
+        (
+            lambda path: path.write_text(path.read_text().replace('"governor": "x"', '"governor": null', 1)),
+            "field host: governor is null without a reason in absent",
+        ),
+        (
+            lambda path: path.write_text(path.read_text().replace('"cpu": "x"', '"cpu": 1', 1)),
+            r"field host\.cpu: Input should be a valid string",
+        ),
         (lambda path: path.unlink(), "is no result set: No such file"),
     ],
 )
