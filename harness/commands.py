@@ -99,7 +99,8 @@ def reference(result: str, results: Path) -> None:
     from harness.store.reference import write_reference
     from harness.store.resultset import find_result_set
 
-    print(write_reference(find_result_set(results, cli.value_of("result", result))))
+    for path in write_reference(find_result_set(results, cli.value_of("result", result))):
+        print(path)
 
 
 def results(experiment: str, folder: Path) -> None:

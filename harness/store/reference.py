@@ -15,7 +15,11 @@ from harness.store.digest import first_difference
 from harness.store.listing import MANIFEST, set_paths
 from harness.store.manifest import ImageManifest, KernelManifest
 from harness.store.resultset import ResultSet, find_result_set
+from harness.store.verdicts import write_verdicts
 from harness.yamlfile import Strict
+
+REFERENCES = RESULTS / "reference"
+DIGEST = "digest.json"
 
 
 class Reference(Strict):
@@ -121,12 +125,19 @@ def foreign_inputs(reference: Reference) -> dict[str, Any]:
     return foreign
 
 
-def write_reference(result: ResultSet) -> Path:
-    """Make this set's deterministic part the committed reference of its experiment; the file written."""
-    target = RESULTS / "reference" / result.manifest.experiment.name / "digest.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
-    return target
+def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Path]:
+    """Make this set the reference of its experiment, below `references`; the files written.
+
+    A set without virtual-clock trials has verdicts but no digest. UsageError for a set with failed trials.
+    """
+    folder = references / result.manifest.experiment.name
+    written = [write_verdicts(result, folder)]
+    digest_file = folder / DIGEST
+    if result.manifest.digest is None:
+        digest_file.unlink(missing_ok=True)
+        return written
+    digest_file.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
+    return [digest_file, *written]
 
 
 def find_reference(wanted: str, experiment: str, results: Path) -> Reference | None:
@@ -135,12 +146,12 @@ def find_reference(wanted: str, experiment: str, results: Path) -> Reference | N
     A digest is looked for among the committed references and the result sets; None when nobody knows its files.
     """
     if wanted == "reference":
-        return load_reference(RESULTS / "reference" / experiment / "digest.json")
+        return load_reference(REFERENCES / experiment / DIGEST)
     if Path(wanted).is_file():
         return load_reference(Path(wanted))
     if not is_digest(wanted):
         return reference_of(find_result_set(results, wanted))
-    candidates = [RESULTS / "reference" / experiment / "digest.json"]
+    candidates = [REFERENCES / experiment / DIGEST]
     for path in candidates:
         if path.is_file() and (found := load_reference(path)).digest == wanted:
             return found

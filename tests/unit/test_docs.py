@@ -41,6 +41,7 @@ from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
 from harness.words import spelled_out
+from harness.store.verdicts import MetricMedian, Verdicts
 from tests.conftest import needs_guest_packages
 
 DOCS = ROOT / "docs"
@@ -219,6 +220,8 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
         (FORMATS, "trials", TrialRecord),
         (FORMATS, "claims.json", ClaimResult),
         (FORMATS, "Reference file", Reference),
+        (FORMATS, "Reference verdicts", Verdicts),
+        (FORMATS, "Reference medians", MetricMedian),
     ],
 )
 def test_every_field_has_a_row_and_every_row_is_a_field(page: Path, heading: str, model: type[BaseModel]):

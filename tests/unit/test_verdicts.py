@@ -1,0 +1,105 @@
+"""Reference verdicts: written from a set, read again, and refused where they would say nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.errors import UsageError
+from harness.measure.claims import METRIC_COLUMNS
+from harness.paths import ROOT
+from harness.store.reference import REFERENCES, load_reference, write_reference
+from harness.store.resultset import MANIFEST, ResultSet
+from harness.store.verdicts import VERDICTS, load_verdicts, medians
+
+SET = ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f"
+
+
+def changed(folder: Path, **manifest: object) -> ResultSet:
+    """A copy of the set with other fields in its manifest."""
+    copy = folder / "set"
+    shutil.copytree(SET, copy)
+    stored = json.loads((copy / MANIFEST).read_text())
+    (copy / MANIFEST).write_text(json.dumps(stored | manifest))
+    return ResultSet(copy)
+
+
+def test_a_set_becomes_a_reference_and_is_read_again(tmp_path):
+    result = ResultSet(SET)
+    written = write_reference(result, tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [f"example/{n}" for n in FILES]
+    found = load_verdicts(tmp_path / "example")
+    assert found is not None
+    assert (found.experiment, found.version, found.result) == ("example", 1, SET.name)
+    assert found.claims == result.claims
+    assert [(row.arm, row.metric, row.median, row.trials) for row in found.metrics] == [("left", "total", 42.0, 1)]
+    assert load_reference(written[0]).digest == result.manifest.digest
+    lines = (tmp_path / "example" / VERDICTS).read_text().splitlines()
+    assert sum(line.startswith("  {") for line in lines) == len(found.claims) + len(found.metrics), "small diffs"
+
+
+FILES = ("digest.json", "verdicts.json")
+
+
+def test_without_a_digest_the_old_one_does_not_stay(tmp_path):
+    write_reference(ResultSet(SET), tmp_path)
+    (path,) = write_reference(changed(tmp_path, digest=None, deterministic={}), tmp_path)
+    assert path.name == VERDICTS
+    assert not (tmp_path / "example/digest.json").exists()
+
+
+def test_what_failed_is_no_reference(tmp_path):
+    trials = json.loads((SET / MANIFEST).read_text())["trials"]
+    trials[1] |= {"status": "failed", "reason": "hung"}
+    result = changed(tmp_path, trials=trials)
+    with pytest.raises(UsageError, match="cannot be a reference: trial left/1 failed"):
+        write_reference(result, tmp_path)
+    assert not (tmp_path / "example").exists()
+
+
+def test_what_was_not_judged_is_no_reference(tmp_path):
+    result = changed(tmp_path)
+    (result.path / "claims.json").write_text("[]")
+    with pytest.raises(UsageError, match="cannot be a reference: its claims were not judged"):
+        write_reference(result, tmp_path)
+
+
+def test_medians_are_absent_as_claims_are():
+    rows = [
+        ("a", 0, "x", 1.0, "s", None),
+        ("a", 1, "x", 4.0, "s", None),
+        ("a", 2, "x", 2.0, "s", None),
+        ("b", 0, "x", 1.0, None, None),
+        ("b", 1, "x", np.nan, None, "no PMU"),
+        ("b", 0, "y", np.inf, None, None),
+    ]
+    found = medians(pd.DataFrame(rows, columns=list(METRIC_COLUMNS)))
+    assert [(row.arm, row.metric, row.median, row.unit, row.trials, row.reason) for row in found] == [
+        ("a", "x", 2.0, "s", 3, None),
+        ("b", "x", None, None, 2, "no PMU"),
+        ("b", "y", None, None, 1, "infinite"),
+    ]
+
+
+def test_no_reference_is_none_and_a_damaged_one_is_named(tmp_path):
+    assert load_verdicts(tmp_path) is None
+    (tmp_path / VERDICTS).write_text('{"experiment": "x"}')
+    with pytest.raises(UsageError, match=r"verdicts\.json: not reference verdicts: field version: .*inv reference"):
+        load_verdicts(tmp_path)
+    (tmp_path / VERDICTS).write_text("{")
+    with pytest.raises(UsageError, match=r"not reference verdicts: field \(whole file\): Invalid JSON"):
+        load_verdicts(tmp_path)
+
+
+@pytest.mark.parametrize("folder", sorted(REFERENCES.iterdir()), ids=lambda path: path.name)
+def test_the_committed_references_can_be_used_and_are_small(folder):
+    found = load_verdicts(folder)
+    assert found is not None
+    assert found.experiment == folder.name
+    assert {claim.verdict for claim in found.claims} >= {"reproduced"}
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 250_000
