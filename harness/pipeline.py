@@ -57,11 +57,61 @@ class RunOutcome:
     exit_code: int
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A run whose set is written, whatever became of its trials and of their analysis."""
+
+    result: ResultSet
+    claims: list[ClaimResult]
+    summary: Mapping[str, pd.DataFrame]
+    failed: list[TrialRecord]
+    unanalysed: KreproError | None
+    seconds: Mapping[str, float]
+
+    @property
+    def problem(self) -> RunError | None:
+        """Why this run has failed, if it has."""
+        where = str(self.result.path)
+        if self.unanalysed is not None:
+            return RunError(f"trials are kept, but their analysis failed: {self.unanalysed}", where=where)
+        if self.failed:
+            first = self.failed[0]
+            return RunError(
+                f"{len(self.failed)} of {len(self.result.manifest.trials)} trials failed; the first: "
+                f"{first.arm} {first.repetition}: {first.reason}",
+                where=where,
+            )
+        return None
+
+
 def run(options: RunOptions, console: Console) -> RunOutcome:
     """Run an experiment and write its result set; print tables, verdicts and the set's path.
 
-    Raises UsageError before anything is built when the input is wrong, RunError when no trial could be measured
+    Raises UsageError before anything is built when the input is wrong, RunError when a trial or the analysis failed
     (the set is still written).
+    """
+    # Found before the run: `latest` is this run's own set afterwards, and a wrong word should not cost a run.
+    wanted = options.check_digest
+    reference = None
+    if wanted is not None:
+        name = load_experiment(find_experiment(options.experiment)).name
+        reference = find_reference(wanted, name, options.results)
+    done = measure(options)
+    if done.unanalysed is None:
+        lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds)
+        print_summary(console, done.summary, done.claims, lines)
+    if done.problem is not None:
+        raise done.problem
+    if wanted is not None:
+        check_digest(done.result, wanted, reference)
+    contradicted = any(claim.verdict == "contradicted" for claim in done.claims)
+    return RunOutcome(done.result, EXIT_CONTRADICTED if contradicted else EXIT_OK)
+
+
+def measure(options: RunOptions) -> Measured:
+    """Run an experiment and write its result set.
+
+    Raises UsageError before anything is built when the input is wrong. Trials and analyses that fail do not raise.
     """
     clock = _Clock()
     folder = find_experiment(options.experiment)
@@ -76,9 +126,6 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         arms=options.arms,
         seed=options.seed,
     )
-    # Found before the run: `latest` is this run's own set afterwards, and a wrong word should not cost a run.
-    wanted = options.check_digest
-    reference = find_reference(wanted, experiment.name, options.results) if wanted is not None else None
     store = Store.default()
     load_before = load()
     with write_result_set(options.results, experiment.name) as writer:
@@ -101,21 +148,9 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         clock.lap("harness")
         manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
         result = writer.finish(manifest)
-    failed = [record for record in records if record.status == "failed"]
     clock.lap("harness")
-    if unanalysed is not None:
-        raise RunError(f"trials are kept, but their analysis failed: {unanalysed}", where=str(result.path))
-    print_summary(console, summary, claims, closing_lines(result, claims, result.metrics, clock.seconds))
-    if failed:
-        raise RunError(
-            f"{len(failed)} of {len(records)} trials failed; the first: {failed[0].arm} {failed[0].repetition}: "
-            f"{failed[0].reason}",
-            where=str(result.path),
-        )
-    if wanted is not None:
-        check_digest(result, wanted, reference)
-    contradicted = any(claim.verdict == "contradicted" for claim in claims)
-    return RunOutcome(result, EXIT_CONTRADICTED if contradicted else EXIT_OK)
+    failed = [record for record in records if record.status == "failed"]
+    return Measured(result, claims, summary, failed, unanalysed, clock.seconds)
 
 
 class _Clock:
