@@ -220,6 +220,33 @@ def prune(
     cli.guarded(lambda: commands.prune(keep, older_than, yes, Path(results).expanduser()), debug=debug)
 
 
+@task(
+    help={
+        "budget": "minutes; an experiment that will not fit is skipped, one that runs when they are over is ended",
+        "profile": "quick or full",
+        "results": "folder of sets",
+        "out": "folder for state, JUnit XML and summary",
+        "experiments": "names or folders, comma-separated; otherwise all of experiments/",
+        "restart": "begin a new night, even if the last one was stopped",
+        "debug": DEBUG,
+    }
+)
+def nightly(
+    c: Context,
+    budget: str = "480",
+    profile: str = "full",
+    results: str = str(RESULTS),
+    out: str = str(RESULTS / "nightly"),
+    experiments: str = "",
+    restart: bool = False,
+    debug: bool = False,
+) -> None:
+    """Run every experiment within a time budget and compare with the reference sets; goes on where it was stopped."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.nightly(budget, profile, results, out, experiments, restart), debug=debug, guests=True)
+
+
 @task(help={"repetitions": "measurements of each kind", "debug": DEBUG})
 def bench(c: Context, repetitions: str = "5", debug: bool = False) -> None:
     """Measure the harness: restore to workload start, beside a cold boot and the ssh path."""

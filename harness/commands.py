@@ -12,7 +12,7 @@ from harness import cli
 from harness.build.spec import kernel_names
 from harness.build.store import Store
 from harness.errors import EXIT_OK, EXIT_USAGE, UsageError
-from harness.experiment.model import OracleMode, Profile, find_experiment
+from harness.experiment.model import OracleMode, Profile, experiment_names, find_experiment
 from harness.paths import ROOT
 
 if TYPE_CHECKING:
@@ -178,6 +178,25 @@ def export(result: str, to: str, out: str, results: Path) -> None:
     form = cast(exports.ExportFormat, _choice("--to", to, get_args(exports.ExportFormat)))
     found = find_result_set(results, cli.value_of("result", result))
     print(exports.export(found, form, _path(out) if out else None))
+
+
+def nightly(budget: str, profile: str, results: str, out: str, experiments: str, restart: bool) -> int:
+    """`nightly`: every experiment within a budget, against the references."""
+    from harness import nightly as night
+
+    options = night.NightOptions(
+        experiments=tuple(word for word in experiments.split(",") if word)
+        if experiments
+        else tuple(experiment_names()),
+        budget_s=60.0 * _number("--budget", budget),
+        profile=cast(Profile, _choice("--profile", profile, get_args(Profile))),
+        results=Path(results).expanduser().resolve(),
+        out=Path(out).expanduser().resolve(),
+        restart=restart,
+    )
+    if not options.experiments:
+        raise UsageError(f"--experiments {experiments}: names no experiment")
+    return night.nightly(options, cli.output())
 
 
 def bench(repetitions: str) -> int:

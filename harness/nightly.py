@@ -1,0 +1,225 @@
+"""Every experiment in its full profile within a budget, against the reference sets; resumed where it was stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from harness import pipeline
+from harness.build.store import hash_of, hash_tree, usable
+from harness.errors import KreproError, UsageError
+from harness.experiment.estimate import estimate_seconds
+from harness.experiment.model import Experiment, Profile, find_experiment, load_experiment
+from harness.experiment.plan import make_plan
+from harness.paths import RESULTS
+from harness.progress import note
+from harness.report.checks import claim_cases, digest_case, shifts
+from harness.report.junit import Case, Suite, junit_xml
+from harness.report.night import BUDGET, Night, load_night, next_night, run_case, summary, write_whole
+from harness.store.provenance import repository
+from harness.store.reference import DIGEST, REFERENCES, Reference, load_reference
+from harness.store.resultset import ResultSet, find_result_set
+from harness.store.verdicts import Verdicts, load_verdicts, medians
+
+STATE, JUNIT, SUMMARY = "nightly.json", "junit.xml", "summary.md"
+
+
+@dataclass(frozen=True)
+class NightOptions:
+    """What a user chose for one night."""
+
+    experiments: tuple[str, ...]
+    budget_s: float
+    profile: Profile = "full"
+    results: Path = RESULTS
+    out: Path = RESULTS / "nightly"
+    references: Path = REFERENCES
+    restart: bool = False
+
+
+class BudgetOver(KeyboardInterrupt):
+    """The budget ended during a run: it ends as it would by Ctrl-C, guests first, without a half-written set."""
+
+
+def nightly(options: NightOptions, console: Console) -> int:
+    """Run what is left of the night and report; the exit code of the night.
+
+    State and reports in `options.out` are written anew after each experiment, whole or not at all. UsageError before
+    anything runs when an experiment cannot be loaded or another nightly uses that folder.
+    """
+    deadline = time.monotonic() + options.budget_s
+    targets = _load(options)
+    with _alone(options.out):
+        before = None if options.restart else load_night(options.out / STATE)
+        night = next_night(before, _inputs(options, targets), list(targets), _now())
+        if night is before:
+            note(f"going on with the night of {night.begun}: {len(night.suites)} done, {len(night.left)} left")
+        for name in night.left:
+            night = night.model_copy(update={"running": name})
+            _save(night, options)
+            night = night.with_suite(_one(options, targets[name], deadline))
+            console.print(_line(night.suites[-1]), markup=False, soft_wrap=True)
+        night = night.model_copy(update={"finished": True})
+        _save(night, options)
+    for case in (case for suite in night.suites for case in suite.cases if case.status in {"failed", "error"}):
+        note(f"krepro: {' '.join(case.message.split())}")
+    console.print(str(options.out / JUNIT), markup=False, soft_wrap=True)
+    return night.exit_code
+
+
+def write_report(night: Night, options: NightOptions) -> None:
+    """What people and CI servers read of a night."""
+    write_whole(options.out / JUNIT, junit_xml(night.suites))
+    write_whole(options.out / SUMMARY, summary(night).encode())
+
+
+def _save(night: Night, options: NightOptions) -> None:
+    with usable(options.out):
+        write_whole(options.out / STATE, night.model_dump_json(indent=1).encode())
+        write_report(night, options)
+
+
+@dataclass(frozen=True)
+class Target:
+    """An experiment and what it is compared with."""
+
+    folder: Path
+    experiment: Experiment
+    verdicts: Verdicts | None
+    digest: Reference | None
+
+
+def _load(options: NightOptions) -> dict[str, Target]:
+    """Every experiment with its reference: a slip in one must not be found after hours."""
+    found: dict[str, Target] = {}
+    for word in options.experiments:
+        folder = find_experiment(word)
+        experiment = load_experiment(folder)
+        if experiment.name in found:
+            raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
+        home = options.references / experiment.name
+        known = load_reference(home / DIGEST) if (home / DIGEST).is_file() else None
+        found[experiment.name] = Target(folder, experiment, load_verdicts(home), known)
+    return found
+
+
+def _inputs(options: NightOptions, targets: dict[str, Target]) -> dict[str, object]:
+    return {
+        "profile": options.profile,
+        "results": str(options.results),
+        "experiments": {name: hash_of(hash_tree(target.folder)) for name, target in targets.items()},
+        "repository": repository().model_dump(mode="json"),
+    }
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    with usable(out):
+        out.mkdir(parents=True, exist_ok=True)
+        guard = FileLock(out / f".{STATE}.lock")
+        try:
+            guard.acquire(timeout=0)
+        except Timeout:
+            raise UsageError("another nightly is using this folder", where=str(out), hint="wait, or --out") from None
+    try:
+        yield
+    finally:
+        guard.release()
+
+
+def _one(options: NightOptions, target: Target, deadline: float) -> Suite:
+    """Run one experiment unless the budget is over or will not do; raises nothing but an interruption."""
+    name = target.experiment.name
+    begun, started = _now(), time.monotonic()
+    left = deadline - started
+    estimated = _estimate(options, target.experiment)
+    result: ResultSet | None = None
+    moved: tuple[str, ...] = ()
+    if left <= 0:
+        cases = [run_case("skipped", f"{BUDGET}it was over before this began")]
+    elif estimated is not None and estimated > left:
+        why = f"this takes about {estimated / 60:.1f} min by its last run, {left / 60:.1f} are left"
+        cases = [run_case("skipped", BUDGET + why)]
+    else:
+        try:
+            with _until(left):
+                run = pipeline.RunOptions(str(target.folder), profile=options.profile, results=options.results)
+                done = pipeline.measure(run)
+            result = done.result
+            cases = [run_case("passed") if done.problem is None else run_case("error", f"{name}: {done.problem}")]
+            checked, moved = _check(target, done)
+            cases += checked
+        except BudgetOver:
+            cases = [run_case("skipped", f"{BUDGET}it was over after {left / 60:.1f} min of this run, which was ended")]
+        except KreproError as error:
+            cases = [run_case("error", f"{name}: {error}")]
+        except Exception as error:  # the night goes on: the other experiments have nothing to do with it
+            cases = [run_case("error", f"{name}: unexpected {type(error).__name__}: {error}")]
+    return Suite(
+        experiment=name,
+        begun=begun,
+        seconds=round(time.monotonic() - started, 3),
+        result=str(result.path) if result is not None else None,
+        cases=tuple(cases),
+        shifts=moved,
+    )
+
+
+def _check(target: Target, done: pipeline.Measured) -> tuple[list[Case], tuple[str, ...]]:
+    """The cases of digest and claims, and the medians that moved; without a good trial there are no such medians."""
+    name, manifest, reference = target.experiment.name, done.result.manifest, target.verdicts
+    cases = [digest_case(done.result, target.digest)]
+    cases += claim_cases(name, target.experiment.version, done.claims, manifest.fidelity, reference)
+    if reference is None or not done.claims:
+        return cases, ()
+    now = [row for row in medians(done.result.metrics) if manifest.fidelity[row.arm] == reference.fidelity.get(row.arm)]
+    return cases, shifts(reference.metrics, now)
+
+
+def _estimate(options: NightOptions, experiment: Experiment) -> float | None:
+    try:
+        last = find_result_set(options.results, f"{experiment.name}/latest").manifest
+    except UsageError:
+        return None
+    plan = make_plan(experiment, profile=options.profile)
+    return estimate_seconds(plan, experiment, last.trials, last.seconds, len(os.sched_getaffinity(0)))
+
+
+@contextlib.contextmanager
+def _until(seconds: float) -> Iterator[None]:
+    """Raise BudgetOver in the block when it takes longer than this."""
+
+    def over(_signal: int, _frame: FrameType | None) -> None:
+        raise BudgetOver
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _line(suite: Suite) -> str:
+    counts = {
+        "passed": suite.count("passed"),
+        "turned": suite.count("failed"),
+        "errors": suite.count("error"),
+        "skipped": suite.count("skipped"),
+    }
+    said = ", ".join(f"{count} {what}" for what, count in counts.items())
+    return f"{suite.experiment}: {said}; {suite.seconds:.0f} s; {suite.result or 'no result set'}"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
