@@ -123,6 +123,8 @@ def _inputs(options: NightOptions, targets: dict[str, Target]) -> dict[str, obje
 
 @contextlib.contextmanager
 def _alone(out: Path) -> Iterator[None]:
+    if out.exists() and not out.is_dir():
+        raise UsageError("is no folder", where=str(out))
     with usable(out):
         out.mkdir(parents=True, exist_ok=True)
         guard = FileLock(out / f".{STATE}.lock")

@@ -37,6 +37,8 @@ from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.paths import ROOT
 from harness.report.figures import write_figures
+from harness.report.junit import Suite
+from harness.report.night import Night
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
@@ -222,6 +224,8 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
         (FORMATS, "Reference file", Reference),
         (FORMATS, "Reference verdicts", Verdicts),
         (FORMATS, "Reference medians", MetricMedian),
+        (FORMATS, "Night", Night),
+        (FORMATS, "Suite of a night", Suite),
     ],
 )
 def test_every_field_has_a_row_and_every_row_is_a_field(page: Path, heading: str, model: type[BaseModel]):
