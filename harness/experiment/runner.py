@@ -151,12 +151,18 @@ def submit_all(executor: concurrent.futures.Executor, trials: Sequence[TrialSpec
 def worker_pool(workers: int) -> concurrent.futures.ProcessPoolExecutor:
     """Processes that run trials and die with this one."""
     return concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_die_with_parent
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=die_with_parent,
+        initargs=(os.getpid(),),
     )
 
 
-def _die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
+    """End this process when `parent`, the process that started it, ends; at once if it already has."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended while this process was starting: no signal comes any more
+        os._exit(1)
 
 
 def _progress(bar: Step, record: TrialRecord) -> None:
