@@ -48,7 +48,7 @@ def test_a_worker_dies_with_its_parent(tmp_path):
     worker = Path("/proc", parent.stdout.readline().decode().strip())
     assert worker.is_dir()
     parent.kill()
-    parent.communicate()
+    parent.wait()
     deadline = time.monotonic() + 10
     while worker.is_dir() and "State:\tZ" not in (worker / "status").read_text():
         assert time.monotonic() < deadline
