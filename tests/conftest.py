@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """mypy takes seconds without its cache: it starts now, beside the other tests, and its test waits for it."""
+    if hasattr(session.config, "workerinput"):  # of pytest-xdist: each worker would start one
+        return
     for item in session.items:
         if item.name == "test_mypy" and not session.config.option.collectonly:
             session.config.stash[MYPY] = subprocess.Popen(

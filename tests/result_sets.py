@@ -65,7 +65,7 @@ def figures(tables):
     return {"waits": figure}
 '''
 KERNEL = KernelManifest(
-    key="k", arch="i386", release="6.1", build_id=None, absent={"build_id": "none"}, source={"archive": {"linux.tar": "1"}}, patches=[],
+    key="k", arch="i386", release="6.1", build_id="b1", source={"archive": {"linux.tar": "1"}}, patches=[],
     fragments=[], config_sha256="2", compiler={"gcc": "gcc 12"}, bzimage_sha256="3",
 )  # fmt: skip
 IMAGE = ImageManifest(key="i", sha256="4", packages={"busybox": "1"})
@@ -110,17 +110,27 @@ def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float |
             "command_line": ["invoke", "\x1b[31mred\x7f"],
             "profile": "quick",
             "seed": 1,
-            "repository": Repository(commit=None, dirty=False, diff_sha256=None),
+            "repository": Repository(commit="c" * 40, dirty=False, diff_sha256=None, absent={"diff_sha256": "clean"}),
             "kernels": {"classic": KERNEL},
             "images": {"classic": IMAGE},
             "qemu": "QEMU 7.2",
             "accelerator": dict.fromkeys(values, "tcg"),
             "fidelity": {trial.arm: trial.fidelity for trial in records},
-            "host": Host(cpu="x", cpus=1, governor=None, kernel="x", memory_mib=1, load_before=1e-7),
+            "host": Host(
+                cpu="x",
+                cpus=1,
+                governor=None,
+                kernel="x",
+                memory_mib=1,
+                load_before=1e-7,
+                load_after=1e-7,
+                absent={"governor": "none"},
+            ),
             "packages": package_versions(),
             "seconds": {"harness": 1.0, "guests": 2.5},
             "trials": records,
             "digest": digest(files),
+            "absent": {} if files else {"digest": "no virtual-clock trials"},
             "deterministic": files,
             "files": {},
         }

@@ -18,7 +18,7 @@ from harness.store.provenance import Host, Repository
 from harness.store.resultset import ResultSet, copy_experiment, write_result_set
 
 KERNEL = KernelManifest(
-    key="k", arch="i386", release="6.1.0", build_id=None, absent={"build_id": "none"}, source={"archive": {"linux.tar": "11"}},
+    key="k", arch="i386", release="6.1.0", build_id="b1", source={"archive": {"linux.tar": "11"}},
     patches=[{"name": "p", "sha256": "22"}], fragments=[], config_sha256="33", compiler={"gcc": "gcc 12"},
     bzimage_sha256="44",
 )  # fmt: skip
@@ -120,17 +120,27 @@ def small_set(
             "command_line": ["invoke", "run", "small"],
             "profile": choice["profile"],
             "seed": choice["seed"],
-            "repository": Repository(commit="c" * 40, dirty=False, diff_sha256=None),
+            "repository": Repository(commit="c" * 40, dirty=False, diff_sha256=None, absent={"diff_sha256": "clean"}),
             "kernels": {"classic": KERNEL},
             "images": {"classic": IMAGE},
             "qemu": "QEMU emulator version 7.2",
             "accelerator": dict.fromkeys(model.arms, "tcg"),
             "fidelity": {trial.arm: trial.fidelity for trial in trials},
-            "host": Host(cpu="a CPU", cpus=2, governor=None, kernel="6.1", memory_mib=1, load_before=0.5),
+            "host": Host(
+                cpu="a CPU",
+                cpus=2,
+                governor=None,
+                kernel="6.1",
+                memory_mib=1,
+                load_before=0.5,
+                load_after=0.5,
+                absent={"governor": "none"},
+            ),
             "packages": {"python": "3.11", "numpy": "2.0"},
             "seconds": {"guests": 1.5},
             "trials": trials,
             "digest": digest(files),
+            "absent": {} if files else {"digest": "no virtual-clock trials"},
             "deterministic": files,
             "files": {},
         }

@@ -129,7 +129,7 @@ def _read(experiment: str, path: Path) -> Entry:
         profile=manifest.profile,
         seed=manifest.seed,
         commit=manifest.repository.commit,
-        dirty=manifest.repository.dirty,
+        dirty=bool(manifest.repository.dirty),
         digest=manifest.digest,
         trials=len(manifest.trials),
         failed=sum(trial.status == "failed" for trial in manifest.trials),

@@ -163,7 +163,7 @@ def _provenance(manifest: Manifest) -> list[tuple[str, list[tuple[str, Any]]]]:
         (
             "Project",
             [
-                ("commit", repository.commit or f"absent: {repository.reason}"),
+                ("commit", repository.commit or f"absent: {repository.absent['commit']}"),
                 ("uncommitted changes", f"yes, sha256 {repository.diff_sha256}" if repository.dirty else "none"),
                 ("experiment version", manifest.experiment.version),
             ],

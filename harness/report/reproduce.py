@@ -49,7 +49,7 @@ def reproduction(result: ResultSet) -> Reproduction:
 def _sources(manifest: Manifest) -> str:
     state = manifest.repository
     if state.commit is None:
-        return f"The project's state is not known: {state.reason or 'no reason was recorded'}."
+        return f"The project's state is not known: {state.absent['commit']}."
     if state.dirty:
         return (
             f"The project was at commit {state.commit} with changes that were not committed "

@@ -42,8 +42,8 @@ from harness.report.night import Night
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
-from harness.words import spelled_out
 from harness.store.verdicts import MetricMedian, Verdicts
+from harness.words import spelled_out
 from tests.conftest import needs_guest_packages
 
 DOCS = ROOT / "docs"

@@ -65,7 +65,7 @@ def test_what_is_no_finished_set_is_not_listed(made, results):
 
 def test_a_set_is_described(made):
     listed = describe(made.path)
-    assert (listed.schema_version, listed.created, listed.profile) == (1, "2024-01-01T00:00:00Z", "quick")
+    assert (listed.schema_version, listed.created, listed.profile) == (2, "2024-01-01T00:00:00Z", "quick")
     assert (listed.trials, listed.failed, listed.broken) == (3, 1, None)
     assert listed.verdicts == {"reproduced": 2}
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -13,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RunError
-from harness.paths import ROOT
 from harness.store import prune
 from harness.store.listing import set_paths
 from harness.store.prune import choose, remove
@@ -102,47 +99,3 @@ def test_an_interrupted_removal_leaves_no_half_set(home, monkeypatch):
 def test_what_cannot_be_removed_is_named(home, monkeypatch):
     with pytest.raises(RunError, match=f"{DAYS[0]}x: cannot be removed: No such file"):
         remove(home / f"{DAYS[0]}x")
-
-
-# -- the command -----------------------------------------------------------------------------------------------
-
-
-def command(home: Path, *words: str) -> list[str]:
-    return [
-        *(sys.executable, "-m", "invoke", "--search-root", str(ROOT), "prune", "--results", str(home.parent)),
-        *words,
-    ]
-
-
-def test_without_a_terminal_and_without_yes_nothing_is_removed(home):
-    done = subprocess.run(
-        command(home, "--keep", "2"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("krepro: 4 sets, ")
-    assert done.stderr.endswith("would be removed, and there is no terminal to ask at (--yes removes them)\n")
-    assert [line.split()[-1] for line in done.stdout.splitlines()] == [str(home / name) for name in DAYS[:4]]
-    assert len(set_paths(home.parent)) == 6
-
-
-def test_with_yes_they_are_removed(home):
-    done = subprocess.run(command(home, "--keep", "2", "--yes"), capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.splitlines()[-1].startswith("4 sets, ")
-    assert [path.name for path in set_paths(home.parent)] == DAYS[:3:-1]
-    done = subprocess.run(command(home), capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "nothing to remove\n"
-
-
-@pytest.mark.parametrize(("answer", "left"), [("y", 2), ("yes", 2), ("n", 6), ("", 6), ("quatsch", 6)])
-def test_at_a_terminal_it_asks(home, answer, left):
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command(home, "--keep", "2"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    os.close(theirs)
-    os.write(ours, f"{answer}\n".encode())
-    out, err = process.communicate(timeout=60)
-    os.close(ours)
-    assert process.returncode == 0, err
-    assert "Remove 4 sets, " in out
-    assert len(set_paths(home.parent)) == left

@@ -200,9 +200,17 @@ def test_trials_that_no_run_gives_have_no_command(results, experiment):
 @pytest.mark.parametrize(
     ("repository", "says"),
     [
-        (Repository(commit="a1", dirty=False, diff_sha256=None), "git checkout a1"),
+        (Repository(commit="a1", dirty=False, diff_sha256=None, absent={"diff_sha256": "-"}), "git checkout a1"),
         (Repository(commit="a1", dirty=True, diff_sha256="d1ff"), "sha256 of the difference: d1ff"),
-        (Repository(commit=None, dirty=False, diff_sha256=None, reason="no git"), "is not known: no git"),
+        (
+            Repository(
+                commit=None,
+                dirty=None,
+                diff_sha256=None,
+                absent=dict.fromkeys(("commit", "dirty", "diff_sha256"), "no git"),
+            ),
+            "is not known: no git",
+        ),
     ],
 )
 def test_the_state_of_the_project_is_told(results, experiment, repository, says):
@@ -311,7 +319,7 @@ def test_a_site_links_pages_and_shows_broken_sets(results, experiment):
     assert links == [f"small/{sets[2].path.name}.html"]
     assert (index.parent / links[0]).is_file()
     assert page.text.count("! broken") == 3
-    for says in ("metrics.parquet: is not what was written", "manifest.json: field", "is no result set: No such file"):
+    for says in ("metrics.parquet: is not what was written", "manifest.json: ", "is no result set: No such file"):
         assert says in page.text
     assert "4 sets of 1 experiment" in page.text
     back = Text((index.parent / links[0]).read_text()).links[0]

@@ -14,8 +14,9 @@ from harness.errors import UsageError
 from harness.paths import ROOT
 from harness.store.manifest import SCHEMA_VERSION
 from harness.store.migrate import STEPS, load_manifest, migrated
-from harness.store.resultset import MANIFEST, ResultSet, verify_files
+from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.schema import SCHEMA_FILE, manifest_schema
+from harness.store.seal import verify_files
 
 OLD = ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f"
 SCHEMA: dict[str, Any] = json.loads(manifest_schema())
@@ -76,7 +77,7 @@ def test_a_set_of_version_1_is_read_as_the_current_version():
 
 def test_reading_an_old_set_leaves_it_as_it_was():
     before = hash_tree(OLD)
-    verify_files(ResultSet(OLD))
+    verify_files(OLD)
     assert hash_tree(OLD) == before
     stored = json.loads((OLD / MANIFEST).read_text())
     assert stored["schema_version"] == 1

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import runpy
-import sys
-
 import pytest
 
-from harness import debian
-from harness.paths import ROOT
 from harness.words import spelled_out
 
 
@@ -28,14 +22,3 @@ from harness.words import spelled_out
 )
 def test_only_an_optional_first_word_is_spelled_out(words, becomes):
     assert spelled_out(words) == becomes
-
-
-def test_inv_spells_it_out(monkeypatch):
-    main = runpy.run_path(str(ROOT / "inv"))["main"]
-    started = []
-    monkeypatch.setitem(main.__globals__, "make_environment", lambda: None)
-    monkeypatch.setattr(debian, "install", lambda packages: None)
-    monkeypatch.setattr(os, "execv", lambda program, words: started.append(words))
-    monkeypatch.setattr(sys, "argv", ["inv", "report", "latest"])
-    main()
-    assert started[0][-3:] == ["report", "--result", "latest"]

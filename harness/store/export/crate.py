@@ -120,7 +120,7 @@ def _paper(manifest: Manifest, authors: list[Entity]) -> Entity:
 def _software(manifest: Manifest) -> Iterator[Entity]:
     """The project at its commit, QEMU, kernels, and the packages that decide figures and files."""
     state = manifest.repository
-    version = state.commit or f"unknown: {state.reason}"
+    version = state.commit or f"unknown: {state.absent['commit']}"
     changed = f", with uncommitted changes (sha256 {state.diff_sha256})" if state.dirty else ""
     yield _tool("krepro", version + changed, "SoftwareSourceCode")
     yield _tool("QEMU", manifest.qemu)

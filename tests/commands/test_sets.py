@@ -1,0 +1,110 @@
+"""Commands on finished sets as a user starts them: in a process of their own, at a terminal, without QEMU."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.paths import ROOT
+from harness.store.listing import set_paths
+from harness.store.resultset import ResultSet
+from tests.result_sets import experiment_folder, write_set
+
+DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Six sets, one a day; `latest` is the newest."""
+    made: ResultSet = write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0]})
+    for name in DAYS:
+        shutil.copytree(made.path, made.path.parent / name)
+    shutil.rmtree(made.path)
+    (made.path.parent / "latest").unlink()
+    (made.path.parent / "latest").symlink_to(DAYS[-1])
+    return made.path.parent
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "results",
+        "show latest",
+        "verify latest",
+        "figures latest",
+        "compare latest latest",
+        "report",
+        "export latest --to csv",
+    ],
+)
+def test_none_of_it_needs_qemu_or_a_compiler(tmp_path, task):
+    values = {"short": [100.0, 101.0, 103.0], "wall": [7.5, None]}
+    write_set(tmp_path / "results", experiment_folder(tmp_path), values)
+    (tmp_path / "bin").mkdir()
+    own = {"PATH": str(tmp_path / "bin"), "KREPRO_STORE": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "invoke", "--search-root", str(ROOT), *task.split()]
+    done = subprocess.run(
+        [*command, "--results", str(tmp_path / "results")],
+        env={**os.environ, **own},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout != "") == (0, True), done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_inv_spells_it_out(tmp_path):
+    command = [sys.executable, str(ROOT / "inv"), "report", "no-such-set", "--results", str(tmp_path)]
+    environment = {**os.environ, "KREPRO_ENVIRONMENT_READY": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no result set 'no-such-set'" in done.stderr
+
+
+def command(home: Path, *words: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "invoke", "--search-root", str(ROOT), "prune", "--results", str(home.parent)),
+        *words,
+    ]
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_removed(home):
+    done = subprocess.run(
+        command(home, "--keep", "2"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("krepro: 4 sets, ")
+    assert done.stderr.endswith("would be removed, and there is no terminal to ask at (--yes removes them)\n")
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == [str(home / name) for name in DAYS[:4]]
+    assert len(set_paths(home.parent)) == 6
+
+
+def test_with_yes_they_are_removed(home):
+    done = subprocess.run(command(home, "--keep", "2", "--yes"), capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1].startswith("4 sets, ")
+    assert [path.name for path in set_paths(home.parent)] == DAYS[:3:-1]
+    done = subprocess.run(command(home), capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "nothing to remove\n"
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", 2), ("yes", 2), ("n", 6), ("", 6), ("quatsch", 6)])
+def test_at_a_terminal_it_asks(home, answer, left):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command(home, "--keep", "2"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    os.close(theirs)
+    os.write(ours, f"{answer}\n".encode())
+    out, err = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0, err
+    assert "Remove 4 sets, " in out
+    assert len(set_paths(home.parent)) == left
