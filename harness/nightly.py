@@ -25,12 +25,15 @@ from harness.progress import note
 from harness.report.checks import claim_cases, digest_case, shifts
 from harness.report.junit import Case, Suite, junit_xml
 from harness.report.night import BUDGET, Night, load_night, next_night, run_case, summary, write_whole
+from harness.report.site import SITE, write_site
 from harness.store.provenance import repository
 from harness.store.reference import DIGEST, REFERENCES, Reference, load_reference
 from harness.store.resultset import ResultSet, find_result_set
 from harness.store.verdicts import Verdicts, load_verdicts, medians
 
 STATE, JUNIT, SUMMARY = "nightly.json", "junit.xml", "summary.md"
+#: Of each experiment, the newest sets that get a page in the night's report.
+PAGES = 3
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def nightly(options: NightOptions, console: Console) -> int:
             console.print(_line(night.suites[-1]), markup=False, soft_wrap=True)
         night = night.model_copy(update={"finished": True})
         _save(night, options)
+        if any(suite.result for suite in night.suites):
+            write_site(options.results, options.out / SITE, PAGES)
     for case in (case for suite in night.suites for case in suite.cases if case.status in {"failed", "error"}):
         note(f"krepro: {' '.join(case.message.split())}")
     console.print(str(options.out / JUNIT), markup=False, soft_wrap=True)

@@ -17,7 +17,8 @@ from harness.nightly import JUNIT, STATE, NightOptions, nightly
 from harness.paths import ROOT
 from harness.report.night import load_night, write_whole
 from harness.store.reference import write_reference
-from harness.store.resultset import find_result_set, verify_files
+from harness.store.resultset import find_result_set
+from harness.store.seal import verify_files
 from tests.guest.test_run import outside  # noqa: F401  (a fixture)
 from tests.processes import machines
 
@@ -45,7 +46,8 @@ def test_a_night_is_run_resumed_and_fails_when_a_verdict_turns(options, outside,
     assert nightly(options, Console(width=200)) == 0, "a contradicted claim has not turned without a reference"
     assert statuses(options) == {"run": "", "digest": "skipped", "adds": "system-out", "shifts": "skipped"}
     first = find_result_set(options.results, "latest")
-    verify_files(first)
+    verify_files(first.path)
+    assert (options.out / "reports/index.html").is_file()
 
     state = load_night(options.out / STATE)
     assert state is not None
