@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,21 @@ KERNEL = KernelManifest(
 IMAGE = ImageManifest(key="i", sha256="4", packages={"busybox": "1"})
 
 
+REPOSITORY = Repository(commit="c" * 40, dirty=False, diff_sha256=None, absent={"diff_sha256": "clean"})
+HOST = Host(
+    cpu="a CPU",
+    cpus=1,
+    governor=None,
+    kernel="x",
+    memory_mib=1,
+    load_before=1e-7,
+    load_after=1e-7,
+    absent={"governor": "none"},
+)
+#: Names of sets, one a day.
+DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
+
+
 def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) -> Path:
     """The folder of the experiment `waits`."""
     folder = parent / "waits"
@@ -110,22 +126,13 @@ def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float |
             "command_line": ["invoke", "\x1b[31mred\x7f"],
             "profile": "quick",
             "seed": 1,
-            "repository": Repository(commit="c" * 40, dirty=False, diff_sha256=None, absent={"diff_sha256": "clean"}),
+            "repository": REPOSITORY,
             "kernels": {"classic": KERNEL},
             "images": {"classic": IMAGE},
             "qemu": "QEMU 7.2",
             "accelerator": dict.fromkeys(values, "tcg"),
             "fidelity": {trial.arm: trial.fidelity for trial in records},
-            "host": Host(
-                cpu="x",
-                cpus=1,
-                governor=None,
-                kernel="x",
-                memory_mib=1,
-                load_before=1e-7,
-                load_after=1e-7,
-                absent={"governor": "none"},
-            ),
+            "host": HOST,
             "packages": package_versions(),
             "seconds": {"harness": 1.0, "guests": 2.5},
             "trials": records,
@@ -135,6 +142,18 @@ def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float |
             "files": {},
         }
         return writer.finish(Manifest(**{**about, **fields}))
+
+
+def write_days(parent: Path) -> Path:
+    """Copies of one set under the names DAYS, with `latest` the newest; the folder that holds them."""
+    made = write_set(parent / "results", experiment_folder(parent), {"short": [100.0]})
+    home = made.path.parent
+    for name in DAYS:
+        shutil.copytree(made.path, home / name)
+    shutil.rmtree(made.path)
+    (home / "latest").unlink()
+    (home / "latest").symlink_to(DAYS[-1])
+    return home
 
 
 def record(arm: str, repetition: int, clock: str, *, failed: bool = False) -> TrialRecord:

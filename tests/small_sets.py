@@ -14,8 +14,8 @@ from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
-from harness.store.provenance import Host, Repository
 from harness.store.resultset import ResultSet, copy_experiment, write_result_set
+from tests.result_sets import HOST, REPOSITORY
 
 KERNEL = KernelManifest(
     key="k", arch="i386", release="6.1.0", build_id="b1", source={"archive": {"linux.tar": "11"}},
@@ -120,22 +120,13 @@ def small_set(
             "command_line": ["invoke", "run", "small"],
             "profile": choice["profile"],
             "seed": choice["seed"],
-            "repository": Repository(commit="c" * 40, dirty=False, diff_sha256=None, absent={"diff_sha256": "clean"}),
+            "repository": REPOSITORY,
             "kernels": {"classic": KERNEL},
             "images": {"classic": IMAGE},
             "qemu": "QEMU emulator version 7.2",
             "accelerator": dict.fromkeys(model.arms, "tcg"),
             "fidelity": {trial.arm: trial.fidelity for trial in trials},
-            "host": Host(
-                cpu="a CPU",
-                cpus=2,
-                governor=None,
-                kernel="6.1",
-                memory_mib=1,
-                load_before=0.5,
-                load_after=0.5,
-                absent={"governor": "none"},
-            ),
+            "host": HOST,
             "packages": {"python": "3.11", "numpy": "2.0"},
             "seconds": {"guests": 1.5},
             "trials": trials,

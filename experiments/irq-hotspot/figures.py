@@ -14,7 +14,7 @@ from harness.oracle.truth import shares
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
 #: The arms that are compared with each other; an arm looks the same in every figure.
-ARMS = ("tick", "irq-entry", "handler-only", "tick-sti")
+ARMS = ("tick", "irq-entry", "handler-only", "tick-sti", "nmi")
 _TOP = 12
 #: What the paper prints for N = 4, as far as the copy we have can be read: counts per function, before and after
 #: its fix. Its kernel, machine and load are others, so only the kind can be compared, not the size.
@@ -82,11 +82,11 @@ def _hot_spots(tables: Tables) -> Figure | None:
     figure = Figure(figsize=(7, 5.2), layout="constrained")
     axes = figure.add_subplot()
     for i, (arm, table) in enumerate(counts.items()):
-        places = np.arange(len(functions)) + 0.17 * (i - (len(counts) - 1) / 2)
+        places = np.arange(len(functions)) + 0.15 * (i - (len(counts) - 1) / 2)
         draw_medians(axes, places, _rows(table, functions), _look(arm), label=f"arm {arm}", horizontal=True)
     _count_axis(axes, functions)
     axes.set_xlabel(f"counts in /proc/profile ({_note(counts.values())})")
-    axes.set_title("Workload edu: the same load, four sampling points")
+    axes.set_title("Workload edu: the same load, by each way to sample")
     figure.legend(loc=_OUTSIDE, ncols=len(counts))
     return figure
 
@@ -248,4 +248,4 @@ def _legend(figure: Figure) -> None:
     """One legend below all panels, each label once."""
     pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     unique = {label: handle for handle, label in pairs}
-    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=len(unique))
+    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(3, len(unique)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,22 +12,12 @@ import pytest
 
 from harness.paths import ROOT
 from harness.store.listing import set_paths
-from harness.store.resultset import ResultSet
-from tests.result_sets import experiment_folder, write_set
-
-DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
+from tests.result_sets import DAYS, experiment_folder, write_days, write_set
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Six sets, one a day; `latest` is the newest."""
-    made: ResultSet = write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0]})
-    for name in DAYS:
-        shutil.copytree(made.path, made.path.parent / name)
-    shutil.rmtree(made.path)
-    (made.path.parent / "latest").unlink()
-    (made.path.parent / "latest").symlink_to(DAYS[-1])
-    return made.path.parent
+    return write_days(tmp_path)
 
 
 @pytest.mark.parametrize(

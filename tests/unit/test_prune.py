@@ -14,23 +14,14 @@ from harness.errors import RunError
 from harness.store import prune
 from harness.store.listing import set_paths
 from harness.store.prune import choose, remove
-from harness.store.resultset import ResultSet
-from tests.result_sets import experiment_folder, write_set
+from tests.result_sets import DAYS, write_days
 
 NOW = datetime.datetime(2026, 1, 10, tzinfo=datetime.UTC)
-DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Six sets, one a day; `latest` is the newest."""
-    made: ResultSet = write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0]})
-    for name in DAYS:
-        shutil.copytree(made.path, made.path.parent / name)
-    shutil.rmtree(made.path)
-    (made.path.parent / "latest").unlink()
-    (made.path.parent / "latest").symlink_to(DAYS[-1])
-    return made.path.parent
+    return write_days(tmp_path)
 
 
 def chosen(home: Path, keep: int = 0, days: float = 0) -> list[str]:
