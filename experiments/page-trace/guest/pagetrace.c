@@ -85,6 +85,7 @@ static void parse(struct options *options, int argc, char **argv)
 {
 	int option;
 
+	opterr = 0;
 	while ((option = getopt(argc, argv, "+w:fcr:o:s:p:")) != -1) {
 		switch (option) {
 		case 'w': options->window = number("-w", optarg, 1, PAGE_TRACE_MAX_WINDOW); break;
@@ -268,8 +269,7 @@ static int warn(const struct page_trace_stats *stats, const struct trace *trace,
 			 (unsigned long long)stats->unfit);
 	if (!trace->error)
 		return 0;
-	errno = trace->error;
-	return complain(errno, "%s: the trace ends after %llu records", output,
+	return complain(trace->error, "%s: the trace ends after %llu records", output,
 			(unsigned long long)(trace->written / sizeof(*trace->record)));
 }
 
@@ -324,9 +324,11 @@ int main(int argc, char **argv)
 	if (trace.device < 0)
 		return complain(0, "%s: %s: is the kernel built with KREPRO_PAGE_TRACE?", DEVICE, strerror(errno));
 	to_stdout = !strcmp(options.output, "-");
+	if (to_stdout)
+		options.output = "standard output";
 	trace.output = to_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : create_or_die(options.output);
 	if (trace.output < 0)
-		die_errno("standard output");
+		die_errno("%s", options.output);
 	if (options.stats)
 		stats_file = create_or_die(options.stats);
 	trace.signals = open_signals(options.command, &original);
