@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -74,10 +75,23 @@ def wait_until(condition) -> None:
         time.sleep(0.01)
 
 
-def start(program: Path, folder: Path, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "FAKE_TOTAL": "10000", "FAKE_STEP": "300"}
-    command = [*prefix, program, "-r", "1024", "-s", "stats", "-o", "trace", *arguments]
-    return subprocess.Popen(command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+@pytest.fixture
+def start(program, tmp_path):
+    """Start the launcher, like `launch`, without waiting; what still runs at the test's end is killed."""
+    started = []
+
+    def run(*arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "FAKE_TOTAL": "10000", "FAKE_STEP": "300"}
+        command = [*prefix, program, "-r", "1024", "-s", "stats", "-o", "trace", *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True, **pipes))
+        return started[-1]
+
+    yield run
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def test_every_record_is_written_in_order_through_many_turns_of_the_ring(launch, tmp_path):
@@ -103,8 +117,8 @@ def test_the_trace_can_go_to_standard_output(launch):
     assert stats["exact"] is True
 
 
-def test_a_reader_that_goes_away_ends_the_trace_and_not_the_command(program, tmp_path):
-    process = start(program, tmp_path, "-o", "-", "sh", "-c", "sleep 0.2; touch ran")
+def test_a_reader_that_goes_away_ends_the_trace_and_not_the_command(start, tmp_path):
+    process = start("-o", "-", "sh", "-c", "sleep 0.2; touch ran")
     process.stdout.read(1000)
     process.stdout.close()
     assert process.wait(20) == 125
@@ -158,13 +172,11 @@ def test_a_full_disk_at_the_start_runs_nothing(launch, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_trace_that_cannot_be_written_any_more_ends_and_the_command_does_not(program, tmp_path):
+def test_a_trace_that_cannot_be_written_any_more_ends_and_the_command_does_not(start, tmp_path):
     # The limit is on files; SIGXFSZ is ignored, so that a write says EFBIG.
     limited = "import resource as r, signal as s, os, sys; s.signal(s.SIGXFSZ, s.SIG_IGN); "
     limited += "r.setrlimit(r.RLIMIT_FSIZE, (50_000, 50_000)); os.execv(sys.argv[1], sys.argv[1:])"
-    process = start(
-        program, tmp_path, "sh", "-c", "sleep 0.2; touch ran; exit 4", prefix=[sys.executable, "-c", limited]
-    )
+    process = start("sh", "-c", "sleep 0.2; touch ran; exit 4", prefix=[sys.executable, "-c", limited])
     whole = (50_000 - HEADER.itemsize) // 24
     said = f"pagetrace: trace: the trace ends after {whole} records: File too large\n"
     assert (process.wait(20), process.stderr.read().decode()) == (125, said)
@@ -176,18 +188,18 @@ def test_a_trace_that_cannot_be_written_any_more_ends_and_the_command_does_not(p
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_signals_go_to_the_command_and_the_trace_is_drained(program, tmp_path, number):
+def test_signals_go_to_the_command_and_the_trace_is_drained(start, tmp_path, number):
     script = f"trap 'exit 7' {number}; touch ready; while :; do sleep 0.05; done"
-    process = start(program, tmp_path, "sh", "-c", script)
+    process = start("sh", "-c", script)
     wait_until((tmp_path / "ready").exists)
     process.send_signal(number)
     assert (process.wait(20), process.stderr.read()) == (7, b"")
     assert len(records((tmp_path / "trace").read_bytes())) == 10_000
 
 
-def test_a_signal_ends_the_trace_of_a_running_process_but_not_the_process(program, tmp_path):
+def test_a_signal_ends_the_trace_of_a_running_process_but_not_the_process(start, tmp_path):
     with subprocess.Popen(["sleep", "60"]) as traced:
-        process = start(program, tmp_path, "-p", str(traced.pid))
+        process = start("-p", str(traced.pid))
         wait_until(lambda: (tmp_path / "trace").exists() and (tmp_path / "trace").stat().st_size > 200_000)
         process.send_signal(signal.SIGTERM)
         assert (process.wait(20), process.stderr.read()) == (0, b"")

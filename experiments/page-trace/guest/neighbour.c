@@ -5,7 +5,7 @@
  *
  *   -c, -o  its own CPU (1) and that of the commands (0)
  *   -n      pairs of segments (50), one with command a and one with command b each
- *   -k, -m  chunks of work in a segment (20), and about how long one takes (5000)
+ *   -k, -m  chunks of work in a segment (100), and about how long one takes (1000)
  *   -w      how long a command runs before its segment begins (50)
  *   -a, -b  shell commands; without one the other CPU is idle
  *
@@ -18,7 +18,9 @@
  * Output is lines of JSON, the first of the whole run. Times are those of the
  * wall clock, as a user has them; a segment's cpu_ns is less where the guest
  * ran something else on this CPU, and busy_ticks is what it counted on the
- * other. What the host took away is in both times alike.
+ * other. What the host took away is in both times alike. A chunk is shorter
+ * than a time slice of a host, so that some of a segment's chunks are whole
+ * whatever else the host does: a low quantile of them is the undisturbed speed.
  */
 #include "tools.h"
 
@@ -198,7 +200,7 @@ static void segment(const struct options *options, uint64_t number, uint64_t rou
 
 int main(int argc, char **argv)
 {
-	struct options options = { .own_cpu = 1, .pairs = 50, .chunks = 20, .chunk_us = 5000, .warm_up_ms = 50 };
+	struct options options = { .own_cpu = 1, .pairs = 50, .chunks = 100, .chunk_us = 1000, .warm_up_ms = 50 };
 	uint64_t rounds;
 	int option;
 

@@ -1,0 +1,124 @@
+"""What runs beside the launcher: plain timing, valgrind's lackey, the neighbour."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.build.programs import CFLAGS, LINK_FLAGS
+from harness.paths import EXPERIMENTS
+from tests.conftest import needs_guest_packages
+
+GUEST = EXPERIMENTS / "page-trace/guest"
+LACKEY = Path("/usr/libexec/valgrind/lackey-amd64-linux")
+needs_valgrind = pytest.mark.skipif(not LACKEY.exists(), reason="valgrind is not installed")
+
+pytestmark = needs_guest_packages
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("timed", "lackey", "neighbour", "damonrec"):
+        subprocess.run(["gcc", *CFLAGS, "-o", folder / name, GUEST / f"{name}.c", *LINK_FLAGS], check=True)
+    return folder
+
+
+def run(programs: Path, folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [programs / name, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -9 $$", 137), ("sleep 0.2", 0)])
+def test_timed_passes_the_status_on(programs, tmp_path, script, status):
+    assert run(programs, tmp_path, "timed", "stats", "sh", "-c", script).returncode == status
+    stats = json.loads((tmp_path / "stats").read_text())
+    assert stats["exit_status"] == status
+    assert (stats["elapsed_ns"] > 200_000_000) == script.startswith("sleep")
+
+
+@pytest.mark.parametrize("name", ["timed", "lackey", "damonrec", "neighbour"])
+def test_bad_arguments_are_one_line(programs, tmp_path, name):
+    done = run(programs, tmp_path, name, "-?")
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+    assert done.stderr.startswith(f"{name}: usage: {name} ")
+
+
+@needs_valgrind
+def test_lackey_counts_what_it_keeps(programs, tmp_path):
+    done = run(programs, tmp_path, "lackey", "-k", "-o", "trace", "stats", programs / "timed", "inner", "/no")
+    assert done.returncode == 127
+    stats = json.loads((tmp_path / "stats").read_text())
+    lines = (tmp_path / "trace").read_bytes().splitlines(keepends=True)
+    code = [line for line in lines if line.startswith(b"I")]
+    data = [line for line in lines if line.startswith((b" L", b" S", b" M"))]
+    assert len(data) > 1000
+    assert (stats["code_lines"], stats["code_bytes"]) == (len(code), sum(map(len, code)))
+    assert (stats["data_lines"], stats["data_bytes"]) == (len(data), sum(map(len, data)))
+    assert stats["bytes"] == sum(map(len, lines))
+
+
+@needs_valgrind
+def test_lackey_counts_lines_that_come_in_pieces(programs, tmp_path):
+    pieces = tmp_path / "pieces.c"
+    pieces.write_text(
+        "#include <unistd.h>\nssize_t __real_read(int, void *, size_t);\n"
+        "ssize_t __wrap_read(int fd, void *to, size_t n) { return __real_read(fd, to, n < 7 ? n : 7); }\n"
+    )
+    command = ["gcc", *CFLAGS, "-Wl,--wrap=read", "-o", tmp_path / "lackey", GUEST / "lackey.c", pieces, *LINK_FLAGS]
+    subprocess.run(command, check=True)
+    run(tmp_path, tmp_path, "lackey", "-k", "-o", "trace", "stats", programs / "timed", "inner", "/no")
+    stats = json.loads((tmp_path / "stats").read_text())
+    lines = (tmp_path / "trace").read_bytes().splitlines(keepends=True)
+    assert stats["code_lines"] == sum(line.startswith(b"I") for line in lines)
+    assert stats["data_bytes"] == sum(len(line) for line in lines if line.startswith(b" "))
+
+
+@needs_valgrind
+def test_lackey_without_k_knows_only_the_size(programs, tmp_path):
+    assert run(programs, tmp_path, "lackey", "stats", programs / "timed", "inner", "true").returncode == 0
+    stats = json.loads((tmp_path / "stats").read_text())
+    assert stats["bytes"] > 100_000
+    assert (stats["code_lines"], stats["data_bytes"]) == (None, None)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one CPU")
+def test_the_neighbour_alternates_and_leaves_nothing_running(programs, tmp_path):
+    mark = f"3{os.getpid()}.5"
+    command = f"sleep {mark} & sleep {mark}; :"
+    few = ["-n", "4", "-k", "7", "-m", "100", "-w", "200"]
+    begin = time.monotonic()
+    done = run(programs, tmp_path, "neighbour", *few, "-a", command, "-b", "exit 3")
+    assert time.monotonic() - begin < 6.5  # a segment whose command had to be killed takes that long
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *segments = map(json.loads, done.stdout.splitlines())
+    assert (head["pairs"], head["chunks"], head["own_cpu"]) == (4, 7, 1)
+    assert "".join(segment["arm"] for segment in segments) == "abbabaab"
+    for segment in segments:
+        assert len(segment["chunk_ns"]) == 7
+        assert sum(segment["chunk_ns"]) == segment["wall_ns"]
+        ended = segment["arm"] == "b"
+        assert (segment["ran_through"], segment["exit_status"]) == (not ended, -1 if ended else 143)
+    assert mark not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one CPU")
+def test_the_neighbour_waits_for_a_command_that_takes_its_time_to_end(programs, tmp_path):
+    command = "trap 'sleep 0.3; exit 9' TERM; while :; do sleep 0.01; done"
+    begin = time.monotonic()
+    done = run(programs, tmp_path, "neighbour", "-n", "1", "-k", "2", "-m", "100", "-w", "200", "-b", command)
+    assert time.monotonic() - begin > 0.3
+    assert [json.loads(line).get("exit_status") for line in done.stdout.splitlines()] == [None, 0, 9]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one CPU")
+def test_the_neighbour_waits_for_what_its_command_left_behind(programs, tmp_path):
+    slow = "trap 'sleep 0.3; touch late; exit' TERM; while :; do sleep 0.01; done"
+    command = f'sh -c "{slow}" >/dev/null 2>&1 & wait'  # with its pipes open, run() itself would wait
+    run(programs, tmp_path, "neighbour", "-n", "1", "-k", "2", "-m", "100", "-w", "200", "-b", command)
+    assert (tmp_path / "late").exists()
