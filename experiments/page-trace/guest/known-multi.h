@@ -194,9 +194,9 @@ static void rmw(void)
 	for (unsigned int i = 0; i < TIMES; i++) {
 		uint64_t one = 1, two = 2, p = at(i % 3, 0);
 
-		__asm__ volatile("lock xaddq %0, (%1)" : "+r"(one) : "r"(p) : "cc", "memory");
+		__asm__ volatile("lock xaddq %0, (%1)" : "+&r"(one) : "r"(p) : "cc", "memory");
 		expect(i % 3, EITHER);
-		__asm__ volatile("xchgq %0, (%1)" : "+r"(two) : "r"(p + 3 * PAGE) : "memory");
+		__asm__ volatile("xchgq %0, (%1)" : "+&r"(two) : "r"(p + 3 * PAGE) : "memory");
 		expect(i % 3 + 3, EITHER);
 		__asm__ volatile("incq (%0)" : : "r"(p + 6 * PAGE) : "cc", "memory");
 		expect(i % 3 + 6, EITHER);

@@ -20,12 +20,12 @@ static void walk(uint64_t from, int64_t step, unsigned int n, bool write)
 
 	if (write)
 		__asm__ volatile("1: mov %2, (%0)\n\tadd %3, %0\n\tdec %1\n\tjnz 1b"
-				 : "+r"(p), "+r"(left)
+				 : "+&r"(p), "+&r"(left)
 				 : "r"(x), "r"(step)
 				 : "cc", "memory");
 	else
 		__asm__ volatile("1: mov (%0), %2\n\tadd %3, %0\n\tdec %1\n\tjnz 1b"
-				 : "+r"(p), "+r"(left), "+r"(x)
+				 : "+&r"(p), "+&r"(left), "+&r"(x)
 				 : "r"(step)
 				 : "cc", "memory");
 	for (p = from; n--; p += (uint64_t)step)
