@@ -1,0 +1,99 @@
+/* Walks over pages: stream, stride, random, chase. Every access is of 8 bytes. */
+#ifndef WORK_WALKS_H
+#define WORK_WALKS_H
+
+#include "work.h"
+
+static volatile uint64_t *walked;
+
+static uint64_t words(const struct options *o)
+{
+	return o->pages * (PAGE / 8);
+}
+
+static void walk_prepare(const struct options *o)
+{
+	walked = memory(o->pages * PAGE, o->touch);
+}
+
+/* The same for stream and stride: from the first word on, every `step` words, `rounds` times. */
+static struct answer walk_by(const struct options *o, uint64_t step)
+{
+	struct answer answer = { 0, o->seed };
+	const uint64_t n = words(o);
+
+	for (uint64_t round = 0; round < o->rounds; round++) {
+		uint64_t sum = 0;
+
+		for (uint64_t i = 0; i < n; i += step) {
+			if (o->store)
+				walked[i] = i + round;
+			else
+				sum += walked[i] ^ i;
+			answer.operations++;
+		}
+		answer.checksum = mix(answer.checksum, sum);
+	}
+	if (o->store)
+		answer.checksum = mix(answer.checksum, walked[(n - 1) / step * step]);
+	return answer;
+}
+
+static struct answer stream_run(const struct options *o)
+{
+	return walk_by(o, 1);
+}
+
+static struct answer stride_run(const struct options *o)
+{
+	return walk_by(o, o->bytes / 8);
+}
+
+static struct answer random_run(const struct options *o)
+{
+	struct answer answer = { o->n, 0 };
+	uint64_t state = o->seed;
+
+	for (uint64_t i = 0; i < o->n; i++) {
+		uint64_t at = random_below(&state, (uint32_t)words(o));
+
+		if (o->store)
+			walked[at] = i;
+		else
+			answer.checksum += walked[at] ^ at;
+	}
+	if (o->store)
+		answer.checksum = mix(walked[0], state);
+	return answer;
+}
+
+/* One cycle through all nodes of `bytes` each, in random order (Sattolo 1986). */
+static void chase_prepare(const struct options *o)
+{
+	uint64_t n = o->pages * PAGE / o->bytes, step = o->bytes / 8, state = o->seed;
+
+	walk_prepare(o);
+	for (uint64_t i = 0; i < n; i++)
+		walked[i * step] = i;
+	for (uint64_t i = n - 1; i > 0; i--) {
+		uint64_t j = random_below(&state, (uint32_t)i), kept = walked[i * step];
+
+		walked[i * step] = walked[j * step];
+		walked[j * step] = kept;
+	}
+}
+
+static struct answer chase_run(const struct options *o)
+{
+	struct answer answer = { o->n, 0 };
+	uint64_t step = o->bytes / 8, at = 0;
+
+	for (uint64_t i = 0; i < o->n; i++) {
+		at = walked[at * step];
+		answer.checksum += at;
+	}
+	answer.checksum = mix(answer.checksum, at);
+	return answer;
+}
+
+#endif

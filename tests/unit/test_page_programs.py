@@ -1,0 +1,85 @@
+"""The programs of page-trace on this host: they end well, say the same each time, and compute what they claim to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.build.programs import build_programs
+from tests.conftest import needs_guest_packages
+from tests.page_known import CASES, GUEST, Known, read_known
+
+pytestmark = needs_guest_packages
+#: The kernel of this host may differ in what the case needs: huge pages may be switched off.
+HERE = [name for name in CASES if name != "huge"]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("programs")
+    sources = {name: GUEST / f"{name}.c" for name in ("pageknown", "pagework")}
+    build_programs("x86_64", sources, folder, folder / "log")
+    return folder
+
+
+def work(programs: Path, *words: str) -> dict[str, object]:
+    done = subprocess.run([programs / "pagework", *words], capture_output=True, text=True, check=True)
+    assert json.loads(done.stderr)["elapsed_ns"] > 0
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_each_known_case_ends_well_and_states_a_sequence(programs, name):
+    done = subprocess.run([programs / "pageknown", name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    known = read_known(done.stdout)
+    assert known.name == name
+    assert known.failed == 0
+    assert known.wrong(np.array(known.expected) + known.first, [bool(write) for write in known.writes]) is None
+
+
+def test_wrong_arguments_are_a_line_of_usage(programs):
+    for words in (["pageknown"], ["pageknown", "no"], ["pagework"], ["pagework", "no"], ["pagework", "sort", "--n", "x"]):
+        done = subprocess.run([programs / words[0], *words[1:]], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["stream", "stride", "random", "chase", "matmul", "sort", "hashjoin", "btree"])
+def test_a_workload_is_decided_by_its_options(programs, name):
+    assert work(programs, name) == work(programs, name, "--seed", "1", "--touch")
+    assert work(programs, name)["checksum"] != work(programs, name, "--seed", "2")["checksum"]
+
+
+def test_two_ways_to_the_same_result(programs):
+    assert work(programs, "matmul") == work(programs, "matmul", "--order", "ikj")
+    assert work(programs, "sort")["checksum"] == work(programs, "sort", "--algorithm", "qsort")["checksum"]
+
+
+KNOWN = Known("x", 100, 4, [0, 1, 0], [False, None, True], False, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("pages", "writes", "says"),
+    [
+        ([100, 100, 7, 100, 101, 104, 101, 100], [0, 1, 1, 0, 1, 0, 0, 1], None),
+        ([100, 101, 100], [0, 0, 0], "begins with a read"),
+        ([100, 101], [0, 0], "2 visits, not 3"),
+        ([100, 101, 102, 100], [0, 0, 0, 1], "from visit 2"),
+    ],
+)
+def test_comparing_a_recording_with_a_case(pages, writes, says):
+    found = KNOWN.wrong(pages, writes)
+    assert found is None if says is None else says in str(found)
+
+
+def test_a_subsequence_may_have_more_visits_but_no_other_pages():
+    known = Known("x", 100, 4, [0, 1], [False, False], True, None, 0)
+    assert known.wrong([100, 101, 100, 101], [0] * 4) is None
+    assert known.wrong([101, 100], [0] * 2) is not None
+    assert known.wrong([100, 102, 101], [0] * 3) is not None
