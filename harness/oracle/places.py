@@ -43,7 +43,7 @@ def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) 
         for name in choices:
             if name in names:
                 return names[name]
-        raise UsageError(f"the kernel has no {choices[0]}; the oracle tells contexts by it", where=symbols.path)
+        raise UsageError(f"the kernel has no {choices[0]}; the oracle needs it", where=symbols.path)
 
     step = STUB_BYTES * (2 if _set(config, "X86_KERNEL_IBT") else 1)
     for table in ("irq_entries_start", "spurious_entries_start"):
@@ -68,6 +68,8 @@ def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) 
     lines += [f"task {names[name]:x}" for name in TASK_ONLY if name in names]
     lines.append(f"switch {need('__switch_to'):x}")
     lines.append(f"fork {need('ret_from_fork_asm', 'ret_from_fork'):x}")
+    lines.append(f"exec {need('begin_new_exec'):x} {need('setup_new_exec'):x}")
+    lines.append(f"exit {need('do_group_exit'):x} {need('exit_mmap'):x}")
     lines.append(f"stack {0x2000 if symbols.bits == 32 else 0x4000:x}")
     lines.append(f"cr3 {_cr3_mask(config):x}")
     for name in locks:

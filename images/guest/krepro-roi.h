@@ -17,5 +17,7 @@
 /* From here on the data pages that this process touches are recorded. */
 #define roi_select()	 ROI(0, 2)
 #define roi_deselect()	 ROI(0, 3)
+/* From its next exec on, and until it ends. */
+#define roi_select_exec() ROI(0, 4)
 
 #endif

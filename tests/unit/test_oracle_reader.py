@@ -18,6 +18,10 @@ NAMES = (
     ("vfs_read", "T"),
     ("__switch_to", "T"),
     ("ret_from_fork", "T"),
+    ("begin_new_exec", "T"),
+    ("setup_new_exec", "T"),
+    ("do_group_exit", "T"),
+    ("exit_mmap", "T"),
     ("schedule", "T"),
     ("__entry_text_start", "T"),
     ("irq_entries_start", "T"),
@@ -30,7 +34,7 @@ NAMES = (
     ("tail", "t"),
 )
 ADDRESS = {name: 0xC1000000 + 0x40 * i for i, (name, _) in enumerate(NAMES)}
-TEXT = "".join(f"{ADDRESS[name]:08x} {kind} {name}\n" for name, kind in NAMES) + "c1000380 T _etext\n"
+TEXT = "".join(f"{ADDRESS[name]:08x} {kind} {name}\n" for name, kind in NAMES) + "c1000480 T _etext\n"
 SYMBOLS = parse_system_map(TEXT)
 READ, TAIL = ADDRESS["vfs_read"], ADDRESS["tail"]
 REGION = {
@@ -149,6 +153,8 @@ def test_places_name_the_ways_into_the_kernel():
     ):
         assert f"entry {context} {ADDRESS[name]:x} {ADDRESS[name] + 1:x} 1" in lines
     assert f"softirq {ADDRESS['__do_softirq']:x} {TAIL:x}" in lines
+    assert f"exec {ADDRESS['begin_new_exec']:x} {ADDRESS['setup_new_exec']:x}" in lines
+    assert f"exit {ADDRESS['do_group_exit']:x} {ADDRESS['exit_mmap']:x}" in lines
     assert f"lock {READ:x}" in lines
     assert sum(line.startswith("function ") for line in lines) == len(NAMES)
     with pytest.raises(UsageError, match="no function nothing"):

@@ -116,6 +116,11 @@ static void on_mark(unsigned int cpu, void *data)
 	case OP_DESELECT:
 		pages_select(operation == OP_SELECT, kind == KIND_CHECK);
 		break;
+	case OP_SELECT_EXEC:
+		pages_select_exec();
+		break;
+	case OPERATIONS:
+		break;
 	}
 }
 
@@ -148,7 +153,7 @@ static bool is_mark(const uint8_t *code, size_t size, uint32_t *mark)
 		return false;
 	memcpy(&displacement, code + 3, sizeof(displacement));
 	*mark = displacement & 0xffff;
-	return (displacement & 0xffff0000u) == MARK && (*mark >> 8) < KINDS && (*mark & 0xff) <= OP_DESELECT;
+	return (displacement & 0xffff0000u) == MARK && (*mark >> 8) < KINDS && (*mark & 0xff) < OPERATIONS;
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -195,6 +200,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
  *   returns LOW HIGH      code whose iret, sysexit and sysret leave what an entry entered
  *   softirq LOW HIGH      the function that runs softirqs
  *   task A, switch A, fork A, lock A
+ *   exec BEGIN DONE       functions that begin a new address space, and that go on in it
+ *   exit GROUP MEMORY     functions that end a whole process, and that give up its memory
  *   stack BYTES, cr3 MASK
  */
 static void read_places(const char *path)
@@ -225,6 +232,10 @@ static void read_places(const char *path)
 			p->switch_to = a;
 		else if (sscanf(line, "fork %" SCNx64, &a) == 1)
 			p->fork = a;
+		else if (sscanf(line, "exec %" SCNx64 " %" SCNx64, &a, &b) == 2)
+			p->exec_begin = a, p->exec_done = b;
+		else if (sscanf(line, "exit %" SCNx64 " %" SCNx64, &a, &b) == 2)
+			p->exit_group = a, p->exit_memory = b;
 		else if (sscanf(line, "stack %" SCNx64, &a) == 1)
 			p->stack_bytes = a;
 		else if (sscanf(line, "cr3 %" SCNx64, &a) == 1)

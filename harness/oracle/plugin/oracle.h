@@ -9,7 +9,7 @@
 /* krepro-roi's marks: a 7-byte nopl whose displacement is MARK | kind << 8 | operation. */
 #define MARK 0x6b720000u
 
-enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT };
+enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT, OP_SELECT_EXEC, OPERATIONS };
 /* A region of each kind may be open at a time, whatever the others do. */
 enum kind { KIND_WORKLOAD, KIND_CHECK, KIND_LAP, KINDS };
 enum context { IN_TASK, IN_INTERRUPT, IN_SOFTIRQ, IN_EXCEPTION, IN_NMI, IN_USER, CONTEXTS };
@@ -33,6 +33,7 @@ struct places {
 	uint64_t task[16]; /* functions that only task context runs */
 	size_t n_task;
 	uint64_t switch_to, fork;
+	uint64_t exec_begin, exec_done, exit_group, exit_memory;
 	uint64_t stack_bytes, cr3_mask;
 	uint64_t lock[64];
 	size_t n_locks;
@@ -87,6 +88,7 @@ void locks_finish(void);
 /* pages.c */
 void pages_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size);
 void pages_select(bool select, bool check);
+void pages_select_exec(void);
 void pages_report(FILE *sink);
 void pages_finish(void);
 void pages_anchor(int64_t now_ns);

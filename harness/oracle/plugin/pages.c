@@ -8,6 +8,9 @@
  * pages.clk: pairs of 64 bits, instructions executed and virtual nanoseconds at that moment.
  *
  * CR3 is read again after each instruction that writes it, so the check costs a compare per access.
+ *
+ * A process is selected by the mark that it executes, or by one that it executes before it execs: then from where the
+ * kernel has given it its new address space. It is no longer when it says so or ends.
  */
 #include "oracle.h"
 
@@ -30,6 +33,7 @@ static FILE *sink, *index_sink, *clock_sink;
 
 static bool selected, checking, stale = true, ours;
 static uint64_t cr3;
+static uint64_t exec_cr3, exec_stack, exit_stack; /* 0: none; a task is told by its kernel stack */
 static uint64_t run_key = UINT64_MAX; /* page << 2 | kernel << 1 | write */
 static uint64_t run_word, run_count, run_ticks, last_ticks;
 static uint32_t check_state = CHECK_SEED, check_seen, check_wrong;
@@ -153,6 +157,37 @@ static void on_cr3(unsigned int cpu, void *data)
 	stale = true;
 }
 
+static uint64_t address_space(void)
+{
+	return read_register(REGISTER_CR3) & places.cr3_mask;
+}
+
+/* Before the first instruction of one of the kernel's functions, where SP is true. */
+static void on_function(unsigned int cpu, void *function)
+{
+	uint64_t address = *(const uint64_t *)function;
+	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
+
+	(void)cpu;
+	if (address == places.exec_begin && exec_cr3 && address_space() == exec_cr3) {
+		exec_stack = stack;
+	} else if (address == places.exec_done && exec_stack == stack) {
+		exec_cr3 = exec_stack = 0;
+		pages_select(true, false);
+	} else if (address == places.exit_group) {
+		if (address_space() == exec_cr3)
+			exec_cr3 = exec_stack = 0;
+		if (selected && address_space() == cr3)
+			exit_stack = stack;
+	} else if (address == places.exit_memory && exit_stack == stack) {
+		exit_stack = 0;
+		pages_select(false, false);
+	}
+}
+
+static const uint64_t *const functions[] = { &places.exec_begin, &places.exec_done, &places.exit_group,
+					     &places.exit_memory };
+
 void pages_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size)
 {
 	bool kernel = address >= places.kernel;
@@ -161,6 +196,10 @@ void pages_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint
 		return;
 	if (kernel && size >= 3 && code[size - 3] == 0x0f && code[size - 2] == 0x22 && (code[size - 1] & 0xf8) == 0xd8)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	for (size_t i = 0; kernel && i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (address == *functions[i])
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_function, QEMU_PLUGIN_CB_NO_REGS,
+							       (void *)functions[i]);
 	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &ticks, 1);
 	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
 					 (void *)(uintptr_t)kernel);
@@ -194,7 +233,8 @@ void pages_select(bool select, bool check)
 	selected = true;
 	checking = check;
 	stale = true;
-	cr3 = read_register(REGISTER_CR3) & places.cr3_mask;
+	cr3 = address_space();
+	exit_stack = 0;
 	if (check) {
 		check_state = CHECK_SEED;
 		check_seen = 0;
@@ -206,6 +246,14 @@ void pages_select(bool select, bool check)
 		lost_spans++;
 		selected = false;
 	}
+}
+
+void pages_select_exec(void)
+{
+	if (!on(MODE_PAGES))
+		return;
+	exec_cr3 = address_space();
+	exec_stack = 0;
 }
 
 void pages_anchor(int64_t now_ns)
