@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.build.programs import build_programs
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
@@ -15,22 +20,23 @@ from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
 from harness.oracle.attach import attach
 from harness.oracle.reader import Oracle
-from tests.page_known import ALL_CASES, CASES, GUEST, Known, read_known
+from tests.page_known import ALL_CASES, CASES, GUEST, Known, read_known, visits
 
 pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
-def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Oracle, Path]]:
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Oracle, Path]]:
     """Runs a command in a guest with the oracle: that, and the folder with the command's output."""
 
-    def go(command: str) -> tuple[Oracle, Path]:
+    def go(command: str, *packages: str) -> tuple[Oracle, Path]:
         target: Path = tmp_path_factory.mktemp("watched")
         experiment = Experiment.model_validate(
             {
                 "name": "known",
                 "paper": {"authors": ["x"], "year": 2009, "title": "x"},
-                "workloads": {"known": {"command": command}},
+                "packages": packages,
+                "workloads": {"known": {"command": command, "timeout_s": 300}},
                 "arms": {"a": {"kernel": "modern-6.1", "clock": "virtual", "oracle": ["pages"]}},
             }
         )
@@ -45,7 +51,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Ora
 
 
 @pytest.fixture(scope="module")
-def answers(watch: Callable[[str], tuple[Oracle, Path]]) -> tuple[Oracle, list[Known], str]:
+def answers(watch: Callable[..., tuple[Oracle, Path]]) -> tuple[Oracle, list[Known], str]:
     """All cases in one guest: the oracle, what they said in order, and their complaints."""
     oracle, folder = watch(ALL_CASES)
     known = [read_known(line) for line in (folder / "stdout").read_text().splitlines()]
@@ -81,3 +87,50 @@ def test_a_process_is_selected_by_its_next_exec_and_until_it_ends(watch):
         seen = pages[(pages >= first) & (pages < first + 32)]
         assert seen[np.flatnonzero(np.diff(seen, prepend=-1))].tolist() == [*range(first, first + 32)] * 2
     assert len(oracle.pages(1).runs())
+
+
+def test_each_thread_makes_its_walk_and_no_written_page_is_lost(watch):
+    oracle, folder = watch("pagethreads --threads 4; pagethreads --threads 3 --shared; page-swap; pagewrites")
+    own, _, written = [json.loads(line) for line in (folder / "stdout").read_text().splitlines()]
+    runs = oracle.pages(0).runs()
+    first = int(own["arena"], 16) >> 12
+    assert len({walk["tid"] for walk in own["threads"]}) == 4
+    together = runs["page"].to_numpy().astype(np.int64) - first
+    for i, walk in enumerate(own["threads"]):
+        mine, begins = visits(together - 8 * i, runs["write"].to_numpy(), 8)
+        assert [page + 8 * i for page in mine] == walk["expected"]
+        assert begins == [bool(write) for write in walk["writes"]]
+    inside = together[(together >= 0) & (together < 32)]
+    assert (np.diff(inside // 8) != 0).sum() > 20, "the walks interleave"
+    for kind in ("shared", "freed"):
+        assert written[kind]["lost"] == 0
+        assert written[kind]["evicted"] > written["pages"] / 2
+
+
+def test_debian_programs_do_the_same_when_they_are_watched_from_their_exec(watch, tmp_path):
+    command = "for work in gzip sort sqlite; do work-$work; work-$work roi-exec; done"
+    oracle, folder = watch(f"export KREPRO_LINES=300 KREPRO_ROWS=300; {command}", "gzip", "sqlite3")
+    assert (folder / "stderr").read_text() == ""
+    lines = (folder / "stdout").read_text().splitlines()
+    assert lines[::2] == lines[1::2]
+    gzip, sort, sqlite = (json.loads(line) for line in lines[::2])
+    build_programs("x86_64", {"pagetext": GUEST / "pagetext.c"}, tmp_path, tmp_path / "log")
+    text = subprocess.run([tmp_path / "pagetext", "300", "5"], stdout=subprocess.PIPE, check=True).stdout
+    ordered = b"".join(sorted(text.splitlines(keepends=True)))
+    assert sort["checksum"] == hashlib.sha256(ordered).hexdigest()
+    assert sqlite["checksum"] == hashlib.sha256(run_sql(300, 5).encode()).hexdigest()
+    assert gzip["bytes"] < len(text) / 2  # the script unpacked it again
+    assert oracle.report.pages is not None
+    assert len(oracle.report.pages.spans) == 3
+    assert all(len(oracle.pages(span).runs()) > 10_000 for span in range(3))
+
+
+def run_sql(rows: int, seed: int) -> str:
+    """What work-sqlite's statements give here."""
+    text = (GUEST / "work-sqlite.sh").read_text().split("<<SQL\n")[1].split("SQL\n")[0]
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    result = ""
+    for statement in text.replace("$rows", str(rows)).replace("$seed", str(seed)).split(";"):
+        for row in database.execute(statement):
+            result += "|".join(map(str, row)) + "\n"
+    return result

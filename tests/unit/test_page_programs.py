@@ -44,7 +44,13 @@ def test_each_known_case_ends_well_and_states_a_sequence(programs, name):
 
 
 def test_wrong_arguments_are_a_line_of_usage(programs):
-    for words in (["pageknown"], ["pageknown", "no"], ["pagework"], ["pagework", "no"], ["pagework", "sort", "--n", "x"]):
+    for words in (
+        ["pageknown"],
+        ["pageknown", "no"],
+        ["pagework"],
+        ["pagework", "no"],
+        ["pagework", "sort", "--n", "x"],
+    ):
         done = subprocess.run([programs / words[0], *words[1:]], capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1

@@ -49,13 +49,6 @@ static void stride(void)
 		walk(at(start, 8), 3 * PAGE, (STREAM - start + 2) / 3, start & 1);
 }
 
-static uint32_t xorshift(uint32_t x)
-{
-	x ^= x << 13;
-	x ^= x >> 17;
-	return x ^ (x << 5);
-}
-
 static void random_pages(void)
 {
 	uint32_t x = 1;
