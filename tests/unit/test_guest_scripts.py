@@ -41,13 +41,18 @@ def test_scripts_parse(path):
 @needs_guest_packages
 def test_programs_compile_without_a_warning(arch, tmp_path):
     def compiler(source: Path) -> subprocess.Popen[str]:
-        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], "-c", source, "-o", tmp_path / f"{source.stem}.o"]
+        include = ["-I", source.parent, "-I", IMAGES / "guest"]
+        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], *include, "-c", source, "-o", tmp_path / f"{source.stem}.o"]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     assert PROGRAMS
     running = {path: compiler(path) for path in PROGRAMS}
-    assert {name(path): said for path, gcc in running.items() if (said := gcc.communicate()[1])} == {}
-    assert all(gcc.returncode == 0 for gcc in running.values())
+    said = {name(path): gcc.communicate()[1] for path, gcc in running.items()}
+    if arch == "i386":
+        said = {path: text for path, text in said.items() if "#error this program is for x86_64" not in text}
+        assert said
+    assert {path: text for path, text in said.items() if text} == {}
+    assert all(gcc.returncode == 0 for path, gcc in running.items() if name(path) in said)
     assert {"-Wall", "-Wextra", "-Werror", "-static"} <= set(CFLAGS)
     assert "-lm" in LINK_FLAGS
 
