@@ -1,0 +1,1 @@
+"""The order of pages that a process touches: decoding traces of kernel-patches/page-trace, tables, comparisons."""

@@ -1,0 +1,236 @@
+"""A page trace's file: a header of 64 bytes, then records of three little-endian 64-bit words.
+
+    word 0   time << 12 | flags            time: ns since the start; flags: bits 0-2 as below, bits 8-11 the type
+    word 1   page << 12 | tid bits 0-11    page: number, address >> 12
+    word 2   tid bits 12-27 << 48 | ip     ip: bits 0-47, sign-extended
+
+The kernel's include/uapi/linux/page_trace.h says what the types mean. A LOST record's `page` is the number of visits
+that were lost before it, a TASK record's the parent's tid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import RunError
+
+MAGIC = b"KRPTRACE"
+VERSION = 1
+RECORD_BYTES = 24
+PAGE_SHIFT = 12
+MAX_WINDOW = 64
+WRITE, KERNEL, SAME = 1, 2, 4
+VISIT, CODE, LOST, TASK, EXEC, EXIT = range(6)
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("record_bytes", "<u4"),
+        ("window", "<u4"),
+        ("flags", "<u4"),
+        ("pid", "<i4"),
+        ("page_shift", "<u4"),
+        ("start_ns", "<u8"),
+        ("zeros", "V24"),
+    ]
+)
+#: Records that are decoded at once when nothing else is said: 24 MB of file.
+CHUNK = 1 << 20
+#: Columns are made of pieces that stay in the processor's cache.
+_PIECE = 1 << 15
+_TYPE_BITS, _UNUSED_BITS = 0xF, 0xF8
+
+Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the launcher wrote first: the window, flags of PAGE_TRACE_START, the process, the start in ns of
+    CLOCK_MONOTONIC.
+    """
+
+    window: int
+    flags: int
+    pid: int
+    start_ns: int
+
+
+@dataclass(frozen=True)
+class Records:
+    """n records in the order in which they were written; all arrays have shape (n,).
+
+    time_ns  int64   since the start of the trace
+    page     uint64  page number; of LOST records a count, of TASK records a tid
+    write    bool    the visit begins with a write
+    kernel   bool    by the kernel on the task's behalf
+    same     bool    by the instruction of the visit before
+    ip       uint64  instruction pointer
+    tid      uint32
+    type     uint8   VISIT, CODE, LOST, TASK, EXEC, EXIT
+    """
+
+    time_ns: npt.NDArray[np.int64]
+    page: Words
+    write: Flags
+    kernel: Flags
+    same: Flags
+    ip: Words
+    tid: npt.NDArray[np.uint32]
+    type: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return int(self.page.size)
+
+    def where(self, mask: Flags) -> Records:
+        """The records that `mask`, shape (n,), selects."""
+        return Records(
+            self.time_ns[mask], self.page[mask], self.write[mask], self.kernel[mask], self.same[mask],
+            self.ip[mask], self.tid[mask], self.type[mask],
+        )  # fmt: skip
+
+
+def decode(words: Words) -> Records:
+    """Columns of words of shape (n, 3). Nothing is checked: `Trace.chunks` does."""
+    n = len(words)
+    records = Records(
+        np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, bool), np.empty(n, bool), np.empty(n, bool),
+        np.empty(n, np.uint64), np.empty(n, np.uint32), np.empty(n, np.uint8),
+    )  # fmt: skip
+    for first in range(0, n, _PIECE):
+        part = slice(first, min(n, first + _PIECE))
+        head, place, origin = words[part, 0], words[part, 1], words[part, 2]
+        flags = head.astype(np.uint16)
+        np.right_shift(head, 12, out=records.time_ns.view(np.uint64)[part])
+        np.right_shift(place, 12, out=records.page[part])
+        np.not_equal(flags & WRITE, 0, out=records.write[part])
+        np.not_equal(flags & KERNEL, 0, out=records.kernel[part])
+        np.not_equal(flags & SAME, 0, out=records.same[part])
+        records.type[part] = flags >> 8 & _TYPE_BITS
+        # Shifted up and back as a signed number: bit 47 is copied into the bits above it.
+        np.right_shift((origin << 16).view(np.int64), 16, out=records.ip.view(np.int64)[part])
+        records.tid[part] = (place & 0xFFF) | (origin >> 48 << 12)
+    return records
+
+
+class Trace:
+    """One trace file. It is read piece by piece, not mapped: a mapping would count into the process's memory."""
+
+    def __init__(self, path: Path) -> None:
+        """RunError when the file is absent, is none of these, or was cut short."""
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                raw = file.read(HEADER.itemsize)
+            size = path.stat().st_size
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        self.header = _header(raw, path)
+        self.records, rest = divmod(size - HEADER.itemsize, RECORD_BYTES)
+        if rest:
+            raise RunError(f"is cut short: {rest} bytes after record {self.records}", where=str(path))
+
+    def chunks(self, records: int = CHUNK) -> Iterator[Records]:
+        """All records, at most `records` at a time. RunError names the record that is damaged."""
+        buffer = np.empty((min(records, max(1, self.records)), 3), dtype="<u8")
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(HEADER.itemsize)
+            for first in range(0, self.records, records):
+                part = buffer[: min(records, self.records - first)]
+                _fill(file, part, self.path)
+                decoded = decode(part)
+                _check(part, decoded, first, self.path)
+                yield decoded
+
+
+@dataclass
+class Totals:
+    """How many records there were of each type; `lost` is the sum of what the LOST records say, in visits."""
+
+    visits: int = 0
+    code: int = 0
+    losses: int = 0
+    lost: int = 0
+    tasks: int = 0
+    execs: int = 0
+    exits: int = 0
+    last_ns: int = 0
+
+    def add(self, records: Records) -> None:
+        """Count one chunk more."""
+        count = np.bincount(records.type, minlength=EXIT + 1).tolist()
+        self.visits += count[VISIT]
+        self.code += count[CODE]
+        self.losses += count[LOST]
+        self.tasks += count[TASK]
+        self.execs += count[EXEC]
+        self.exits += count[EXIT]
+        if count[LOST]:
+            self.lost += int(records.page[records.type == LOST].sum())
+        if len(records):
+            self.last_ns = max(self.last_ns, int(records.time_ns[-1]))
+
+
+def totals(chunks: Iterable[Records]) -> Totals:
+    """Totals of a whole trace."""
+    sums = Totals()
+    for records in chunks:
+        sums.add(records)
+    return sums
+
+
+def code_pages(chunks: Iterable[Records]) -> Words:
+    """Pages that CODE records name: sorted, shape (m,). The trace is blind to them once they are accessible."""
+    found = np.empty(0, dtype=np.uint64)
+    for records in chunks:
+        mine = records.page[records.type == CODE]
+        if mine.size:
+            found = np.union1d(found, mine)
+    return found
+
+
+def _header(raw: bytes, path: Path) -> Header:
+    if len(raw) < HEADER.itemsize:
+        raise RunError(f"is cut short: a header of {len(raw)} bytes", where=str(path))
+    fields = np.frombuffer(raw, dtype=HEADER)[0]
+    wrong: dict[str, Any] = {
+        "magic": raw[:8] != MAGIC,
+        "version": fields["version"] != VERSION,
+        "record_bytes": fields["record_bytes"] != RECORD_BYTES,
+        "page_shift": fields["page_shift"] != PAGE_SHIFT,
+        "window": not 1 <= fields["window"] <= MAX_WINDOW,
+        "zeros": any(raw[40:]),
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise RunError(f"is no page trace of version {VERSION}: its {name} is wrong", where=str(path))
+    return Header(int(fields["window"]), int(fields["flags"]), int(fields["pid"]), int(fields["start_ns"]))
+
+
+def _fill(file: Any, part: Words, path: Path) -> None:
+    """Read until `part` is full: a raw file may return less."""
+    view = part.data.cast("B")
+    filled = 0
+    while filled < len(view):
+        got = file.readinto(view[filled:])
+        if not got:
+            raise RunError("became shorter while it was read", where=str(path))
+        filled += got
+
+
+def _check(words: Words, records: Records, first: int, path: Path) -> None:
+    # All at once; which record it was is looked for only when there is one.
+    if int(np.bitwise_or.reduce(words[:, 0])) & _UNUSED_BITS or (len(records) and records.type.max() > EXIT):
+        bad = (words[:, 0] & _UNUSED_BITS != 0) | (records.type > EXIT)
+        at = int(np.flatnonzero(bad)[0])
+        raise RunError(
+            f"record {first + at} is damaged: flags {int(words[at, 0]) & 0xFFF:#05x}",
+            where=f"{path}, byte {HEADER.itemsize + (first + at) * RECORD_BYTES}",
+        )
