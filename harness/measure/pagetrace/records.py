@@ -137,6 +137,14 @@ class Trace:
         if rest:
             raise RunError(f"is cut short: {rest} bytes after record {self.records}", where=str(path))
 
+    def last_ns(self) -> int:
+        """Time of the last record, in ns since the start; 0 when there is none."""
+        if not self.records:
+            return 0
+        with self.path.open("rb") as file:
+            file.seek(HEADER.itemsize + (self.records - 1) * RECORD_BYTES)
+            return int.from_bytes(file.read(8), "little") >> 12
+
     def chunks(self, records: int = CHUNK) -> Iterator[Records]:
         """All records, at most `records` at a time. RunError names the record that is damaged."""
         buffer = np.empty((min(records, max(1, self.records)), 3), dtype="<u8")

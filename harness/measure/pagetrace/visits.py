@@ -30,6 +30,7 @@ class Visits:
     page      uint64  page number
     write     bool    it begins with a write
     kernel    bool    it begins with an access by the kernel
+    ip        uint64  of the access that began it
     tid       uint32
     left      uint64  page of the thread's visit before, which ends here; NO_PAGE: none, or unknown after a loss
     left_ns   int64   how long that one was, 0 where there is none
@@ -45,6 +46,7 @@ class Visits:
     page: Words
     write: Flags
     kernel: Flags
+    ip: Words
     tid: npt.NDArray[np.uint32]
     left: Words
     left_ns: Ints
@@ -97,6 +99,14 @@ class VisitStream:
             at, left, left_ns = self._thread(int(records.tid[0]), records.time_ns, page, epoch)
             return _rows(records, page, at, left, left_ns)
         return self._threaded(records, page, np.broadcast_to(np.asarray(epoch), page.shape))
+
+    def unfinished(self) -> tuple[Words, Ints]:
+        """Pages that threads are still at, and since when."""
+        still = [thread for thread in self._threads.values() if thread.page != NO_PAGE]
+        return (
+            np.array([thread.page for thread in still], dtype=np.uint64),
+            np.array([thread.since for thread in still], dtype=np.int64),
+        )
 
     def _threaded(self, records: Records, page: Words, epoch: Ints) -> Visits:
         codes, tids = pd.factorize(records.tid)
@@ -184,10 +194,10 @@ def _rows(records: Records, page: Words, at: npt.NDArray[np.intp], left: Words, 
     if outs.any():
         at, left, left_ns = at[~outs], left[~outs], left_ns[~outs]
         time, tid = time[~outs], tid[~outs]
-    return Visits(time, page[at], records.write[at], records.kernel[at], tid, left, left_ns, *ended)
+    return Visits(time, page[at], records.write[at], records.kernel[at], records.ip[at], tid, left, left_ns, *ended)
 
 
 def _nothing() -> Visits:
     words, ints, tids = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint32)
     none = np.empty(0, bool)
-    return Visits(ints, words, none, none, tids, words, ints, words, ints, ints, tids)
+    return Visits(ints, words, none, none, words, tids, words, ints, words, ints, ints, tids)

@@ -1,0 +1,65 @@
+"""The access model as a picture's data: visits by interval of time and by page, or by groups of pages where there are
+too many.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from harness.measure.pagetrace.records import Words
+from harness.measure.pagetrace.tables import Batch, Finished
+from harness.measure.pagetrace.visits import Ints
+
+MOST_CELLS = 1 << 18
+
+
+class AccessMap:
+    """Counts visits in cells of interval and pages; to stay in bounds, pages are grouped by growing powers of two."""
+
+    def __init__(self, interval_ns: int, intervals: int, most: int = MOST_CELLS) -> None:
+        """`intervals` of `interval_ns` from time 0 on; later visits count in the last. At most 65535."""
+        if not 1 <= intervals < 1 << 16:
+            raise ValueError(f"{intervals} intervals")
+        self._step, self._intervals, self._most = interval_ns, intervals, most
+        self._shift = 0
+        self._cells: Words = np.empty(0, dtype=np.uint64)  # pages << 16 | interval
+        self._counts: Ints = np.empty((0, 2), dtype=np.int64)  # visits, writes
+
+    def add(self, batch: Batch) -> None:
+        visits = batch.visits
+        at = np.minimum(visits.start_ns // self._step, self._intervals - 1).astype(np.uint64)
+        cells = visits.page >> np.uint64(self._shift) << np.uint64(16) | at
+        codes, distinct = pd.factorize(cells)
+        counts = np.stack([np.bincount(codes), np.bincount(codes, weights=visits.write)], axis=1).astype(np.int64)
+        self._merge(np.concatenate([self._cells, distinct]), np.concatenate([self._counts, counts]))
+        while self._cells.size > self._most and self._shift < 44:
+            self._shift += 1
+            low = self._cells & np.uint64(0xFFFF)
+            self._merge(self._cells >> np.uint64(17) << np.uint64(16) | low, self._counts)
+
+    def _merge(self, cells: Words, counts: Ints) -> None:
+        codes, self._cells = pd.factorize(cells)
+        columns = [np.bincount(codes, weights=column, minlength=self._cells.size) for column in counts.T]
+        self._counts = np.stack(columns, axis=1).astype(np.int64)
+
+    def close(self, rest: Finished) -> None:
+        pass
+
+    def frame(self) -> pd.DataFrame:
+        """One row per cell, by time and page: start_ns int64, interval_ns int64, page uint64 (the first one), pages
+        int64 (how many a cell has), visits, writes int64.
+        """
+        order = np.lexsort((self._cells, self._cells & np.uint64(0xFFFF)))
+        cells = self._cells[order]
+        counts = self._counts[order]
+        return pd.DataFrame(
+            {
+                "start_ns": (cells & np.uint64(0xFFFF)).astype(np.int64) * self._step,
+                "interval_ns": np.full(cells.size, self._step, dtype=np.int64),
+                "page": cells >> np.uint64(16) << np.uint64(self._shift),
+                "pages": np.full(cells.size, 1 << self._shift, dtype=np.int64),
+                "visits": counts[:, 0],
+                "writes": counts[:, 1],
+            }
+        )
