@@ -1,4 +1,4 @@
-"""Page numbers into small integers, in the order in which pages are first seen."""
+"""Page numbers into small integers, and places by page."""
 
 from __future__ import annotations
 
@@ -15,69 +15,99 @@ from harness.measure.pagetrace.records import Words
 Kind = TypeVar("Kind", bound=np.generic)
 Numbers = npt.NDArray[np.intp]
 
+#: A block of the table is for so many pages beside each other: a process's pages lie in few regions.
+_BLOCK_BITS = 6
+_BLOCK = 1 << _BLOCK_BITS
+
 
 @dataclass
 class Groups:
-    """n places with a page each, d distinct ones.
+    """n places with a page each, d distinct ones; `known` bounds their numbers.
 
     number   (n,) intp  of each place's page
-    numbers  (d,) intp  of the distinct pages, by first place
     """
 
     number: Numbers
-    numbers: Numbers
-    _codes: Numbers
+    known: int
 
     @cached_property
     def order(self) -> Numbers:
-        """(n,) places sorted by page, in the order of `numbers`, each page's places in their own order."""
-        return stable_order(self._codes, self.numbers.size)
+        """(n,) places sorted by the page's number, each page's places in their own order."""
+        return stable_order(self.number, self.known)
 
     @cached_property
     def first(self) -> Numbers:
         """(d,) where each page's places begin in `order`."""
-        counts = np.bincount(self._codes, minlength=self.numbers.size)
-        return np.concatenate([np.zeros(1, np.intp), np.cumsum(counts)[:-1]]) if counts.size else counts
+        ordered = self.number[self.order]
+        return np.flatnonzero(np.concatenate([np.ones(min(1, ordered.size), bool), ordered[1:] != ordered[:-1]]))
 
     @cached_property
     def last(self) -> Numbers:
         """(d,) where they end, the last one included."""
-        return np.append(self.first[1:], self.number.size) - 1 if self.numbers.size else self.first
+        return np.append(self.first[1:], self.number.size) - 1 if self.number.size else self.first
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """(d,) of the distinct pages, as `first` has them."""
+        found: Numbers = self.number[self.order[self.first]]
+        return found
 
 
-def stable_order(codes: Numbers, distinct: int) -> Numbers:
-    """Places sorted by code, of which there are `distinct` from 0 on; those of 16 bits are sorted by radix."""
-    return np.argsort(codes.astype(np.uint16) if distinct <= 1 << 16 else codes, kind="stable")
+def stable_order(codes: Numbers, known: int) -> Numbers:
+    """Places sorted by code, which are from 0 up to `known`, at most 2**32: by radix, 16 bits at a time."""
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    if known > 1 << 16:
+        order = order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 class PageIndex:
-    """Gives each page a number from 0 on; memory is proportional to the distinct pages."""
+    """Gives each page a number from 0 on; memory is proportional to the pages, or their surroundings of 64 pages."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
+        self._blocks: dict[int, int] = {}
+        self._table = np.full(_BLOCK, -1, dtype=np.intp)
+        self._pages = np.empty(1024, dtype=np.uint64)
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return self._count
 
     def of(self, pages: Words) -> Numbers:
         """Numbers of `pages`, shape (n,); pages that are new get the next ones."""
-        return self.grouped(pages).number
+        codes, found = pd.factorize(pages >> np.uint64(_BLOCK_BITS))
+        known = self._blocks
+        blocks = np.array([known.setdefault(block, len(known)) for block in found.tolist()], dtype=np.intp)
+        need = len(known) * _BLOCK
+        if self._table.size < need:
+            self._table = _wider(self._table, need, -1)
+        place = blocks[codes] << _BLOCK_BITS | (pages & np.uint64(_BLOCK - 1)).astype(np.intp)
+        number: Numbers = self._table[place]
+        new = number < 0
+        if new.any():
+            fresh, at = np.unique(pages[new], return_index=True)
+            first, self._count = self._count, self._count + fresh.size
+            self._pages = self.grown(self._pages)
+            self._pages[first : self._count] = fresh
+            self._table[place[new][at]] = np.arange(first, self._count)
+            number[new] = self._table[place[new]]
+        return number
 
     def grouped(self, pages: Words) -> Groups:
         """The same, with places by page."""
-        codes, distinct = pd.factorize(pages)
-        known = self._numbers
-        numbers = np.array([known.setdefault(page, len(known)) for page in distinct.tolist()], dtype=np.intp)
-        return Groups(numbers[codes], numbers, codes)
+        number = self.of(pages)
+        return Groups(number, self._count)
 
     def pages(self) -> Words:
         """The pages in the order of their numbers."""
-        return np.fromiter(self._numbers, dtype=np.uint64, count=len(self._numbers))
+        return self._pages[: self._count]
 
     def grown(self, array: npt.NDArray[Kind], fill: int = 0) -> npt.NDArray[Kind]:
         """`array` with room for all numbers along its first axis: itself, or a copy of at least twice the length."""
-        if len(array) >= len(self._numbers):
-            return array
-        wide = np.full((max(2 * len(array), len(self._numbers)), *array.shape[1:]), fill, dtype=array.dtype)
-        wide[: len(array)] = array
-        return wide
+        return array if len(array) >= self._count else _wider(array, self._count, fill)
+
+
+def _wider(array: npt.NDArray[Kind], least: int, fill: int) -> npt.NDArray[Kind]:
+    wide = np.full((max(2 * len(array), least), *array.shape[1:]), fill, dtype=array.dtype)
+    wide[: len(array)] = array
+    return wide

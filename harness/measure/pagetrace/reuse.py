@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.index import Numbers, PageIndex, stable_order
+from harness.measure.pagetrace.index import Groups, Numbers, PageIndex
 from harness.measure.pagetrace.tables import Batch, Finished
 from harness.measure.pagetrace.visits import Ints
 
@@ -63,10 +63,9 @@ class ReuseDistances:
         n, below = number.size, self._stack.size
         if not n:
             return
-        codes, distinct = pd.factorize(number)
-        order = stable_order(codes, distinct.size)
-        ends = np.cumsum(np.bincount(codes))
-        first, last = order[np.append(0, ends[:-1])], order[ends - 1]
+        groups = Groups(number, len(self._index))
+        order = groups.order
+        first, last = order[groups.first], order[groups.last]
         self._place[self._stack] = np.arange(below)
         prev = np.empty(n, dtype=np.intp)
         prev[order[1:]] = order[:-1] + below
@@ -84,7 +83,7 @@ class ReuseDistances:
         more = np.bincount(distance)
         self._counts[: more.size] += more
         touched = np.zeros(self._place.size, dtype=bool)
-        touched[distinct] = True
+        touched[number] = True
         self._stack = np.concatenate([self._stack[~touched[self._stack]], number[np.sort(last)]])
 
     def close(self, rest: Finished) -> None:

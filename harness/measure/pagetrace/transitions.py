@@ -22,6 +22,7 @@ class Transitions:
         self._index = PageIndex()
         self._pairs: Words = np.empty(0, dtype=np.uint64)  # number of the page left << 32 | number of the next
         self._counts: Ints = np.empty(0, dtype=np.int64)
+        self._waiting: list[tuple[Words, Ints]] = []
         self._total = 0
         self._error = 0
 
@@ -31,9 +32,15 @@ class Transitions:
         left, next_page = batch.index.of(batch.visits.left[known]), batch.number[known]
         codes, pairs = pd.factorize(left.astype(np.uint64) << np.uint64(32) | next_page.astype(np.uint64))
         self._total += codes.size
-        counts = np.bincount(codes, minlength=pairs.size)
-        codes, self._pairs = pd.factorize(np.concatenate([self._pairs, pairs]))
-        counts = np.concatenate([self._counts, counts])
+        self._waiting.append((pairs, np.bincount(codes, minlength=pairs.size)))
+        if sum(pairs.size for pairs, _ in self._waiting) > 2 * self._most:
+            self._merge()
+
+    def _merge(self) -> None:
+        every = [(self._pairs, self._counts), *self._waiting]
+        self._waiting = []
+        codes, self._pairs = pd.factorize(np.concatenate([pairs for pairs, _ in every]))
+        counts = np.concatenate([counts for _, counts in every])
         self._counts = np.bincount(codes, weights=counts, minlength=self._pairs.size).astype(np.int64)
         if self._pairs.size > self._most:
             self._drop()
@@ -46,7 +53,7 @@ class Transitions:
         self._pairs, self._counts = self._pairs[kept], self._counts[kept]
 
     def close(self, rest: Finished) -> None:
-        pass
+        self._merge()
 
     @property
     def total(self) -> int:
