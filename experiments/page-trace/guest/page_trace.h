@@ -37,7 +37,7 @@ struct page_trace_start {
  * @code:	an executable page became accessible
  * @slow:	left to the kernel's own page fault handler
  * @upgrades:	first write to an accessible page that had been clean
- * @spurious:	the page was accessible already
+ * @spurious:	the page was accessible already, or the instruction was begun anew
  * @steps:	instructions stepped over because they touch several pages
  * @kept:	string instructions and the like, which kept their pages
  * @drops:	accessible pages dropped because the kernel changed or flushed them
@@ -85,6 +85,11 @@ struct page_trace_record {
 #define PAGE_TRACE_F_WRITE	(1u << 0)	/* the visit begins with a write */
 #define PAGE_TRACE_F_KERNEL	(1u << 1)	/* by the kernel, for the task */
 #define PAGE_TRACE_F_SAME	(1u << 2)	/* by the instruction of the visit before */
+/*
+ * The instruction was begun anew. Its visits so far were none: those of this
+ * task and mode (user, kernel) from its last one without F_SAME on.
+ */
+#define PAGE_TRACE_F_AGAIN	(1u << 3)
 
 #define PAGE_TRACE_T_VISIT	0
 #define PAGE_TRACE_T_CODE	1	/* a code page became accessible */

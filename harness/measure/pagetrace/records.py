@@ -1,6 +1,6 @@
 """A page trace's file: a header of 64 bytes, then records of three little-endian 64-bit words.
 
-    word 0   time << 12 | flags            time: ns since the start; flags: bits 0-2 as below, bits 8-11 the type
+    word 0   time << 12 | flags            time: ns since the start; flags: bits 0-3 as below, bits 8-11 the type
     word 1   page << 12 | tid bits 0-11    page: number, address >> 12
     word 2   tid bits 12-27 << 48 | ip     ip: bits 0-47, sign-extended
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RunError
+from harness.measure.pagetrace.anew import KERNEL, SAME, replaced
 
 MAGIC = b"KRPTRACE"
 VERSION = 1
 RECORD_BYTES = 24
 PAGE_SHIFT = 12
 MAX_WINDOW = 64
-WRITE, KERNEL, SAME = 1, 2, 4
+WRITE = 1
 VISIT, CODE, LOST, TASK, EXEC, EXIT = range(6)
 
 HEADER = np.dtype(
@@ -45,7 +47,7 @@ HEADER = np.dtype(
 CHUNK = 1 << 20
 #: Columns are made of pieces that stay in the processor's cache.
 _PIECE = 1 << 15
-_TYPE_BITS, _UNUSED_BITS = 0xF, 0xF8
+_TYPE_BITS, _UNUSED_BITS = 0xF, 0xF0
 
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
@@ -145,17 +147,32 @@ class Trace:
             file.seek(HEADER.itemsize + (self.records - 1) * RECORD_BYTES)
             return int.from_bytes(file.read(8), "little") >> 12
 
+    @cached_property
+    def replaced(self) -> npt.NDArray[np.int64]:
+        """Positions of visits that were none: their instruction was begun anew (see `anew`). Reads the whole file."""
+        return replaced(words for _, words in self._words(CHUNK))
+
     def chunks(self, records: int = CHUNK) -> Iterator[Records]:
-        """All records, at most `records` at a time. RunError names the record that is damaged."""
+        """All records but those `replaced`, at most `records` at a time. RunError names the record that is damaged."""
+        for first, words in self._words(records):
+            decoded = decode(words)
+            _check(words, decoded, first, self.path)
+            low, high = np.searchsorted(self.replaced, [first, first + len(words)])
+            if low < high:
+                kept = np.ones(len(words), dtype=bool)
+                kept[self.replaced[low:high] - first] = False
+                decoded = decoded.where(kept)
+            yield decoded
+
+    def _words(self, records: int) -> Iterator[tuple[int, Words]]:
+        """The file's words, in a buffer that is used again, each with the number of its first record."""
         buffer = np.empty((min(records, max(1, self.records)), 3), dtype="<u8")
         with self.path.open("rb", buffering=0) as file:
             file.seek(HEADER.itemsize)
             for first in range(0, self.records, records):
                 part = buffer[: min(records, self.records - first)]
                 _fill(file, part, self.path)
-                decoded = decode(part)
-                _check(part, decoded, first, self.path)
-                yield decoded
+                yield first, part
 
 
 @dataclass

@@ -12,8 +12,9 @@ from harness.errors import RunError
 class TraceStats(BaseModel):
     """Counters of struct page_trace_stats, then the launcher's; numbers of page faults unless said otherwise.
 
-    `status` is the command's wait status or exit status as the launcher passes it on; `exact` is what the launcher
-    holds: window 1 and nothing lost.
+    `exit_status` is the command's as a shell has it, None of a process that was there before; `written` whether the
+    trace could be written to its end; `bytes` its size with the header; `user_ns` and `system_ns` the command's;
+    `exact` what the launcher holds: window 1, and nothing lost, given up or cut off.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,10 +37,15 @@ class TraceStats(BaseModel):
     window: int
     follow: bool
     pid: int
-    status: int
+    exit_status: int | None
     elapsed_ns: int
+    user_ns: int
+    system_ns: int
+    start_ioctl_ns: int
+    ring_records: int
     drains: int
     bytes: int
+    written: bool
     exact: bool
 
     @property
