@@ -125,6 +125,17 @@ def test_kernel_accesses_explain_what_vanishes_without_them():
     assert by_class(result) == {"unknown": (1, 2, 0)}
 
 
+def test_part_of_an_interrupted_instruction_is_the_kernels():
+    # The instruction touches 2 and 9; after 2 came an interrupt, in which the kernel touched 5; then it ran whole.
+    oracle = oracle_frame([1, 2, 5, 2, 9, 3], [False, False, True, False, False, False])
+    assert by_class(compared([1, 5, 2, 9, 3], oracle)) == {"kernel": (1, 1, 0)}
+    # The same without the kernel's access is nobody's fault but the trace's.
+    assert by_class(compared([1, 5, 2, 9, 3], [1, 2, 5, 2, 9, 3])) == {"unknown": (1, 1, 0)}
+    # Something else is missing.
+    oracle = oracle_frame([1, 4, 5, 2, 9, 3], [False, False, True, False, False, False])
+    assert by_class(compared([1, 5, 2, 9, 3], oracle)) == {"unknown": (1, 1, 0)}
+
+
 def test_kernel_records_without_an_access():
     words = words_of([record(1), record(2), record(9, flags=KERNEL), record(3)])
     assert by_class(compared(None, [1, 2, 3], words=words)) == {"kernel": (1, 0, 1)}

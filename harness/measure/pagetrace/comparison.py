@@ -4,7 +4,8 @@ Both become visits of data pages: pages of the trace's CODE records are left out
 differs between two equal visits is one difference, and has one class:
 
     boundary  before the first or after the last visit that is equal: the two did not begin or end together
-    kernel    gone when accesses by the kernel are left out on both sides
+    kernel    gone when accesses by the kernel, there or right behind, are left out on both sides: an instruction that
+              was interrupted may have made a part of its accesses, which the oracle sees and the trace takes back
     string    all its pages belong to one instruction that touches several: such an instruction keeps them
     unknown   none of these
 """
@@ -29,6 +30,10 @@ CLASSES = ("boundary", "kernel", "string", "unknown")
 _LARGE = 4096
 _EXAMPLES = 20
 _SHOWN = 16
+#: Visits behind a difference that tell whether it is gone without the kernel's.
+_BEHIND = 8
+
+_Visits = list[tuple[int, bool]]  # pages, and whether by the kernel
 
 
 @dataclass(frozen=True)
@@ -214,8 +219,8 @@ class _Difference:
 
     at: tuple[int, int]
     before: list[int]
-    exact: list[tuple[int, bool]] = field(default_factory=list)
-    seen: list[tuple[int, bool]] = field(default_factory=list)
+    exact: _Visits = field(default_factory=list)
+    seen: _Visits = field(default_factory=list)
     missing: int = 0
     extra: int = 0
     near: set[int] = field(default_factory=set)
@@ -235,10 +240,9 @@ class _Tally:
     def add(self, equal: bool, a: int, b: int) -> None:
         """A step of the alignment, before the sides advance."""
         if equal:
-            pages = self._exact.ahead(a)
-            self.close(behind=[int(pages[0])])
+            self.close(behind=(_next(self._exact), _next(self._seen)))
             self._equal += a
-            self._last = [int(pages[-1])]
+            self._last = [int(self._exact.ahead(a)[-1])]
             return
         if self._open is None:
             self._open = _Difference((self._exact.passed, self._seen.passed), self._last)
@@ -250,12 +254,12 @@ class _Tally:
             for side, n, into in ((self._exact, a, difference.exact), (self._seen, b, difference.seen)):
                 into.extend(zip(side.ahead(n).tolist(), side.kernel_ahead(n).tolist(), strict=True))
 
-    def close(self, behind: list[int] | None = None, *, last: bool = False) -> None:
-        """Class the open difference; `behind` it lies an equal visit, or `last` the end."""
+    def close(self, behind: tuple[_Visits, _Visits] = ([], []), *, last: bool = False) -> None:
+        """Class the open difference; `behind` it lie visits of each side, the first one equal, or `last` the end."""
         difference, self._open = self._open, None
         if difference is None:
             return
-        name = "boundary" if last or not difference.before else _class(difference, behind or [])
+        name = "boundary" if last or not difference.before else _class(difference, behind)
         self._by_class[name].update(differences=1, missing=difference.missing, extra=difference.extra)
         if name == "unknown" and len(self._examples) < _EXAMPLES:
             oracle_at, trace_at = difference.at
@@ -290,17 +294,27 @@ class _Tally:
         )
 
 
-def _class(difference: _Difference, behind: list[int]) -> str:
+def _class(difference: _Difference, behind: tuple[_Visits, _Visits]) -> str:
     if max(difference.missing, difference.extra) > _LARGE:
         return "unknown"
     sides = (difference.exact, difference.seen)
-    if any(kernel for side in sides for _, kernel in side):
-        left, right = ([page for page, kernel in side if not kernel] for side in sides)
-        if _collapsed([*difference.before, *left, *behind]) == _collapsed([*difference.before, *right, *behind]):
+    if any(kernel for side in (*sides, behind[0][:1]) for _, kernel in side):
+        # As far as both go: behind the first one, another difference may lie.
+        left, right = (
+            _collapsed([*difference.before, *(page for page, kernel in [*side, *rest] if not kernel)])
+            for side, rest in zip(sides, behind, strict=True)
+        )
+        n = min(len(left), len(right))
+        if n > len(difference.before) and left[:n] == right[:n]:
             return "kernel"
     if len(difference.near) > 1 and all(page in difference.near for side in sides for page, _ in side):
         return "string"
     return "unknown"
+
+
+def _next(side: _Side) -> _Visits:
+    pages = side.ahead(_BEHIND)
+    return list(zip(pages.tolist(), side.kernel_ahead(pages.size).tolist(), strict=True))
 
 
 def _collapsed(pages: list[int]) -> list[int]:
