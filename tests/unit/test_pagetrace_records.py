@@ -108,7 +108,7 @@ def test_damaged_files_are_refused(tmp_path, content, says):
     assert error.value.where == str(path)
 
 
-@pytest.mark.parametrize("bad", [(6 << 8, 0, 0), (0x10, 0, 0), (0x80, 0, 0)])
+@pytest.mark.parametrize("bad", [(6 << 8, 0, 0), (8 << 8, 0, 0), (0x10, 0, 0), (0x80, 0, 0)])
 def test_a_damaged_record_is_named(tmp_path, bad):
     path = write_trace(tmp_path / "t", np.concatenate([visits_of(range(10)), words_of([bad])]))
     with pytest.raises(RunError, match="record 10 is damaged") as error:

@@ -110,11 +110,24 @@ def _resume(a: Side, b: Side, clear: int) -> tuple[Pairs, int, int, int]:
         if anchor is not None and anchor[0] * anchor[1] <= _MOST_BITS:
             gap = Lcs(a.ahead(anchor[0]).tolist(), b.ahead(anchor[1]).tolist())
             return gap.pairs(anchor[1]), *anchor, clear
-    # Half of what of b fits into the window, and as little of a as that takes.
-    fits = max(y for y in range(len(there) + 1) if y - table.length(y) <= 8 + y // 8)
-    to_b = max(fits // 2, len(there) // 8, 1)
-    pairs = table.pairs(to_b)
-    return pairs, pairs[-1][0] + 1 if pairs else 0, to_b, clear
+    return *_within(a, table, len(there)), clear
+
+
+def _within(a: Side, table: Lcs, n: int) -> tuple[Pairs, int, int]:
+    """How far to go where nothing tells the places: b, of which `n` are in `table`, is a's subsequence, most of it."""
+    common = [table.length(y) for y in range(n + 1)]
+    fits = max(y for y, length in enumerate(common) if y - length <= y // 8)
+    if fits:
+        # Half of what fits into the window, and as little of a as that takes.
+        pairs = table.pairs(to_b := max(1, fits // 2))
+        return pairs, pairs[-1][0] + 1 if pairs else 0, to_b
+    strange = common.count(0) - 1
+    if strange < 8 and common[min(n, strange + 16)] >= min(n - strange, 8):
+        return [], 0, strange
+    # None of the window is in b; further on there may be what is.
+    first = table.first
+    ahead = np.flatnonzero(a.ahead(_FAR[-1]) == first)
+    return ([], int(ahead[0]), 0) if ahead.size else ([], 0, max(1, strange))
 
 
 def _agreed(pairs: Pairs, snake: int) -> int:

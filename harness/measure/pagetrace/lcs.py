@@ -15,6 +15,7 @@ class Lcs:
 
     def __init__(self, a: Sequence[int], b: Sequence[int]) -> None:
         self.size = len(a)
+        self.first = b[0] if len(b) else None
         masks: dict[int, int] = {}
         bit = 1
         for page in a:
