@@ -18,7 +18,7 @@ from harness.measure.pagetrace.timeline import page_slices
 from .decoding import Trial, known_cases, model, neighbours, runs
 from .figures import draw
 
-EXACT, BARE, TRACER = "traced", "untraced", "lackey"
+EXACT = "traced"
 KEY = ["arm", "trial", "workload"]
 UNITS = {
     "slowdown": "1",
@@ -75,12 +75,12 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def _compared(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """`runs` with what follows from several arms: trials of one number ran with the same seed."""
     found = tables["runs"]
-    bare = _of_arm(found, BARE, {"seconds": "bare_seconds", "output": "bare_output"})
-    other = _of_arm(found, TRACER, {"seconds": "lackey_seconds", "bytes": "lackey_bytes"})
-    found = found.merge(bare, how="left", on=["trial", "workload"]).merge(other, how="left", on=["trial", "workload"])
-    found["slowdown"] = (found["seconds"] / found["bare_seconds"]).where(found["arm"] != BARE)
+    found = _beside(found, "plain", {"seconds": "bare_seconds", "output": "bare_output"})
+    found = _beside(found, "lackey", {"seconds": "lackey_seconds", "bytes": "lackey_bytes"})
+    bare = found["method"] == "plain"
+    found["slowdown"] = (found["seconds"] / found["bare_seconds"]).where(~bare)
     same = (found["output"] == found["bare_output"]).astype(float)
-    found["same_output"] = same.where(found["bare_output"].notna() & (found["arm"] != BARE))
+    found["same_output"] = same.where(found["bare_output"].notna() & ~bare)
     pages = found["method"] == "trace"
     found["time_of_lackey"] = (found["seconds"] / found["lackey_seconds"]).where(pages)
     found["bytes_of_lackey"] = (found["bytes"] / found["lackey_bytes"]).where(pages)
@@ -96,9 +96,11 @@ def _compared(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return found
 
 
-def _of_arm(found: pd.DataFrame, arm: str, names: dict[str, str]) -> pd.DataFrame:
-    mine = found[found["arm"] == arm]
-    return mine[["trial", "workload", *names]].rename(columns=names)
+def _beside(found: pd.DataFrame, method: str, names: dict[str, str]) -> pd.DataFrame:
+    """`found` with columns of the run of the same workload and seed, on the same clock, by another method."""
+    on = ["clock", "trial", "workload"]
+    mine = found[found["method"] == method]
+    return found.merge(mine[[*on, *names]].rename(columns=names), how="left", on=on)
 
 
 def _arm_metrics(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
@@ -113,6 +115,14 @@ def _arm_metrics(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
         if len(traced):
             add(arm, trial, "unaccounted", float(traced["unaccounted"].abs().sum()), "faults")
             add(arm, trial, "lost", float(traced["lost"].sum()), "visits")
+            add(arm, trial, "steps", float(traced["steps"].sum()), "instructions")
+            # An oracle that is absent is a reason of each workload's own metric.
+            if traced["oracle"].notna().all():
+                add(arm, trial, "unexplained", float(traced["unexplained"].sum()), "visits")
+                add(arm, trial, "missing_share", traced["missing"].sum() / traced["oracle"].sum(), "1")
+    compared = _compared(tables)
+    for (arm, trial), mine in compared[compared["same_output"].notna()].groupby(["arm", "trial"]):
+        add(arm, trial, "same_output", float(mine["same_output"].min()), "1")
     for (arm, trial), mine in tables.get("known", pd.DataFrame(columns=["arm", "trial"])).groupby(["arm", "trial"]):
         add(arm, trial, "known_cases", len(mine), "cases")
         add(arm, trial, "known_wrong", int((mine["wrong"] != "").sum()), "cases")

@@ -28,6 +28,11 @@ from harness.oracle.reader import Oracle, OracleAbsent
 from .known import read_known
 
 METHODS = {"plain": "plain.json", "trace": "trace.json", "lackey": "lackey.json", "damon": "damon.json"}
+#: What `runs` has even where no trial gives it.
+RUN_COLUMNS = (
+    *("arm", "trial", "workload", "method", "clock", "seconds", "bytes", "exit_status", "output"),
+    *("oracle", "missing", "extra", "unexplained", "explained", "lost", "unaccounted", "steps", "visits"),
+)
 INTERVALS = 200
 TOP = 200
 SHOWN_VISITS = 20_000
@@ -43,6 +48,7 @@ class Trial(Protocol):
     path: Path
     workloads: tuple[str, ...]
     params: dict[str, Any]
+    clock: str
 
 
 def _folders(trials: Sequence[Trial]) -> Iterator[tuple[Trial, dict[str, Any], Path]]:
@@ -66,6 +72,7 @@ def runs(trials: Sequence[Trial]) -> tuple[pd.DataFrame, pd.DataFrame]:
         answer = json.loads((folder / METHODS[method]).read_text())
         row = key | {
             "method": method,
+            "clock": trial.clock,
             "seconds": answer["elapsed_ns"] / 1e9,
             "bytes": answer.get("bytes"),
             "exit_status": answer["exit_status"],
@@ -80,11 +87,10 @@ def runs(trials: Sequence[Trial]) -> tuple[pd.DataFrame, pd.DataFrame]:
             if by_class is not None:
                 differences.append(by_class.assign(**key))
         rows.append(row)
-    columns = [*("arm", "trial", "workload", "method", "seconds", "bytes", "exit_status", "output"), "oracle", "missing"]
     frame = pd.DataFrame(rows)
-    for name in columns:
+    for name in RUN_COLUMNS:
         if name not in frame:
-            frame[name] = pd.Series(dtype="float64" if name in ("oracle", "missing") else "object")
+            frame[name] = pd.Series(dtype="float64")
     return frame, pd.concat(differences, ignore_index=True) if differences else pd.DataFrame()
 
 

@@ -150,6 +150,14 @@ def test_instructions_of_several_pages_keep_them():
     assert by_class(compared(None, [1, 5, 6, 7, 5, 6, 2], words=words)) == {"unknown": (1, 3, 0)}
 
 
+def test_an_instruction_of_several_pages_explains_what_could_as_well_be_missing_from_it():
+    # fxsave over 12 and 11 goes to and fro; from the trace the last of it could be missing, or what follows.
+    rows = [(7, 0), (12, 0), (11, 0), (12, SAME), (11, 0), (20, 0), (30, 0)]
+    words = words_of(record(page, i, flags=flags) for i, (page, flags) in enumerate(rows))
+    assert by_class(compared(None, [7, 12, 11, 12, 11, 12, 11, 20, 30], words=words)) == {"string": (1, 2, 0)}
+    assert by_class(compared(None, [7, 12, 11, 12, 11, 20, 11, 20, 30], words=words)) == {"unknown": (1, 2, 0)}
+
+
 def test_extra_visits_do_not_explain_themselves():
     words = words_of([record(1), record(7), record(8), record(2)])
     assert by_class(compared(None, [1, 2], words=words)) == {"unknown": (1, 0, 2)}

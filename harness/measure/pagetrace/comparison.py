@@ -32,6 +32,8 @@ _EXAMPLES = 20
 _SHOWN = 16
 #: Visits behind a difference that tell whether it is gone without the kernel's.
 _BEHIND = 8
+#: How far back the place of a difference is uncertain at most.
+_SLIDE = 64
 
 _Visits = list[tuple[int, bool]]  # pages, and whether by the kernel
 
@@ -87,41 +89,49 @@ def compare(
 
 @dataclass
 class _Runs:
-    """Accesses in order: page, by the kernel, and the number of the instruction where that is known."""
+    """Accesses in order: page, by the kernel, the number of the instruction, and whether that touches several pages."""
 
     page: Words
     kernel: Flags
     group: npt.NDArray[np.int64]
+    several: Flags
 
     def where(self, mask: Flags) -> _Runs:
-        return _Runs(self.page[mask], self.kernel[mask], self.group[mask])
+        return _Runs(self.page[mask], self.kernel[mask], self.group[mask], self.several[mask])
 
     def behind(self, other: _Runs) -> _Runs:
         return _Runs(
             np.concatenate([other.page, self.page]),
             np.concatenate([other.kernel, self.kernel]),
             np.concatenate([other.group, self.group]),
+            np.concatenate([other.several, self.several]),
         )
 
     def part(self, part: slice) -> _Runs:
-        return _Runs(self.page[part], self.kernel[part], self.group[part])
+        return _Runs(self.page[part], self.kernel[part], self.group[part], self.several[part])
 
     def collapsed(self) -> _Runs:
-        """One for each run of one page; by the kernel, where all of it is."""
+        """One for each run of one page; by the kernel, where all of it is; of several pages, where any of it is."""
         if not self.page.size:
             return self
         at = np.flatnonzero(np.concatenate([[True], self.page[1:] != self.page[:-1]]))
-        return _Runs(self.page[at], np.logical_and.reduceat(self.kernel, at), self.group[at])
+        return _Runs(
+            self.page[at],
+            np.logical_and.reduceat(self.kernel, at),
+            self.group[at],
+            np.logical_or.reduceat(self.several, at),
+        )
 
 
 def _no_runs() -> _Runs:
-    return _Runs(np.empty(0, np.uint64), np.empty(0, bool), np.empty(0, np.int64))
+    return _Runs(np.empty(0, np.uint64), np.empty(0, bool), np.empty(0, np.int64), np.empty(0, bool))
 
 
 def _oracle_runs(frames: Iterable[pd.DataFrame]) -> Iterator[_Runs]:
     for frame in frames:
         page = frame["page"].to_numpy(dtype=np.uint64)
-        yield _Runs(page, frame["kernel"].to_numpy(dtype=bool), np.zeros(page.size, dtype=np.int64))
+        none = np.zeros(page.size, dtype=np.int64)
+        yield _Runs(page, frame["kernel"].to_numpy(dtype=bool), none, none.astype(bool))
 
 
 def _trace_runs(chunks: Iterable[Records], tid: int | None) -> Iterator[_Runs]:
@@ -134,7 +144,7 @@ def _trace_runs(chunks: Iterable[Records], tid: int | None) -> Iterator[_Runs]:
         groups = group + np.cumsum(~mine.same, dtype=np.int64)
         if groups.size:
             group = int(groups[-1])
-        yield _Runs(mine.page, mine.kernel, groups)
+        yield _Runs(mine.page, mine.kernel, groups, mine.same | np.append(mine.same[1:], False))
 
 
 class _Side:
@@ -180,15 +190,28 @@ class _Side:
     def kernel_ahead(self, n: int) -> Flags:
         return self._runs.kernel[self._at : self._at + n]
 
-    def around(self, n: int) -> Words:
-        """All pages of the instructions that the visit before the next `n` and the visit behind them belong to."""
+    def around(self, n: int, back: int) -> Words:
+        """Pages of the instructions of several pages that the `back` visits before the next `n` and the visit behind
+        them belong to.
+        """
         self._fill(n + _LARGE)
-        group = self._runs.group
-        if not group.size:
-            return self._runs.page[:0]
-        ends = group[[max(0, self._at - 1), min(group.size - 1, self._at + n)]]
-        first, last = np.searchsorted(group, ends), np.searchsorted(group, ends, side="right")
-        return np.concatenate([self._runs.page[i:j] for i, j in zip(first, last, strict=True)])
+        runs = self._runs
+        if not runs.page.size:
+            return runs.page
+        places = np.array([*range(max(0, self._at - back), self._at), min(runs.page.size - 1, self._at + n)])
+        places = places[runs.several[places]]
+        # A visit counts with the first instruction of its run; the one of several pages may be another.
+        groups = np.unique(runs.group[places])
+        first, last = np.searchsorted(runs.group, groups), np.searchsorted(runs.group, groups, side="right")
+        parts = [runs.page[i:j] for i, j in zip(first, last, strict=True)]
+        return np.concatenate([runs.page[places], *parts])
+
+    def slide(self, n: int) -> int:
+        """How many visits further ahead the next `n` could as well be missing: those before them repeat them."""
+        page, steps = self._runs.page, 0
+        while steps < min(_SLIDE, self._at) and page[self._at - steps - 1] == page[self._at - steps - 1 + n]:
+            steps += 1
+        return steps
 
     def advance(self, n: int) -> None:
         self._at += n
@@ -250,7 +273,10 @@ class _Tally:
         difference.missing += a
         difference.extra += b
         if max(difference.missing, difference.extra) <= _LARGE:
-            difference.near.update(self._seen.around(b).tolist())
+            back = 1
+            if not (a and b):
+                back += self._exact.slide(a) if a else self._seen.slide(b)
+            difference.near.update(self._seen.around(b, back).tolist())
             for side, n, into in ((self._exact, a, difference.exact), (self._seen, b, difference.seen)):
                 into.extend(zip(side.ahead(n).tolist(), side.kernel_ahead(n).tolist(), strict=True))
 
