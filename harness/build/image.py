@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
-
 from harness.build import debs
 from harness.build.kernel import build_directory, toolchain
+from harness.build.libraries import install_libraries
 from harness.build.programs import (
     CFLAGS,
     build_modules,
@@ -40,7 +37,6 @@ BASE_BINARIES = ("usr/sbin/dropbear",)
 #: Every file's time stamp, so that the same inputs give the same archive (2024-01-01 UTC).
 MTIME = 1704067200
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/info")
-LIBRARY_DIRS = ("lib/{}", "usr/lib/{}", "lib", "usr/lib", "lib64")
 GUEST_PATH = "/krepro/bin:/bin:/usr/sbin:/usr/bin"
 TRIPLET = {"i386": "i386-linux-gnu", "x86_64": "x86_64-linux-gnu"}
 DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root", "root/.ssh", "etc", "etc/dropbear", "mnt", "krepro", "var")
@@ -145,7 +141,7 @@ def _install_base(unpacked: Path, root: Path, triplet: str) -> None:
         target = root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(unpacked / name, target)
-        _install_libraries(target, unpacked, root, triplet)
+        install_libraries(target, unpacked, root, triplet)
 
 
 def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str], packages: Artefact) -> None:
@@ -159,46 +155,6 @@ def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str], package
         target = root / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target, follow_symlinks=False)
-
-
-def _install_libraries(binary: Path, unpacked: Path, root: Path, triplet: str) -> None:
-    """Copy the interpreter and all libraries that `binary` needs, each to where the packages have it."""
-    for name in _needed(binary):
-        found = _find_library(unpacked, name, triplet)
-        target = root / found.relative_to(unpacked)
-        if target.exists():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(found.resolve(), target)
-        target.chmod(0o755)
-        _install_libraries(target, unpacked, root, triplet)
-
-
-def _needed(binary: Path) -> list[str]:
-    with binary.open("rb") as stream:
-        try:
-            elf = ELFFile(stream)
-        except ELFError:
-            return []
-        names = [
-            str(segment.get_interp_name())  # type: ignore[attr-defined]
-            for segment in elf.iter_segments("PT_INTERP")
-        ]
-        for section in elf.iter_sections():
-            if isinstance(section, DynamicSection):
-                names += [str(tag.needed) for tag in section.iter_tags("DT_NEEDED")]  # type: ignore[attr-defined]
-    return names
-
-
-def _find_library(unpacked: Path, name: str, triplet: str) -> Path:
-    if name.startswith("/"):
-        candidates = [unpacked / name.lstrip("/")]
-    else:
-        candidates = [unpacked / folder.format(triplet) / name for folder in LIBRARY_DIRS]
-    for path in candidates:
-        if path.exists():
-            return path
-    raise RunError(f"no package of the image has the library {name}")
 
 
 def write_cpio(gen_init_cpio: Path, root: Path, target: Path) -> None:

@@ -1,0 +1,81 @@
+"""Libraries of programs in an image: from the packages, never from the host."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.build.libraries import inside, install_libraries
+from harness.errors import RunError
+from tests.conftest import needs_guest_packages
+
+TRIPLET = "x86_64-linux-gnu"
+LOADER = "lib64/ld-linux-x86-64.so.2"
+
+
+def compiled(path: Path, *flags: str | Path, text: str = "int main(void) { return 0; }") -> Path:
+    """An x86_64 program or library at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-m64", "-x", "c", "-", "-o", path, *flags], input=text, text=True, check=True)
+    return path
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    """Packages as libc6 is: the loader's well-known place is an absolute link."""
+    home = tmp_path / "unpacked"
+    library = home / "lib" / TRIPLET
+    library.mkdir(parents=True)
+    (library / "ld-linux-x86-64.so.2").write_text("the package's loader")
+    (library / "libc.so.6").write_text("the package's libc")
+    (home / "lib64").mkdir()
+    (home / LOADER).symlink_to(f"/lib/{TRIPLET}/ld-linux-x86-64.so.2")
+    return home
+
+
+@needs_guest_packages
+def test_the_loader_is_that_of_the_package_and_not_of_the_host(unpacked, tmp_path):
+    root = tmp_path / "root"
+    install_libraries(compiled(root / "bin/x"), unpacked, root, TRIPLET)
+    assert (root / LOADER).read_text() == "the package's loader"
+    assert not (root / LOADER).is_symlink()
+    assert (root / "lib" / TRIPLET / "libc.so.6").read_text() == "the package's libc"
+
+
+@needs_guest_packages
+def test_a_library_that_no_package_has_is_named(unpacked, tmp_path):
+    (unpacked / "lib" / TRIPLET / "libc.so.6").unlink()
+    with pytest.raises(RunError, match=r"no package of the image has the library libc\.so\.6"):
+        install_libraries(compiled(tmp_path / "root/bin/x"), unpacked, tmp_path / "root", TRIPLET)
+
+
+def test_files_without_needs_need_nothing(tmp_path):
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    install_libraries(tmp_path / "script", tmp_path, tmp_path, TRIPLET)
+    assert [path.name for path in tmp_path.iterdir()] == ["script"]
+
+
+@pytest.mark.parametrize(
+    ("link", "name", "found"),
+    [
+        ("real", "link", "real"),
+        ("/real", "link", "real"),
+        ("../../../real", "link", "real"),
+        ("/folder/../real", "link", "real"),
+        ("/folder", "link/file", "folder/file"),
+        ("folder", "link/../real", "real"),
+        ("folder", "link", None),
+        ("/etc/passwd", "link", None),
+        ("link", "link", None),
+        ("real", "none", None),
+    ],
+)
+def test_links_stay_inside(tmp_path, link, name, found):
+    home = tmp_path / "home"
+    (home / "folder").mkdir(parents=True)
+    (home / "real").touch()
+    (home / "folder/file").touch()
+    (home / "link").symlink_to(link)
+    assert inside(home, name) == (home / found if found else None)
