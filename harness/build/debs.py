@@ -34,9 +34,22 @@ def unpack(debs: Artefact, target: Path) -> None:
     """Unpack every .deb of `debs` into `target`, in the order of their names."""
     target.mkdir(parents=True, exist_ok=True)
     for name in sorted(debs.files):
-        done = subprocess.run(["dpkg-deb", "-x", debs.path / name, target], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RunError(f"dpkg-deb cannot unpack {name}: {done.stderr.strip()}", where=str(debs.path))
+        unpack_file(debs.path / name, target)
+
+
+def unpack_file(deb: Path, target: Path) -> None:
+    """Unpack one .deb into the folder `target`."""
+    done = subprocess.run(["dpkg-deb", "-x", deb, target], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RunError(f"dpkg-deb cannot unpack {deb.name}: {done.stderr.strip()}", where=str(deb.parent))
+
+
+def deb_of(debs: Artefact, package: str) -> str:
+    """File name of the .deb of `package`; RunError when these packages are without it."""
+    for name in sorted(debs.files):
+        if name.startswith(f"{package}_"):  # no package's own name has a _
+            return name
+    raise RunError(f"apt gave no package called {package}", where=str(debs.path))
 
 
 def _download(

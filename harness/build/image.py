@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
+from harness.build.chosen import Chosen, choose, install_chosen, key_of, versions_of
 from harness.build.kernel import build_directory, toolchain
 from harness.build.libraries import install_libraries
 from harness.build.programs import (
@@ -24,7 +25,7 @@ from harness.build.programs import (
     source_files,
 )
 from harness.build.source import fetch_source, patched_tree, source_identity
-from harness.build.spec import DEBIAN_ARCH, KernelRecipe
+from harness.build.spec import DEBIAN_ARCH, KernelRecipe, Package
 from harness.build.store import Artefact, Store, hash_file, usable
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
@@ -44,27 +45,42 @@ DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root", "root/.ssh", "etc", "
 
 @dataclass(frozen=True)
 class ImageRecipe:
-    """What goes into one image: a kernel's modules, folders of guest sources, extra Debian packages."""
+    """What goes into one image: a kernel's modules, folders of guest sources, extra Debian packages.
+
+    A package is a name, for all of it with its dependencies, or some of its files. `named_in` is the user's file
+    that has them, for errors.
+    """
 
     kernel: KernelRecipe
     sources: tuple[Path, ...] = ()
-    packages: tuple[str, ...] = ()
+    packages: tuple[str | Package, ...] = ()
+    named_in: Path | None = None
+
+    @property
+    def whole(self) -> list[str]:
+        return [package for package in self.packages if isinstance(package, str)]
+
+    @property
+    def chosen(self) -> list[Package]:
+        return [package for package in self.packages if isinstance(package, Package)]
 
 
 def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact:
     """The image artefact: `image.cpio`, uncompressed because TCG inflates slowly.
 
-    Raises UsageError for guest sources that do not compile, RunError when a package cannot be had.
+    Raises UsageError for guest sources that do not compile and for files that a package does not have, RunError when
+    a package cannot be had.
     """
     arch = recipe.kernel.spec.arch
-    packages = debs.fetch(store, DEBIAN_ARCH[arch], [*BASE_PACKAGES, *recipe.packages], dependencies=True)
+    packages = debs.fetch(store, DEBIAN_ARCH[arch], [*BASE_PACKAGES, *recipe.whole], dependencies=True)
+    chosen = choose(store, DEBIAN_ARCH[arch], recipe.chosen, packages)
     folders = [IMAGES / "guest", *recipe.sources]
     modules = module_sources(folders)
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
         "arch": arch,
         "debs": dict(packages.files),
-        "packages": list(recipe.packages),
+        "packages": recipe.whole,
         "sources": [
             {"name": path.relative_to(folder).as_posix(), "sha256": hash_file(path)}
             for folder in folders
@@ -76,10 +92,13 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
         # Modules are bound to one build of the kernel; an image without any serves every kernel of its architecture.
         "kernel": kernel.key if modules else None,
     }
+    if chosen:  # not an empty field: the keys of images without any stay as they were
+        inputs["files"] = key_of(chosen)
 
     def build(folder: Path) -> dict[str, Any]:
-        _build(store, recipe, kernel, packages, folders, modules, folder)
-        return {"versions": packages.info["versions"], "bytes": (folder / "image.cpio").stat().st_size}
+        _build(store, recipe, kernel, packages, chosen, folders, modules, folder)
+        versions = {**packages.info["versions"], **versions_of(chosen)}
+        return {"versions": versions, "bytes": (folder / "image.cpio").stat().st_size}
 
     return store.obtain("image", recipe.kernel.spec.name, inputs, build)
 
@@ -89,6 +108,7 @@ def _build(
     recipe: ImageRecipe,
     kernel: Artefact,
     packages: Artefact,
+    chosen: Sequence[Chosen],
     folders: Sequence[Path],
     modules: Sequence[Path],
     folder: Path,
@@ -103,7 +123,8 @@ def _build(
             debs.unpack(packages, unpacked)
             for name in DIRECTORIES:
                 (root / name).mkdir(parents=True, exist_ok=True)
-            _install_packages(unpacked, root, recipe.packages, packages)
+            _install_packages(unpacked, root, recipe.whole)
+            install_chosen(chosen, unpacked, scratch / "chosen", root, TRIPLET[arch], recipe.named_in)
             _install_base(unpacked, root, TRIPLET[arch])
             build_programs(arch, program_sources(folders), root / "krepro/bin", log)
             if modules:
@@ -141,10 +162,10 @@ def _install_base(unpacked: Path, root: Path, triplet: str) -> None:
         target = root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(unpacked / name, target)
-        install_libraries(target, unpacked, root, triplet)
+        install_libraries(target, [unpacked], root, triplet)
 
 
-def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str], packages: Artefact) -> None:
+def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str]) -> None:
     """Whole extra packages with everything they depend on, less documentation."""
     if not wanted:
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -16,20 +18,25 @@ LIBRARY_DIRS = ("lib/{}", "usr/lib/{}", "lib", "usr/lib", "lib64")
 MAX_LINKS = 40
 
 
-def install_libraries(binary: Path, unpacked: Path, root: Path, triplet: str) -> None:
+def install_libraries(binary: Path, homes: Sequence[Path], root: Path, triplet: str) -> None:
     """Copy the interpreter and all libraries that `binary` needs, each to where the packages have it.
 
+    `homes` are folders of unpacked packages, asked in this order; `binary` is below `root`.
     RunError naming the first that no package has.
     """
-    for name in _needed(binary):
-        place, found = _find_library(unpacked, name, triplet)
+    own = binary.parent.relative_to(root).as_posix()
+    names, ways = _needed(binary)
+    folders = [way.replace("$ORIGIN", own).replace("${ORIGIN}", own) for way in ways if way]
+    folders += [folder.format(triplet) for folder in LIBRARY_DIRS]
+    for name in names:
+        place, found = _find_library(homes, name, folders)
         target = root / place
         if target.exists() or target.is_symlink():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(found, target)
         target.chmod(0o755)
-        install_libraries(target, unpacked, root, triplet)
+        install_libraries(target, homes, root, triplet)
 
 
 def inside(home: Path, name: str) -> Path | None:
@@ -59,27 +66,32 @@ def inside(home: Path, name: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def _needed(binary: Path) -> list[str]:
+def _needed(binary: Path) -> tuple[list[str], list[str]]:
+    """Interpreter and libraries that an ELF file names, and the folders that it wants them from; none of others."""
     with binary.open("rb") as stream:
         try:
             elf = ELFFile(stream)
         except ELFError:
-            return []
+            return [], []
         names = [
             str(segment.get_interp_name())  # type: ignore[attr-defined]
             for segment in elf.iter_segments("PT_INTERP")
         ]
+        ways: list[str] = []
         for section in elf.iter_sections():
             if isinstance(section, DynamicSection):
                 names += [str(tag.needed) for tag in section.iter_tags("DT_NEEDED")]  # type: ignore[attr-defined]
-    return names
+                for tag in section.iter_tags("DT_RUNPATH"):
+                    ways += str(tag.runpath).split(":")  # type: ignore[attr-defined]
+        return names, ways
 
 
-def _find_library(unpacked: Path, name: str, triplet: str) -> tuple[str, Path]:
+def _find_library(homes: Sequence[Path], name: str, folders: Sequence[str]) -> tuple[str, Path]:
     """Where a library belongs, relative to the guest's root, and the file that it is."""
-    folders = [folder.format(triplet) for folder in LIBRARY_DIRS]
-    for place in [name.lstrip("/")] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]:
-        found = inside(unpacked, place)
-        if found is not None:
-            return place, found
+    for path in [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]:
+        place = posixpath.normpath(f"/{path.lstrip('/')}")[1:]  # a .. does not lead above the root
+        for home in homes:
+            found = inside(home, place)
+            if found is not None:
+                return place, found
     raise RunError(f"no package of the image has the library {name}")

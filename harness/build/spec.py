@@ -1,4 +1,4 @@
-"""Kernel specs: `images/kernels/NAME.yaml`."""
+"""Kernel specs: `images/kernels/NAME.yaml`; and files of Debian packages, as users choose them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from harness.errors import UsageError
 from harness.paths import FRAGMENTS, KERNELS, PATCHES
-from harness.yamlfile import Strict, load_model
+from harness.yamlfile import Strict, about, load_model
+
+
+def _plain_path(path: str) -> str:
+    if {".", ".."}.intersection(path.split("/")):
+        raise ValueError("must not have . or .. as a part")
+    return path
+
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Arch = Literal["i386", "x86_64"]
+#: A file from the guest's root on; what gen_init_cpio can carry, and no way out of the root.
+GuestFile = Annotated[
+    str, StringConstraints(pattern=r"^[\w+@%,:=\[.-]+(/[\w+@%,:=\[.-]+)*$"), AfterValidator(_plain_path)
+]
 
 #: Debian's name of each kernel architecture.
 DEBIAN_ARCH: dict[Arch, str] = {"i386": "i386", "x86_64": "amd64"}
+
+
+class Package(Strict):
+    """Some files of a Debian package, without its dependencies."""
+
+    name: Annotated[Name, about("the package's")]
+    files: Annotated[tuple[GuestFile, ...], about("from the guest's root on")] = Field(min_length=1)
 
 
 class Source(Strict):

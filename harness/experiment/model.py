@@ -6,9 +6,17 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, FiniteFloat, StringConstraints, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    FiniteFloat,
+    StringConstraints,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 
-from harness.build.spec import Name
+from harness.build.spec import Name, Package
 from harness.errors import UsageError
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, Clock, Device
 from harness.paths import EXPERIMENTS
@@ -25,6 +33,14 @@ def _scalar(value: object) -> object:
     return value
 
 
+def _package(value: object) -> str | Package:
+    """A plain name or some files of a package; errors of the one that is meant, where a union gives those of both."""
+    if isinstance(value, dict | Package):
+        return Package.model_validate(value)
+    return TypeAdapter(Name).validate_python(value)
+
+
+PackageEntry = Annotated[Name | Package, BeforeValidator(_package)]
 Scalar = Annotated[bool | int | float | str, BeforeValidator(_scalar)]
 #: Variables that the harness itself sets in the guest: a parameter of that name would hide them.
 RESERVED = frozenset({"seed", "workload"})
@@ -144,10 +160,19 @@ class Experiment(Strict):
     description: Annotated[str, about("what this is about")] = ""
     workloads: Annotated[dict[Name, Workload], about("by name")] = Field(min_length=1)
     collect: Annotated[list[Name], about("collectors around every workload")] = []
-    packages: Annotated[list[Name], about("Debian packages for the guest")] = []
+    packages: Annotated[list[PackageEntry], about("Debian packages for the guest, or some files of one")] = []
     arms: Annotated[dict[Name, Arm], about("by name")] = Field(min_length=1)
     repetitions: Annotated[Repetitions, about("of arms that have none of their own")] = Repetitions()
     claims: Annotated[list[Claim], about("what is checked")] = []
+
+    @field_validator("packages")
+    @classmethod
+    def _whole_or_files(cls, packages: list[PackageEntry]) -> list[PackageEntry]:
+        names = [entry.name if isinstance(entry, Package) else entry for entry in packages]
+        for index, entry in enumerate(packages):
+            if isinstance(entry, Package) and names.count(entry.name) > 1:
+                raise misfit((index, "name"), f"package {entry.name} is given twice")
+        return packages
 
     @field_validator("claims")
     @classmethod

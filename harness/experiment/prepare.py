@@ -10,7 +10,7 @@ from typing import Literal
 from harness.build.image import ImageRecipe, build_image
 from harness.build.kernel import build_kernel
 from harness.build.keys import image_keys
-from harness.build.spec import KernelRecipe, load_kernel
+from harness.build.spec import KernelRecipe, Package, load_kernel
 from harness.build.store import Artefact, Store
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
@@ -43,12 +43,14 @@ class Prepared:
     states: Mapping[str, Artefact]
 
 
-def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str] = ()) -> KernelBuild:
+def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str | Package] = ()) -> KernelBuild:
     """Kernel `name` and its image with the guest sources of the experiment in `folder`, if any."""
     recipe = load_kernel(name, beside=folder)
     kernel = build_kernel(store, recipe)
     sources = (folder / "guest",) if folder is not None and (folder / "guest").is_dir() else ()
-    return KernelBuild(recipe, kernel, build_image(store, ImageRecipe(recipe, sources, tuple(packages)), kernel))
+    named_in = folder / "experiment.yaml" if folder is not None else None
+    image = ImageRecipe(recipe, sources, tuple(packages), named_in)
+    return KernelBuild(recipe, kernel, build_image(store, image, kernel))
 
 
 def boot_parameters(arm: Arm) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 import tasks
 from harness import cli, errors
 from harness.build.programs import build_programs, program_sources
-from harness.build.spec import Hardware, KernelSpec, Source, load_kernel
+from harness.build.spec import Hardware, KernelSpec, Package, Source, load_kernel
 from harness.experiment.model import (
     Arm,
     Claim,
@@ -206,6 +206,7 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
     [
         (WRITING, "Experiment", Experiment),
         (WRITING, "Paper", Paper),
+        (WRITING, "Package", Package),
         (WRITING, "Workload", Workload),
         (WRITING, "Repetitions", Repetitions),
         (WRITING, "Arm", Arm),
@@ -232,7 +233,9 @@ def test_every_field_has_a_row_and_every_row_is_a_field(page: Path, heading: str
     assert first_column(page, heading) == list(model.model_fields)
 
 
-@pytest.mark.parametrize("model", [Paper, Workload, Repetitions, Arm, Claim, Expect, Hardware, KernelSpec, Experiment])
+@pytest.mark.parametrize(
+    "model", [Paper, Package, Workload, Repetitions, Arm, Claim, Expect, Hardware, KernelSpec, Experiment]
+)
 def test_required_fields_are_said_to_be_required(model: type[BaseModel]):
     heading = {"KernelSpec": "Kernel"}.get(model.__name__, model.__name__)
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from harness.build.spec import Package
 from harness.errors import UsageError
-from harness.experiment.model import Expect, experiment_names, find_experiment, load_experiment
+from harness.experiment.model import Expect, Experiment, experiment_names, find_experiment, load_experiment
 from harness.experiment.prepare import boot_parameters
 from harness.paths import EXPERIMENTS
 from tests.conftest import EXPERIMENT
@@ -63,6 +65,46 @@ def test_a_valid_experiment(example):
     assert [experiment.arm_repetitions("right", profile) for profile in ("quick", "full")] == [0, 2]
     assert [(claim.metric_name, claim.arm) for claim in experiment.claims] == [("total", "left"), ("total", "right")]
     assert experiment.arms["left"].session_kind() == "mailbox"
+
+
+FILE = "{name: valgrind, files: [usr/libexec/valgrind/lackey-amd64-linux]}"
+
+
+def test_packages_are_names_or_files_of_one(example):
+    (example / "experiment.yaml").write_text(f"{EXPERIMENT}packages: [gzip, gzip, {FILE}]\n")
+    experiment = load_experiment(example)
+    lackey = Package(name="valgrind", files=("usr/libexec/valgrind/lackey-amd64-linux",))
+    assert experiment.packages == ["gzip", "gzip", lackey]
+    stored = json.loads(experiment.model_dump_json())
+    assert stored["packages"] == ["gzip", "gzip", {"name": "valgrind", "files": list(lackey.files)}]
+    assert Experiment.model_validate(stored) == experiment
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ("[libstdc++6]", "field packages.0: String should match pattern '^[a-z0-9][a-z0-9._-]*$', got 'libstdc++6'"),
+        ("[7]", "field packages.0: Input should be a valid string, got 7"),
+        ("[gzip, {name: libstdc++6, files: [a]}]", "field packages.1.name: String should match pattern"),
+        ("[{name: gzip}]", "field packages.0.files: Field required"),
+        ("[{files: [bin/gzip]}]", "field packages.0.name: Field required"),
+        ("[{name: gzip, files: []}]", "field packages.0.files: Tuple should have at least 1 item"),
+        ("[{name: gzip, files: bin/gzip}]", "field packages.0.files: Input should be a valid tuple"),
+        ("[{name: gzip, file: [bin/gzip]}]", "field packages.0.files: Field required (and 1 more)"),
+        ("[{name: gzip, files: [/bin/gzip]}]", "field packages.0.files.0: String should match pattern"),
+        ("[{name: gzip, files: [bin/]}]", "field packages.0.files.0: String should match pattern"),
+        ("[{name: gzip, files: [a b]}]", "field packages.0.files.0: String should match pattern"),
+        ("[{name: gzip, files: [a, b/../c]}]", "field packages.0.files.1: must not have . or .. as a part"),
+        (f"[gzip, valgrind, {FILE}]", "field packages.2.name: package valgrind is given twice"),
+        (f"[{FILE}, {FILE}]", "field packages.0.name: package valgrind is given twice"),
+    ],
+)
+def test_slips_in_packages_are_named(example, entries, says):
+    path = example / "experiment.yaml"
+    path.write_text(f"{EXPERIMENT}packages: {entries}\n")
+    with pytest.raises(UsageError) as caught:
+        load_experiment(example)
+    assert str(caught.value).startswith(f"{path}:19: {says}")
 
 
 def test_session_follows_the_clock_unless_given(example):

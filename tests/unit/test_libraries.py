@@ -18,7 +18,7 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 def compiled(path: Path, *flags: str | Path, text: str = "int main(void) { return 0; }") -> Path:
     """An x86_64 program or library at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-m64", "-x", "c", "-", "-o", path, *flags], input=text, text=True, check=True)
+    subprocess.run(["gcc", "-m64", "-x", "c", "-", "-x", "none", "-o", path, *flags], input=text, text=True, check=True)
     return path
 
 
@@ -38,7 +38,7 @@ def unpacked(tmp_path: Path) -> Path:
 @needs_guest_packages
 def test_the_loader_is_that_of_the_package_and_not_of_the_host(unpacked, tmp_path):
     root = tmp_path / "root"
-    install_libraries(compiled(root / "bin/x"), unpacked, root, TRIPLET)
+    install_libraries(compiled(root / "bin/x"), [unpacked], root, TRIPLET)
     assert (root / LOADER).read_text() == "the package's loader"
     assert not (root / LOADER).is_symlink()
     assert (root / "lib" / TRIPLET / "libc.so.6").read_text() == "the package's libc"
@@ -48,12 +48,33 @@ def test_the_loader_is_that_of_the_package_and_not_of_the_host(unpacked, tmp_pat
 def test_a_library_that_no_package_has_is_named(unpacked, tmp_path):
     (unpacked / "lib" / TRIPLET / "libc.so.6").unlink()
     with pytest.raises(RunError, match=r"no package of the image has the library libc\.so\.6"):
-        install_libraries(compiled(tmp_path / "root/bin/x"), unpacked, tmp_path / "root", TRIPLET)
+        install_libraries(compiled(tmp_path / "root/bin/x"), [unpacked], tmp_path / "root", TRIPLET)
+
+
+@needs_guest_packages
+@pytest.mark.parametrize(
+    "way",
+    [
+        "$ORIGIN/../private",
+        "${ORIGIN}/../private",
+        "$ORIGIN/../../../usr/private",
+        "/usr/private",
+        "/none:/usr/private",
+    ],
+)
+def test_libraries_are_looked_for_where_the_program_says(unpacked, tmp_path, way):
+    home, root = tmp_path / "second", tmp_path / "root"
+    flags = ("-shared", "-fPIC", "-Wl,-soname,libown.so")
+    library = compiled(home / "usr/private/libown.so", *flags, text="int own(void) { return 0; }")
+    text = "int own(void); int main(void) { return own(); }"
+    binary = compiled(root / "usr/bin/x", library, f"-Wl,-rpath,{way}", text=text)
+    install_libraries(binary, [unpacked, home], root, TRIPLET)
+    assert (root / "usr/private/libown.so").read_bytes() == library.read_bytes()
 
 
 def test_files_without_needs_need_nothing(tmp_path):
     (tmp_path / "script").write_text("#!/bin/sh\n")
-    install_libraries(tmp_path / "script", tmp_path, tmp_path, TRIPLET)
+    install_libraries(tmp_path / "script", [tmp_path], tmp_path, TRIPLET)
     assert [path.name for path in tmp_path.iterdir()] == ["script"]
 
 

@@ -16,6 +16,7 @@ from harness.errors import RunError, UsageError
 from harness.experiment.model import load_experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, judge
+from harness.report.reproduce import reproduction
 from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.manifest import Manifest
 from harness.store.provenance import Host, Repository
@@ -114,6 +115,17 @@ def test_a_set_is_complete_under_its_final_name(write, tmp_path):
     assert result.metrics["value"].tolist() == [42.0]
     assert [trial.path for trial in result.trials] == [result.path / f"raw/left/{k}" for k in range(2)]
     verify_files(result.path)
+
+
+def test_files_of_packages_are_in_the_set_as_they_were_asked_for(write, example):
+    with (example / "experiment.yaml").open("a") as file:
+        file.write("packages: [gzip, {name: valgrind, files: [a/b, c]}]\n")
+    result = write()
+    verify_files(result.path)
+    stored = json.loads((result.path / "manifest.json").read_text())["experiment"]["packages"]
+    assert stored == ["gzip", {"name": "valgrind", "files": ["a/b", "c"]}]
+    assert result.manifest.experiment == load_experiment(result.path / "experiment")
+    assert not any("cannot be read" in note for note in reproduction(result).notes)
 
 
 def test_a_large_experiment_is_refused_by_its_largest_file(example, tmp_path):
