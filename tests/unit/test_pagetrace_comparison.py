@@ -144,10 +144,14 @@ def test_kernel_records_without_an_access():
 
 def test_instructions_of_several_pages_keep_them():
     words = words_of([record(1), record(5), record(6, flags=SAME), record(2)])
-    result = compared(None, [1, 5, 6, 5, 6, 5, 6, 2], words=words)
-    assert by_class(result) == {"string": (1, 4, 0)}
+    for size in (1, 2, 3, 100):
+        result = compared(None, [1, 5, 6, 5, 6, 5, 6, 2], words=words, size=size)
+        assert by_class(result) == {"string": (1, 4, 0)}
     assert by_class(compared([1, 5, 6, 2], [1, 5, 6, 5, 6, 5, 6, 2])) == {"unknown": (1, 4, 0)}
     assert by_class(compared(None, [1, 5, 6, 7, 5, 6, 2], words=words)) == {"unknown": (1, 3, 0)}
+    # An instruction before the neighbours explains nothing either.
+    words = words_of([record(5), record(6, flags=SAME), record(1), record(2)])
+    assert by_class(compared(None, [5, 6, 1, 5, 6, 2], words=words, size=2)) == {"unknown": (1, 2, 0)}
 
 
 def test_an_instruction_of_several_pages_explains_what_could_as_well_be_missing_from_it():

@@ -136,6 +136,7 @@ def _oracle_runs(frames: Iterable[pd.DataFrame]) -> Iterator[_Runs]:
 
 def _trace_runs(chunks: Iterable[Records], tid: int | None) -> Iterator[_Runs]:
     group = 0
+    held = _no_runs()
     for records in chunks:
         mask = records.type == VISIT
         if tid is not None:
@@ -144,7 +145,12 @@ def _trace_runs(chunks: Iterable[Records], tid: int | None) -> Iterator[_Runs]:
         groups = group + np.cumsum(~mine.same, dtype=np.int64)
         if groups.size:
             group = int(groups[-1])
-        yield _Runs(mine.page, mine.kernel, groups, mine.same | np.append(mine.same[1:], False))
+        whole = _Runs(mine.page, mine.kernel, groups, mine.same.copy()).behind(held)
+        # An instruction touches several pages if the next visit is its too; of the last that is not known yet.
+        whole.several[:-1] |= whole.group[1:] == whole.group[:-1]
+        held = whole.part(slice(-1, None))
+        yield whole.part(slice(0, -1))
+    yield held
 
 
 class _Side:
