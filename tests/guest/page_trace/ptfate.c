@@ -4,7 +4,7 @@
  * Kinds: exit, map, access, null, write, bus, fpe, ill, int3, abort, kill, trap, div-across. What is printed must not
  * depend on whether somebody traces this process.
  */
-#include "../../../experiments/page-trace/guest/tool.h"
+#include "tool.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

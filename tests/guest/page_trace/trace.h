@@ -2,8 +2,8 @@
 #ifndef TRACE_H
 #define TRACE_H
 
-#include "../../../experiments/page-trace/guest/tool.h"
-#include "../../../experiments/page-trace/guest/page_trace.h"
+#include "tool.h"
+#include "page_trace.h"
 
 #include <fcntl.h>
 #include <poll.h>

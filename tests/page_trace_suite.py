@@ -1,0 +1,211 @@
+"""Runs tests/guest/page_trace/pt-suite.sh in a guest and judges what it left: for the tests of page traces.
+
+The programs there are for tests only; they are compiled together with the experiment's, in a folder made for that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from harness.build.store import Store
+from harness.experiment.model import Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import prepare
+from harness.experiment.runner import run_trials
+from harness.measure.pagetrace.records import EXEC, LOST, TASK, VISIT, Trace, totals
+from harness.measure.pagetrace.stats import TraceStats, read_stats
+from harness.paths import ROOT
+from tests.page_known import CASES, GUEST, read_known, visits
+
+PROGRAMS = ROOT / "tests" / "guest" / "page_trace"
+#: What a kernel that finds itself at fault says; "WARNING: " begins lockdep's reports too.
+SPLAT = re.compile(
+    r"BUG:|WARNING:|KASAN|possible circular|inconsistent lock|INFO: task|INFO: possible|INFO: suspicious|Oops|"
+    r"general protection|scheduling while atomic|suspected memory leak|Bad page|bad_page|Bad rss|pgtables_bytes|"
+    r"rcu:.*stall|soft lockup|stack corruption|poison overwritten|Kernel panic",
+    re.IGNORECASE,
+)
+STORMS = ("calm", "clones", "forks", "vforks", "leader", "changes", "huge", "futex", "signals")
+CAUGHT = ("calm", "clones", "forks", "changes", "futex", "signals")
+
+
+def run_in_guest(
+    target: Path, command: str, kernel: str, cpus: int = 2, *, pti: bool = False, timeout_s: float = 300,
+    beside: Path | None = None,
+) -> Path:  # fmt: skip
+    """The folder of what `command` left in a guest that has the experiment's programs and those of the tests.
+
+    beside: a folder with kernels or kernel patches of its own.
+    """
+    folder = target / "experiment"
+    folder.mkdir(parents=True)
+    shutil.copytree(GUEST, folder / "guest")
+    shutil.copytree(PROGRAMS, folder / "guest", dirs_exist_ok=True)
+    for name in ("kernels", "kernel-patches"):
+        if beside is not None and (beside / name).is_dir():
+            shutil.copytree(beside / name, folder / name)
+    experiment = Experiment.model_validate(
+        {
+            "name": "suite",
+            "paper": {"authors": ["x"], "year": 2009, "title": "x"},
+            "workloads": {"suite": {"command": command, "timeout_s": timeout_s}},
+            "arms": {"a": {"kernel": kernel, "clock": "wall", "cpus": cpus, "cmdline": {"pti": "on"} if pti else {}}},
+        }
+    )
+    prepared = prepare(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
+    (record,) = run_trials(prepared.trials)
+    assert record.status == "ok", record.reason
+    return record.relocated(target).path / "suite"
+
+
+def complaints(folder: Path) -> Iterator[str]:
+    """Everything that is not as it should be in a suite's folder; each line begins with what it is about."""
+    yield from _known(folder)
+    yield from _threads(folder)
+    yield from _storms(folder)
+    yield from _others(folder)
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in {".stats", ".trace"} or path.name == "stats":
+            yield from _counts(folder, path)
+    yield from splats(folder)
+
+
+def splats(folder: Path) -> Iterator[str]:
+    """Lines of the guest's log in which the kernel says that something is wrong."""
+    for line in (folder / "dmesg.end").read_text(errors="replace").splitlines():
+        if SPLAT.search(line):
+            yield f"dmesg: {line}"
+
+
+def _counts(folder: Path, path: Path) -> Iterator[str]:
+    if path.suffix == ".trace":
+        return
+    try:
+        stats = read_stats(path)
+    except Exception as error:  # noqa: BLE001  (the tests' own report says all that is wrong, not only the first)
+        yield f"{path.relative_to(folder)}: {error}"
+        return
+    name = path.relative_to(folder)
+    if stats.unaccounted:
+        yield f"{name}: {stats.unaccounted} faults are not accounted for"
+    if stats.live or stats.unfit:
+        yield f"{name}: {stats.live} tasks live, {stats.unfit} unfit"
+    trace = path.with_suffix(".trace") if path.suffix else path.with_name("trace")
+    if trace.is_file():
+        yield from _file(name, stats, trace)
+
+
+def _file(name: Path, stats: TraceStats, path: Path) -> Iterator[str]:
+    trace = Trace(path)
+    sums = totals(trace.chunks())
+    made = sums.visits + len(trace.replaced)
+    if made != stats.records:
+        yield f"{name}: {made} visits in the file, {stats.records} counted"
+    if sums.lost > stats.lost:
+        yield f"{name}: the file says {sums.lost} lost, the counts {stats.lost}"
+    if sums.tasks != sums.exits or sums.tasks != stats.tasks:
+        yield f"{name}: {sums.tasks} tasks began, {sums.exits} ended, {stats.tasks} counted"
+    last = -1
+    for records in trace.chunks():
+        if len(records) and (records.time_ns[0] < last or (np.diff(records.time_ns) < 0).any()):
+            yield f"{name}: records are not in order of time"
+        last = int(records.time_ns[-1]) if len(records) else last
+
+
+def _known(folder: Path) -> Iterator[str]:
+    if said := (folder / "known" / "complaints").read_text():
+        yield f"known: {said}"
+    for case in CASES:
+        try:
+            known = read_known((folder / "known" / f"{case}.json").read_text())
+        except ValueError:
+            yield f"known/{case}: no answer"
+            continue
+        pages, writes = _visits(folder / "known" / f"{case}.trace")
+        if known.failed:
+            yield f"known/{case}: {(folder / 'known' / f'{case}.json').read_text()[-200:]}"
+        if wrong := known.wrong(pages, writes):
+            yield f"known/{case}: {wrong}"
+        if not read_stats(folder / "known" / f"{case}.stats").exact:
+            yield f"known/{case}: not exact"
+
+
+def _visits(path: Path, tid: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    pages, writes = [np.empty(0, np.int64)], [np.empty(0, bool)]
+    for records in Trace(path).chunks():
+        mine = records.type == VISIT
+        if tid is not None:
+            mine &= records.tid == tid
+        pages.append(records.page[mine].astype(np.int64))
+        writes.append(records.write[mine])
+    return np.concatenate(pages), np.concatenate(writes)
+
+
+def _threads(folder: Path) -> Iterator[str]:
+    for name in ("own", "same"):
+        said = json.loads((folder / f"{name}.json").read_text())
+        first = int(said["arena"], 16) >> 12
+        for walk in said["threads"]:
+            pages, writes = _visits(folder / f"{name}.trace", walk["tid"])
+            seen, begins = visits(pages - first, writes, said["pages"])
+            if seen != walk["expected"] or begins != [bool(write) for write in walk["writes"]]:
+                yield f"{name}: thread {walk['tid']} made {walk['expected'][:20]}…, recorded {seen[:20]}…"
+    written = json.loads((folder / "writes.json").read_text())
+    for kind in ("shared", "freed"):
+        if written[kind]["lost"] or written[kind]["evicted"] <= written["pages"] / 2:
+            yield f"writes: {written}"
+
+
+def _storms(folder: Path) -> Iterator[str]:
+    names = [*STORMS, *(f"{kind}-f" for kind in STORMS), *(f"{kind}-p" for kind in CAUGHT)]
+    for name in names:
+        status = (folder / "storm" / f"{name}.exit").read_text().strip()
+        said = (folder / "storm" / f"{name}.err").read_text()
+        if status != "0" or "ptstorm" in said:
+            yield f"storm/{name}: exit {status} {said[-300:]}"
+    for kind in CAUGHT:
+        cycle = json.loads((folder / "storm" / f"{kind}-cycle.json").read_text())
+        if not cycle["started"] or cycle["unbalanced"] or cycle["live"] or cycle["other"]:
+            yield f"storm/{kind}-cycle: {cycle}"
+    if read_stats(folder / "storm" / "forks.stats").tasks != 1:
+        yield "storm/forks: children are traced without -f"
+    if read_stats(folder / "storm" / "forks-f.stats").tasks < 3:
+        yield "storm/forks-f: children are not traced with -f"
+    if read_stats(folder / "storm" / "clones.stats").tasks < 10:
+        yield "storm/clones: threads are not traced"
+    chain = [records.type for records in Trace(folder / "chain" / "trace").chunks()]
+    execs = sum(int((types == EXEC).sum()) for types in chain)
+    if execs != 101 or sum(int((types == TASK).sum()) for types in chain) != 1:
+        yield f"chain: {execs} execs"
+    if any((types == LOST).any() for types in chain):
+        yield "chain: visits were lost"
+
+
+def _others(folder: Path) -> Iterator[str]:
+    for line in (folder / "api").read_text().splitlines():
+        name, got, wanted = line.split()
+        if got != wanted:
+            yield f"api: {name} gives {got}, not {wanted}"
+    if (folder / "api").read_text().count("\n") < 45:
+        yield "api: too few answers"
+    if (folder / "killed.launchers").read_text().split() != ["137"] * 5:
+        yield f"killed: launchers ended with {(folder / 'killed.launchers').read_text().split()}"
+    if (folder / "killed.exit").read_text().strip() != "0":
+        yield f"killed: the traced process ended with {(folder / 'killed.exit').read_text().strip()}"
+    for kind in ("lost", "abuse"):
+        said = (folder / f"ring-{kind}.json").read_text()
+        if '"wrong": 0}' not in said:
+            yield f"ring-{kind}: {said}"
+    fates = sorted(path.name for path in (folder / "untraced").iterdir())
+    if len(fates) < 37:
+        yield f"fates: only {fates}"
+    for name in fates:
+        alone, traced = ((folder / side / name).read_text() for side in ("untraced", "traced"))
+        if alone != traced:
+            yield f"fates: {name}: {alone!r} untraced, {traced!r} traced"
