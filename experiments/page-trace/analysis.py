@@ -150,8 +150,14 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         slow = windows.pivot_table(index="workload", columns="arm", values="slowdown", aggfunc="median")
         shown["Times slower, by window"] = _short(slow.reset_index())
     if "known" in tables:
-        cases = tables["known"].groupby("arm", sort=False).agg(
-            cases=("case", "size"), exact=("wrong", lambda wrong: int((wrong == "").sum())), faults=("faults", "sum")
+        cases = (
+            tables["known"]
+            .groupby("arm", sort=False)
+            .agg(
+                cases=("case", "size"),
+                exact=("wrong", lambda wrong: int((wrong == "").sum())),
+                faults=("faults", "sum"),
+            )
         )
         shown["Known sequences"] = cases.reset_index()
     return shown

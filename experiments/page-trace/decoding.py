@@ -13,7 +13,7 @@ import pandas as pd
 
 from harness.errors import RunError
 from harness.measure.pagetrace.accessmap import AccessMap
-from harness.measure.pagetrace.comparison import CLASSES, Comparison, compare
+from harness.measure.pagetrace.comparison import Comparison, compare
 from harness.measure.pagetrace.pages import PageTable
 from harness.measure.pagetrace.records import EXEC, VISIT, Records, Trace, code_pages
 from harness.measure.pagetrace.reuse import ReuseDistances
@@ -100,14 +100,12 @@ def _counts(stats: TraceStats) -> dict[str, Any]:
     return counts | {"visits": stats.records, "unaccounted": stats.unaccounted, "window": stats.window}
 
 
-def _compare(
-    row: dict[str, Any], trial: Path, trace: Path, span: int
-) -> tuple[dict[str, Any], pd.DataFrame | None]:
+def _compare(row: dict[str, Any], trial: Path, trace: Path, span: int) -> tuple[dict[str, Any], pd.DataFrame | None]:
     """`row` with the comparison of a trace with the oracle's selection number `span`; without one, why."""
     try:
         exact = Oracle(trial).pages(span)
     except OracleAbsent as error:
-        absent = {name: np.nan for name in ("oracle", "missing", "extra", "unexplained", "explained", "missing_share")}
+        absent = dict.fromkeys(("oracle", "missing", "extra", "unexplained", "explained", "missing_share"), np.nan)
         return row | absent | {f"{name}_reason": str(error) for name in absent}, None
     found = compare(_since_exec(trace), exact.chunks(), code_pages(Trace(trace).chunks()))
     return row | _differences(found), found.differences

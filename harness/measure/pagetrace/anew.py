@@ -24,7 +24,7 @@ def replaced(chunks: Iterable[Words]) -> Places:
     found: list[Places] = []
     first = 0
     for words in chunks:
-        flags = words[:, 0].astype(np.uint16) & 0xFFF
+        flags = words[:, 0].astype(np.uint16) & np.uint16(0xFFF)
         for key, places in _by_thread(words, flags):
             head = flags[places] & SAME == 0
             group = np.cumsum(head)  # 0: those that go on from the chunk before
