@@ -290,6 +290,11 @@ def test_advice_of_one_stream():
     assert (stream["base"], stream["stride"], stream["length"], stream["end_ns"]) == (1000, 2, 50, 9800)
 
 
+def test_advice_is_for_the_instruction_that_gave_it():
+    words = words_of(record(page, page, ip=0x401000 + page // 4) for page in (1, 2, 3, 4))
+    assert filled(Streams([1]), words).advice()[["given", "right"]].to_numpy().tolist() == [[1, 0]]
+
+
 def test_threads_have_streams_of_their_own():
     words = words_of(record(100 + i // 2, i, tid=5 + i % 2, ip=0x401000) for i in range(20))
     table = filled(Streams([1]), words)
