@@ -314,9 +314,9 @@ def test_streams_of_nothing():
 
 @given(PAGES, SIZES)
 def test_access_map(pages, size):
-    frame = filled(AccessMap(100, 4), visits_of(pages), size).frame()
+    frame = filled(AccessMap(20, 4), visits_of(pages), size).frame()
     path = [(10 * (i + 1), page) for i, page in enumerate(pages) if i == 0 or pages[i - 1] != page]
-    expected = Counter((min(time // 100, 3) * 100, page) for time, page in path)
+    expected = Counter((min(time // 20, 3) * 20, page) for time, page in path)
     assert {(row.start_ns, row.page): row.visits for row in frame.itertuples()} == dict(expected)
     assert (frame["pages"] == 1).all()
 
