@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.measure.analysis import TIMELINE_COLUMNS
@@ -313,6 +313,7 @@ def test_streams_of_nothing():
 
 
 @given(PAGES, SIZES)
+@example([1, 2] * 20, 7)
 def test_access_map(pages, size):
     frame = filled(AccessMap(20, 4), visits_of(pages), size).frame()
     path = [(10 * (i + 1), page) for i, page in enumerate(pages) if i == 0 or pages[i - 1] != page]
