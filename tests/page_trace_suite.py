@@ -37,16 +37,16 @@ CAUGHT = ("calm", "clones", "forks", "changes", "futex", "signals")
 
 def run_in_guest(
     target: Path, command: str, kernel: str, cpus: int = 2, *, pti: bool = False, timeout_s: float = 300,
-    beside: Path | None = None,
+    beside: Path | None = None, programs: Path = PROGRAMS,
 ) -> Path:  # fmt: skip
-    """The folder of what `command` left in a guest that has the experiment's programs and those of the tests.
+    """The folder of what `command` left in a guest that has the experiment's programs and those of a test.
 
     beside: a folder with kernels or kernel patches of its own.
     """
     folder = target / "experiment"
     folder.mkdir(parents=True)
     shutil.copytree(GUEST, folder / "guest")
-    shutil.copytree(PROGRAMS, folder / "guest", dirs_exist_ok=True)
+    shutil.copytree(programs, folder / "guest", dirs_exist_ok=True)
     for name in ("kernels", "kernel-patches"):
         if beside is not None and (beside / name).is_dir():
             shutil.copytree(beside / name, folder / name)

@@ -2,6 +2,7 @@
  * ptstorm KIND MS: a process that is hard to trace, for MS milliseconds; it looks at all that it wrote.
  *
  *   clones   threads that create threads, which touch pages and end
+ *   crowd    the same beside many others, slowly
  *   forks    processes that fork, touch pages and end, some by a signal
  *   vforks   the same with vfork and exec
  *   execs    the process itself execs again and again
@@ -119,6 +120,41 @@ static void clones(void)
 		made[i] = thread(clone_others, NULL);
 	for (unsigned int i = 0; i < 2; i++)
 		pthread_join(made[i], NULL);
+}
+
+static void *sleep_long(void *data)
+{
+	while (!over())
+		nap_us(20000);
+	return data;
+}
+
+/* As before, but those that create are put off in the middle of it, and a start has many others to find. */
+static void crowd(void)
+{
+	const struct sched_param lowest = { 0 };
+	pthread_t made[2 + 64];
+	cpu_set_t set;
+	pid_t busy = fork();
+
+	CPU_ZERO(&set);
+	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
+	if (!busy) {
+		sched_setaffinity(0, sizeof(set), &set);
+		while (!over())
+			;
+		_exit(0);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		made[i] = thread(clone_others, NULL);
+		pthread_setaffinity_np(made[i], sizeof(set), &set);
+		pthread_setschedparam(made[i], SCHED_IDLE, &lowest);
+	}
+	for (unsigned int i = 2; i < sizeof(made) / sizeof(made[0]); i++)
+		made[i] = thread(sleep_long, NULL);
+	for (unsigned int i = 0; i < sizeof(made) / sizeof(made[0]); i++)
+		pthread_join(made[i], NULL);
+	waitpid(busy, NULL, 0);
 }
 
 static void forks(void)
@@ -408,6 +444,8 @@ int main(int argc, char **argv)
 	end_ms = now_ms() + argument("MS", argv[2], 0, 1 << 30);
 	if (!strcmp(argv[1], "clones")) {
 		clones();
+	} else if (!strcmp(argv[1], "crowd")) {
+		crowd();
 	} else if (!strcmp(argv[1], "forks")) {
 		forks();
 	} else if (!strcmp(argv[1], "vforks")) {
