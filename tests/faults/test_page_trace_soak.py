@@ -29,9 +29,7 @@ def test_the_suite_on_a_kernel_that_checks_itself(cpus: int, pti: bool, tmp_path
     assert list(complaints(folder)) == []
 
 
-@pytest.mark.parametrize(
-    ("kernel", "cycles", "kills"), [("modern-6.1", 1000, 100), ("modern-6.1-debug", 200, 20)]
-)
+@pytest.mark.parametrize(("kernel", "cycles", "kills"), [("modern-6.1", 1000, 100), ("modern-6.1-debug", 200, 20)])
 def test_cycles_kills_and_execs_leave_nothing_behind(kernel: str, cycles: int, kills: int, tmp_path: Path):
     folder = run_in_guest(tmp_path, f"pt-soak {cycles} {kills}", kernel, 2, timeout_s=3600)
     assert (folder / "wrong").read_text() == ""
