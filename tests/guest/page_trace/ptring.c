@@ -7,7 +7,7 @@
  */
 #include "trace.h"
 
-enum { PAGES = 64, VISITS = 60000, LEAST = 1024, PIECE = 100 };
+enum { PAGES = 64, VISITS = 60000, LEAST = 1024, PIECE = 4 };
 
 static volatile uint8_t *arena;
 static unsigned int wrong;
