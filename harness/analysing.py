@@ -1,4 +1,4 @@
-"""From raw files to tables, metrics and figures on disk: what a run does once, and a verification again."""
+"""From raw files to tables, metrics, documents and figures on disk: what a run does once, and a verification again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.store.resultset import Writer, read_metrics, read_tables
 def analyse(
     analysis: Analysis, trials: Sequence[TrialRecord], writer: Writer
 ) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
-    """Write tables, metrics and figures of `trials` (at least one) into the set that is being written.
+    """Write tables, metrics, documents and figures of `trials` (at least one) into the set that is being written.
 
     Tables and metrics are returned as they come back from their files, and metrics and figures are made of such
     tables: so every later reader of the set, who has only these, gets the same.
@@ -23,6 +23,7 @@ def analyse(
     writer.write_tables(analysis.tables(trials))
     tables = read_tables(writer.path)
     writer.write_metrics(analysis.metrics(tables))
+    writer.write_documents(analysis.documents(tables))
     with figure_style():
         figures = analysis.figures(tables)
     write_figures(figures, writer.path / "figures")

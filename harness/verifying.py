@@ -22,7 +22,7 @@ from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.listing import CLAIMS, MANIFEST, find_set
 from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
-from harness.store.resultset import EXPERIMENT, METRICS, ResultSet, Writer
+from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer
 from harness.store.seal import verify_files
 
 
@@ -74,6 +74,7 @@ def _verify_analysis(result: ResultSet) -> list[str]:
             return [f"only the raw files are verified: the analysis fails, and gave no claims in the run: {error}"]
         _same_tables(result, tables, metrics)
         _same_claims(result, claims, judge(result.manifest.experiment.claims, metrics))
+        _same_documents(result, scratch)
         made = f"{len(tables)} tables, {len(metrics)} metrics and {len(claims)} claims"
         return [f"{made} follow from the raw files", _verify_figures(result, scratch / "figures")]
     finally:
@@ -85,6 +86,14 @@ def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics:
     for name, stored in result.tables.items():
         _same_frame(result, f"tables/{name}.parquet", stored, tables[name])
     _same_frame(result, METRICS, result.metrics, metrics)
+
+
+def _same_documents(result: ResultSet, fresh: Path) -> None:
+    made = {path.name for path in (fresh / DOCUMENTS).glob("*")}
+    _same_names(result, DOCUMENTS, made)
+    for name in sorted(made):
+        if (result.path / DOCUMENTS / name).read_bytes() != (fresh / DOCUMENTS / name).read_bytes():
+            raise _differs(result, f"{DOCUMENTS}/{name}", "it comes out with other values")
 
 
 def _same_claims(result: ResultSet, stored: Sequence[ClaimResult], made: Sequence[ClaimResult]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -48,6 +50,22 @@ class Analysis:
             name = frame.loc[silent, "metric"].iloc[0]
             raise UsageError(f"metrics(): {name} is absent without a reason", where=str(self.path))
         return frame.astype({"trial": "int64", "value": "float64"})
+
+    def documents(self, tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+        """JSON text by name, as it is written; none when the analysis makes none. NaN is refused: JSON has none."""
+        if not hasattr(self._module, "documents"):
+            return {}
+        made = self._call("documents", tables)
+        names = list(made) if isinstance(made, dict) else [None]
+        if not all(isinstance(name, str) and re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name) for name in names):
+            raise UsageError("documents() must return a dict by names of files", where=str(self.path))
+        try:
+            return {
+                name: json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+                for name, value in made.items()
+            }
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"documents(): a value is no JSON: {error}", where=str(self.path)) from error
 
     def figures(self, tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
         """Figures by name; none when the analysis draws none."""

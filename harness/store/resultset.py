@@ -28,6 +28,8 @@ MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
 EXPERIMENT = "experiment"
 MAX_EXPERIMENT_MIB = 16
 METRICS = "metrics.parquet"
+#: What an analysis found, for programs to read: JSON.
+DOCUMENTS = "documents"
 _CLAIM_LIST = TypeAdapter(list[ClaimResult])
 
 
@@ -81,6 +83,13 @@ class Writer:
 
     def write_metrics(self, metrics: pd.DataFrame) -> None:
         metrics.to_parquet(self.path / METRICS, index=False)
+
+    def write_documents(self, documents: Mapping[str, str]) -> None:
+        """documents/NAME.json; no folder when there are none."""
+        for name, text in documents.items():
+            path = self.path / DOCUMENTS / f"{name}.json"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
 
     def write_claims(self, claims: Sequence[ClaimResult]) -> None:
         data = [claim.model_dump(mode="json") for claim in claims]

@@ -9,10 +9,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from harness.errors import RunError, UsageError
+from harness.measure.analysis import Analysis
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.seal import content_hash, manifest_text, verify_files
 from harness.verifying import verify
@@ -235,6 +237,42 @@ def test_an_analysis_that_fails_now_and_gave_claims_then_is_an_error(one, tmp_pa
     path = reseal(one.path, replace("experiment/analysis.py", "def tables(", "def tablets("))
     with pytest.raises(UsageError, match=r"analysis\.py: has no function tables"):
         verify(tmp_path / "results", str(path), Console())
+
+
+DOCUMENT = """
+
+def documents(tables):
+    return {"note": {"trials": len(tables[min(tables)])}}
+"""
+
+
+def test_documents_of_an_analysis_are_written_and_verified(tmp_path, capsys):
+    made = write_set(tmp_path / "results", experiment_folder(tmp_path, YAML, ANALYSIS + DOCUMENT), VALUES)
+    (path,) = (made.path / "documents").iterdir()
+    assert path.name == "note.json"
+    assert json.loads(path.read_text())["trials"] > 0
+    assert verified(made.path, capsys)[-1] == str(made.path)
+    forged = reseal(made.path, replace("documents/note.json", "trials", "trails"))
+    with pytest.raises(RunError, match=r"documents/note\.json: .*comes out with other values"):
+        verify(tmp_path / "results", str(forged), Console())
+    extra = reseal(forged, lambda root: (root / "documents/note.json").rename(root / "documents/more.json"))
+    with pytest.raises(RunError, match=r"documents/(note|more)\.json: "):
+        verify(tmp_path / "results", str(extra), Console())
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        ("[]", "must return a dict by names"),
+        ("{'../up': 1}", "must return a dict by names"),
+        ("{'a': float('nan')}", "a value is no JSON"),
+        ("{'a': tables}", "a value is no JSON"),
+    ],
+)
+def test_documents_that_cannot_be_written_are_refused(tmp_path, returned, says):
+    folder = experiment_folder(tmp_path, YAML, f"def documents(tables):\n    return {returned}\n")
+    with pytest.raises(UsageError, match=says):
+        Analysis(folder).documents({"t": pd.DataFrame()})
 
 
 def test_the_analysis_is_the_one_in_the_set(tmp_path, capsys):
