@@ -198,6 +198,25 @@ def figures(
 
 
 @task(
+    positional=["model", "script"],
+    help={
+        "model": "a model.json, or a result set of probe-cost",
+        "script": "YAML: workload, probes, consumers (experiments/probe-cost/README.md)",
+        "name": "which of a set's models: model, or model-wall",
+        "results": SETS,
+        "debug": DEBUG,
+    },
+)
+def predict(
+    c: Context, model: str, script: str, name: str = "model", results: str = str(RESULTS), debug: bool = False
+) -> None:
+    """Say what a trace will cost before it runs, split by probe and stage, by a fitted cost model."""
+    from harness import commands
+
+    cli.guarded(lambda: commands.predict(model, script, name, Path(results).expanduser()), debug=debug)
+
+
+@task(
     help={
         "keep": "never remove that many newest of each experiment",
         "older-than": "remove only what is older than that many days",

@@ -149,6 +149,14 @@ def figures(result: str, form: str, out: str, folder: Path) -> int:
     return inspecting.figures(folder, cli.value_of("result", result), chosen, target, cli.output())
 
 
+def predict(model: str, script: str, name: str, folder: Path) -> int:
+    """`predict`: what a trace will cost."""
+    from harness import predicting
+
+    wanted = cli.value_of("model", model)
+    return predicting.predict_script(folder, wanted, _path(cli.value_of("script", script)), name, cli.output())
+
+
 def prune(keep: str, older_than: str, yes: bool, folder: Path) -> int:
     """`prune`: old sets away."""
     from harness import inspecting

@@ -5,6 +5,7 @@ Most run Invoke in this process (importing the harness once, not thirty times); 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,9 +21,11 @@ from invoke.program import Program
 
 from harness import cli
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
+from harness.experiment.model import experiment_names
 from harness.paths import ROOT
 from harness.program import program
 from tests.conftest import EXPERIMENT, needs_guest_packages
+from tests.unit.test_cost_model import MODEL
 
 
 class Done(NamedTuple):
@@ -73,7 +76,7 @@ def process(*words: str) -> Done:
 @needs_guest_packages
 def test_an_unknown_experiment_is_one_line_and_exit_2():
     line = refused(process("run", "experiment=nonsense"))
-    assert line == "unknown experiment 'nonsense' (known: irq-hotspot; or give a folder's path)"
+    assert line == f"unknown experiment 'nonsense' (known: {', '.join(experiment_names())}; or give a folder's path)"
 
 
 @pytest.mark.parametrize(
@@ -267,3 +270,16 @@ def test_output_is_wide_without_a_terminal(monkeypatch):
     assert cli.output().width >= 120
     monkeypatch.setenv("COLUMNS", "90")
     assert cli.output().width == 90
+
+
+def test_predict_answers_and_refuses_in_one_line(invoke, tmp_path):
+    model, script = tmp_path / "model.json", tmp_path / "script.yaml"
+    model.write_text(json.dumps(MODEL))
+    script.write_text("workload: {cost: 1000}\nprobes: [{provider: kprobe-int3, firings: 0}]\n")
+    done = invoke("predict", str(model), str(script))
+    assert done.status == 0, done.err
+    assert "slowdown: exactly 1.0x" in done.out
+    script.write_text("workload: {cost: 1000}\nprobes: [{provider: dtrace, firings: 1}]\n")
+    assert refused(invoke("predict", str(model), str(script))).startswith("the model has no provider 'dtrace' (it has ")
+    script.write_text("workload: loop\nprobes: [{provider: kprobe-int3, point: g}]\n")
+    assert "unknown probe 'kprobe-int3 g'" in refused(invoke("predict", str(model), str(script)))

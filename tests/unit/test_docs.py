@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from invoke import Collection, Program
 from invoke.parser import Parser
 from pydantic import BaseModel
@@ -33,6 +34,7 @@ from harness.experiment.plan import trial_seed
 from harness.experiment.prepare import machine_for
 from harness.experiment.trial import TrialRecord
 from harness.guest.job import WorkloadCommand, trial_job
+from harness.measure import probecost
 from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.paths import ROOT
@@ -225,6 +227,19 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
         (FORMATS, "Reference file", Reference),
         (FORMATS, "Reference verdicts", Verdicts),
         (FORMATS, "Reference medians", MetricMedian),
+        (FORMATS, "Cost model", probecost.CostModel),
+        (FORMATS, "Provider of a cost model", probecost.Provider),
+        (FORMATS, "Cost of a stage", probecost.Cost),
+        (FORMATS, "Counts of a workload", probecost.Counts),
+        (FORMATS, "Accuracy of a cost model", probecost.Accuracy),
+        (FORMATS, "Script of probes", probecost.Script),
+        (FORMATS, "Probe", probecost.Probe),
+        (FORMATS, "Fields of a probe", probecost.Fields),
+        (FORMATS, "Consumer", probecost.Consumer),
+        (FORMATS, "Predicate", probecost.Predicate),
+        (FORMATS, "Histogram", probecost.Histogram),
+        (FORMATS, "Program", probecost.Program),
+        (FORMATS, "Refresh", probecost.Refresh),
         (FORMATS, "Night", Night),
         (FORMATS, "Suite of a night", Suite),
     ],
@@ -241,6 +256,12 @@ def test_required_fields_are_said_to_be_required(model: type[BaseModel]):
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)
     said = {name for name, default in rows if default == "required"}
     assert said == {name for name, field in model.model_fields.items() if field.is_required()}
+
+
+def test_stages_of_probes_are_documented_and_the_script_shown_is_one():
+    assert first_column(FORMATS, "Stages of a cost model") == list(probecost.stages())
+    text = section(FORMATS, "Script of probes").partition("```yaml\n")[2].partition("```")[0]
+    assert len(probecost.Script.model_validate(yaml.safe_load(text)).probes) == 2
 
 
 def test_metric_columns_are_documented():

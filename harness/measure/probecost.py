@@ -1,0 +1,206 @@
+"""The cost model of dynamic tracing, and the scripts of probes whose cost it predicts (prediction.py).
+
+After Tao Jie and Yang Min (2009), "Performance Model of Dynamic Tracing System": the cost of a trace is a sum over
+probes of firings times the cost of one firing, and that is a sum over stages. The stages here are those of Linux; an
+experiment measures them (experiments/probe-cost).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from harness.yamlfile import Strict, about
+
+Stage = Literal[
+    "trap",  # from the instruction that traps or jumps to the kernel's handler, and back
+    "dispatch",  # the provider finds the probe and calls its consumers
+    "same-place",  # each further probe on one place shares the trap; counts negative
+    "iteration",  # once, when a trace point has more than one consumer
+    "consumer",  # a tracefs instance that records the event, without fields of its own
+    "register",  # each recorded field: a register
+    "memory",  # each recorded field: 8 bytes behind a pointer
+    "comm",  # each recorded field: the task's name
+    "predicate",  # a filter with one term, when it is true
+    "term",  # each further term
+    "predicate-false",  # a filter, when it is false; the record that is not kept counts negative
+    "stack",  # a kernel stack trace
+    "frame",  # each frame of it
+    "histogram",  # aggregation by one key
+    "second-key",  # the second key
+    "key",  # each further key
+    "value",  # each summed value
+    "unrecorded",  # aggregating without recording; what is not recorded counts negative
+    "trigger-predicate",  # a filter of an aggregation, when it is true
+    "histogram-false",  # and when it is false; what is not aggregated counts negative
+    "programs",  # once, when eBPF programs are attached
+    "program",  # each program
+    "instruction",  # each instruction of a program
+    "aggregation",  # each counter in a hash map that a program adds to
+    "miss",  # a firing that is lost because another probe is being handled
+    "passage",  # system calls that pass a probe on another system call
+    "second-passage",  # the same, for each further consumer
+    "shared-passage",  # counted twice where both ways are probed; negative
+    "switch",  # each context switch while something records
+    "sample",  # a timer's sample
+    "refresh",  # each time that a reader wakes up
+    "buffer",  # and for each further buffer that it looks into
+    "page",  # each page that it takes out
+]
+Unit = Literal["instructions", "ns"]
+#: Providers that trace points serve: more than one consumer is called in a loop.
+TRACE_POINTS = frozenset({"tracepoint", "syscall", "syscall-return"})
+SYSCALLS = ("syscall", "syscall-return")
+#: Providers whose fields are fetched once for all consumers; elsewhere each consumer fetches them.
+USER = frozenset({"uprobe", "uprobe-step", "uretprobe", "usdt"})
+#: Providers that only eBPF programs consume.
+PROGRAMS_ONLY = frozenset({"fprobe", "raw-tracepoint"})
+#: perf's software clock raises shorter periods to this (perf_swevent_start_hrtimer), and a task has no more pending
+#: uretprobes (MAX_URETPROBE_DEPTH).
+LEAST_PERIOD_NS, MOST_DEPTH = 10_000, 64
+
+
+class Cost(Strict):
+    """One measured stage: the median over trials and its 95 % interval, or the trials' range where they are few."""
+
+    value: Annotated[FiniteFloat, about("median over trials", "the model's")]
+    low: Annotated[FiniteFloat, about("lower end", "the model's")]
+    high: Annotated[FiniteFloat, about("upper end", "the model's")]
+
+
+class Provider(Strict):
+    """What one provider's stages cost, per firing or per what the stage says."""
+
+    stages: Annotated[dict[Stage, Cost], about("by stage")]
+    points: Annotated[dict[str, Cost], about("the stage consumer at points that were measured one by one")] = {}
+
+
+class Counts(Strict):
+    """A workload as it was measured once, without probes and with its firings counted."""
+
+    cost: Annotated[float, about("untraced", "the model's")] = Field(gt=0)
+    syscalls: Annotated[float, about("system calls, of all kinds", "calls")] = Field(default=0, ge=0)
+    switches: Annotated[float, about("context switches", "switches")] = Field(default=0, ge=0)
+    firings: Annotated[dict[str, float], about("by PROVIDER POINT", "firings")] = {}
+
+
+class Accuracy(Strict):
+    """How far predictions were off on scripts that took no part in the fit: |predicted / measured - 1|."""
+
+    scripts: Annotated[int, about("how many", "scripts")] = Field(ge=1)
+    added_median: Annotated[float, about("of the added cost, median", "ratio")]
+    added_worst: Annotated[float, about("of the added cost, worst", "ratio")]
+    slowdown_median: Annotated[float, about("of the slowdown, median", "ratio")]
+    slowdown_worst: Annotated[float, about("of the slowdown, worst", "ratio")]
+
+
+class CostModel(Strict):
+    """A fitted model: documents/model.json of a result set of probe-cost."""
+
+    format: Annotated[Literal[1], about("version of this format", "1")] = 1
+    experiment: Annotated[str, about("name")]
+    arm: Annotated[str, about("whose trials were fitted")]
+    kernel: Annotated[str, about("name of the kernel")]
+    fidelity: Annotated[str, about("what kind of time this is")]
+    unit: Annotated[Unit, about("of all costs")]
+    trials: Annotated[int, about("that were fitted", "trials")] = Field(ge=1)
+    providers: Annotated[dict[str, Provider], about("by name")]
+    general: Annotated[dict[Stage, Cost], about("stages that are the same for all providers")]
+    workloads: Annotated[dict[str, Counts], about("that were counted, by name")] = {}
+    accuracy: Annotated[Accuracy | None, about("null: no script was held out")] = None
+
+
+# -- scripts ----------------------------------------------------------------------------------------------
+
+
+class Predicate(Strict):
+    """A filter: terms that are and-ed, and how often all of them hold."""
+
+    terms: Annotated[int, about("in all", "terms")] = Field(default=1, ge=1)
+    passes: Annotated[float, about("fraction of firings for which it is true", "ratio")] = Field(default=1, ge=0, le=1)
+    terms_if_true: Annotated[int | None, about("evaluated when it is true; null: all", "terms")] = Field(
+        default=None, ge=1
+    )
+    terms_if_false: Annotated[int, about("evaluated when it is false", "terms")] = Field(default=1, ge=1)
+
+
+class Histogram(Strict):
+    """Aggregation in the kernel, a hist: trigger."""
+
+    keys: Annotated[int, about("that make an entry", "keys")] = Field(default=1, ge=1)
+    values: Annotated[int, about("summed besides the hit count", "values")] = Field(default=0, ge=0)
+
+
+class Program(Strict):
+    """An eBPF program."""
+
+    instructions: Annotated[int, about("executed per firing", "instructions")] = Field(default=0, ge=0)
+    aggregations: Annotated[int, about("counters in a hash map that it adds to", "counters")] = Field(default=0, ge=0)
+
+
+class Consumer(Strict):
+    """What is done with a probe's firings: a tracefs instance, or an eBPF program."""
+
+    record: Annotated[bool, about("into the ring buffer")] = True
+    predicate: Annotated[Predicate | None, about("null: none")] = None
+    stack_frames: Annotated[int | None, about("of a stack trace; null: none is taken", "frames")] = Field(
+        default=None, ge=1
+    )
+    histogram: Annotated[Histogram | None, about("null: none")] = None
+    program: Annotated[Program | None, about("null: tracefs consumes")] = None
+
+
+class Fields(Strict):
+    """What a probe's event records of its own."""
+
+    registers: Annotated[int, about("registers", "fields")] = Field(default=0, ge=0)
+    memory: Annotated[int, about("words behind pointers", "fields")] = Field(default=0, ge=0)
+    comm: Annotated[int, about("task names", "fields")] = Field(default=0, ge=0)
+
+    def numbers(self) -> dict[Stage, int]:
+        """How many of each stage."""
+        return {"register": self.registers, "memory": self.memory, "comm": self.comm}
+
+
+class Probe(Strict):
+    """One enabled probe and its consumers."""
+
+    provider: Annotated[str, about("as the model calls it")]
+    point: Annotated[str, about("what is probed")] = ""
+    firings: Annotated[float | None, about("null: as counted in the workload", "firings")] = Field(default=None, ge=0)
+    misses: Annotated[float, about("of them, lost in other probes' handling", "firings")] = Field(default=0, ge=0)
+    fields: Annotated[Fields, about("recorded")] = Fields()
+    consumers: Annotated[list[Consumer], about("at least one")] = Field(default=[Consumer()], min_length=1)
+    period_ns: Annotated[float | None, about("of samples; null: not timer sampling", "ns")] = Field(default=None, gt=0)
+    depth: Annotated[int, about("calls of the function pending at a time, in one task", "calls")] = Field(
+        default=1, ge=1
+    )
+
+
+class Refresh(Strict):
+    """The periodic refresh: a reader that drains the buffers."""
+
+    wakes: Annotated[float, about("how often it wakes up", "times")] = Field(ge=0)
+    pages: Annotated[float, about("that it takes out in all", "pages")] = Field(default=0, ge=0)
+    buffers: Annotated[int, about("that it looks into", "buffers")] = Field(default=1, ge=1)
+
+
+class Script(Strict):
+    """What will be traced, of which workload: the file that ./inv predict reads."""
+
+    workload: Annotated[str | Counts, about("one that the model has counted, or its counts")]
+    probes: Annotated[list[Probe], about("at least one")] = Field(min_length=1)
+    refresh: Annotated[Refresh | None, about("null: nobody reads")] = None
+
+    @model_validator(mode="after")
+    def _sampling(self) -> Script:
+        for probe in self.probes:
+            if (probe.provider == "sample") != (probe.period_ns is not None):
+                raise ValueError("period_ns belongs to the provider sample, and to no other")
+        return self
+
+
+def stages() -> tuple[Stage, ...]:
+    """All stages, in the order in which they are shown."""
+    return get_args(Stage)

@@ -1,0 +1,236 @@
+"""The cost model of probes: sums worked out by hand, refusals in one line, and what ./inv predict prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness import predicting
+from harness.errors import UsageError
+from harness.measure.prediction import Prediction, predict
+from harness.measure.probecost import Cost, CostModel, Script, stages
+
+
+def cost(value: float, about: float = 0.0) -> dict[str, float]:
+    return {"value": value, "low": value - about, "high": value + about}
+
+
+KPROBE = {
+    "trap": cost(100, 1), "dispatch": cost(50), "consumer": cost(500, 10), "register": cost(90), "predicate": cost(40),
+    "term": cost(20), "predicate-false": cost(-300), "histogram": cost(400), "unrecorded": cost(-350),
+    "trigger-predicate": cost(30), "histogram-false": cost(-200), "programs": cost(80), "program": cost(20),
+    "instruction": cost(1), "aggregation": cost(130), "miss": cost(60), "same-place": cost(-70),
+}  # fmt: skip
+UPROBE = {"dispatch": cost(800), "consumer": cost(600), "register": cost(95), "same-place": cost(-700)}
+STEP = {**UPROBE, "dispatch": cost(1300), "same-place": cost(-1200)}
+SYSCALL = {
+    "dispatch": cost(40), "consumer": cost(580), "iteration": cost(22), "passage": cost(70), "second-passage": cost(45),
+}  # fmt: skip
+MODEL: dict[str, Any] = {
+    "experiment": "probe-cost", "arm": "virtual", "kernel": "modern-6.1", "fidelity": "virtual", "unit": "instructions",
+    "trials": 3,
+    "providers": {
+        "kprobe-int3": {"stages": KPROBE},
+        "uprobe": {"stages": UPROBE},
+        "uprobe-step": {"stages": STEP},
+        "uretprobe": {"stages": {**UPROBE, "same-place": cost(-1400)}},
+        "tracepoint": {"stages": {**SYSCALL}, "points": {"task/task_rename": cost(600)}},
+        "syscall": {"stages": SYSCALL},
+        "syscall-return": {"stages": SYSCALL},
+        "fprobe": {"stages": {"trap": cost(60), "dispatch": cost(90), "instruction": cost(1)}},
+        "sample": {"stages": {"sample": cost(1_000), "stack": cost(3_000)}},
+    },
+    "general": {
+        "stack": cost(2000), "frame": cost(300), "second-key": cost(120), "key": cost(100), "value": cost(50),
+        "shared-passage": cost(-44), "switch": cost(380), "refresh": cost(6000), "buffer": cost(700),
+        "page": cost(7000),
+    },
+    "workloads": {
+        "loop": {
+            "cost": 1e6, "syscalls": 1000, "switches": 10,
+            "firings": {"kprobe-int3 f": 200, "syscall sys_enter_x": 100},
+        }
+    },
+}  # fmt: skip
+
+
+def predicted(probes: list[dict[str, Any]], model: dict[str, Any] = MODEL, **fields: Any) -> Prediction:
+    script = Script.model_validate({"workload": {"cost": 1e6}, "probes": probes, **fields})
+    return predict(CostModel.model_validate(model), script)
+
+
+def added(probe: dict[str, Any], **fields: Any) -> float:
+    """By ten firings of one probe, per firing."""
+    return predicted([{"firings": 10, **probe}], **fields).added / 10
+
+
+INT3 = {"provider": "kprobe-int3", "point": "f"}
+
+
+@pytest.mark.parametrize(
+    ("probe", "expected"),
+    [
+        (INT3, 100 + 50 + 500),
+        ({**INT3, "fields": {"registers": 2}, "consumers": [{}, {}]}, 150 + 2 * (500 + 180)),
+        ({**INT3, "consumers": [{"predicate": {"terms": 3}}]}, 150 + 500 + 40 + 2 * 20),
+        ({**INT3, "consumers": [{"predicate": {"terms": 3, "passes": 0}}]}, 150 + 500 - 300),
+        ({**INT3, "consumers": [{"predicate": {"passes": 0.25}}]}, 150 + 500 + 0.25 * 40 - 0.75 * 300),
+        ({**INT3, "consumers": [{"predicate": {"terms": 2, "passes": 0, "terms_if_false": 2}}]}, 150 + 200 + 20),
+        ({**INT3, "consumers": [{"predicate": {"terms": 2, "terms_if_true": 1}}]}, 150 + 540),
+        ({**INT3, "consumers": [{"stack_frames": 5}]}, 650 + 2000 + 1500),
+        ({**INT3, "consumers": [{"histogram": {}}]}, 650 + 400),
+        ({**INT3, "consumers": [{"histogram": {"keys": 3, "values": 2}}]}, 650 + 400 + 120 + 100 + 2 * 50),
+        ({**INT3, "consumers": [{"record": False, "histogram": {}}]}, 650 + 400 - 350),
+        (
+            {**INT3, "consumers": [{"record": False, "histogram": {"keys": 2}, "predicate": {"passes": 0.5}}]},
+            650 + 400 - 350 + 0.5 * (30 - 200 + 120),
+        ),
+        ({**INT3, "consumers": [{"program": {"instructions": 7, "aggregations": 2}}]}, 150 + 80 + 20 + 7 + 260),
+        ({**INT3, "consumers": [{"program": {}}, {"program": {}}]}, 150 + 80 + 2 * 20),
+        ({**INT3, "misses": 4}, 0.6 * 650 + 0.4 * 60),
+        # fields are fetched once for all consumers of a user probe
+        ({"provider": "uprobe", "fields": {"registers": 2}, "consumers": [{}, {}]}, 800 + 2 * 600 + 2 * 95),
+        # a trace point calls more than one consumer in a loop
+        ({"provider": "tracepoint", "point": "task/task_rename", "consumers": [{}, {}]}, 40 + 22 + 2 * 600),
+        ({"provider": "tracepoint", "point": "other"}, 40 + 580),
+        # each program is a consumer of the function itself
+        ({"provider": "fprobe", "consumers": [{"program": {}}, {"program": {"instructions": 5}}]}, 2 * 150 + 5),
+    ],
+)
+def test_one_firing_costs_the_sum_of_its_stages(probe, expected):
+    assert added(probe) == pytest.approx(expected)
+
+
+def test_firings_and_the_workload_may_be_those_that_the_model_has_counted():
+    found = predicted([INT3], workload="loop")
+    assert found.base == 1e6
+    assert found.added == 200 * 650 + 10 * 380, "and each switch keeps names while something records"
+    assert found.slowdown == pytest.approx(1.1338)
+
+
+def test_calls_that_pass_a_probed_one_cost_too():
+    one = predicted([{"provider": "syscall", "point": "sys_enter_x"}], workload="loop")
+    assert one.added == 100 * 620 + 900 * 70 + 10 * 380
+    workload = {"cost": 1e6, "syscalls": 1000}
+    both = predicted([{"provider": name, "firings": 0} for name in ("syscall", "syscall-return")], workload=workload)
+    assert both.added == 2 * 1000 * 70 - 1000 * 44
+    two = predicted([{"provider": "syscall", "firings": 0, "consumers": [{}, {}]}], workload=workload)
+    assert two.added == 1000 * (70 + 45)
+
+
+def test_probes_on_one_place_share_a_trap():
+    twice = predicted([{**INT3, "firings": 10}, {**INT3, "firings": 4}])
+    assert twice.added == 14 * 650 - 4 * 70
+    apart = predicted([{**INT3, "firings": 10}, {**INT3, "point": "g", "firings": 4}])
+    assert apart.added == 14 * 650
+    # what a stepped and a returning probe share is a plain trap: neither the step nor the return
+    mixed = predicted([{"provider": name, "point": "f", "firings": 1} for name in ("uprobe-step", "uretprobe")])
+    assert mixed.added == 1300 + 600 + 800 + 600 - 700
+
+
+def test_the_refresh_adds_its_own_term():
+    found = predicted([{**INT3, "firings": 1}], refresh={"wakes": 3, "pages": 5, "buffers": 2})
+    assert found.added == 650 + 3 * (6000 + 700) + 5 * 7000
+
+
+def test_samples_lengthen_what_they_sample():
+    one = predicted([{"provider": "sample", "period_ns": 10_000}])
+    assert one.slowdown == pytest.approx(1 / (1 - 0.1))
+    short = predicted([{"provider": "sample", "period_ns": 1_000}])
+    assert short.slowdown == pytest.approx(one.slowdown), "the kernel takes no shorter period"
+    assert "10000 ns instead" in short.notes[0]
+    stacks = predicted([{"provider": "sample", "period_ns": 10_000, "consumers": [{"stack_frames": 3}]}])
+    assert stacks.slowdown == pytest.approx(1 / (1 - 0.3))
+    dear = {**MODEL, "providers": {"sample": {"stages": {"sample": cost(20_000)}}}}
+    with pytest.raises(UsageError, match="saturated"):
+        predicted([{"provider": "sample", "period_ns": 10_000}], dear)
+
+
+def test_the_interval_is_that_of_the_stages_and_of_the_held_out_scripts():
+    alone = predicted([{**INT3, "firings": 10}])
+    assert (alone.low, alone.high) == (6500 - 110, 6500 + 110)
+    assert "no script was held out" in alone.notes[0]
+    errors = {"scripts": 12, "added_median": 0.01, "added_worst": 0.1, "slowdown_median": 0.01, "slowdown_worst": 0.02}
+    checked = predicted([{**INT3, "firings": 10}], {**MODEL, "accuracy": errors})
+    assert (checked.low, checked.high) == (6500 - 110 - 650, 6500 + 110 + 650)
+    assert checked.interval == pytest.approx((1.00574, 1.00726))
+
+
+def test_nothing_that_fires_costs_exactly_nothing():
+    found = predicted([{**INT3, "firings": 0}])
+    assert (found.added, found.slowdown, found.parts) == (0, 1, [])
+    assert any("exactly what it takes untraced" in note for note in found.notes)
+    passing = predicted([{"provider": "syscall", "firings": 0}], workload={"cost": 1e6, "syscalls": 5})
+    assert passing.added == 350
+    assert any("where they do not fire" in note for note in passing.notes)
+
+
+def test_what_makes_a_prediction_invalid_is_noted():
+    assert "will not show" in predicted([{**INT3, "firings": 5, "misses": 2}]).notes[0]
+    deep = predicted([{"provider": "uretprobe", "point": "f", "firings": 5, "depth": 128}])
+    assert "50% of the returns are lost" in deep.notes[0]
+    elsewhere = predicted([{"provider": "tracepoint", "point": "other", "firings": 5}])
+    assert "was not measured" in elsewhere.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("probe", "workload", "says"),
+    [
+        ({"provider": "dtrace", "firings": 1}, {"cost": 1}, "no provider 'dtrace'"),
+        ({"provider": "kprobe-int3", "point": "g"}, "loop", "unknown probe 'kprobe-int3 g'"),
+        ({"provider": "kprobe-int3", "point": "f"}, {"cost": 1}, "unknown probe 'kprobe-int3 f'"),
+        (INT3, "loops", "not counted a workload 'loops'"),
+        ({**INT3, "firings": 1, "fields": {"memory": 1}}, {"cost": 1}, "no stage 'memory'"),
+        ({"provider": "fprobe", "firings": 1}, {"cost": 1}, "only a program"),
+        ({**INT3, "firings": 1, "misses": 2}, {"cost": 1}, "misses 2 of 1"),
+    ],
+)
+def test_what_the_model_cannot_say_is_one_clear_error(probe, workload, says):
+    with pytest.raises(UsageError, match=says):
+        predicted([probe], workload=workload)
+
+
+def test_every_stage_has_a_place_in_the_order():
+    assert len(set(stages())) == len(stages())
+    assert Cost.model_validate(cost(1)).value == 1
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+def printed(tmp_path: Path, script: str, model: dict[str, Any] = MODEL) -> str:
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    (tmp_path / "script.yaml").write_text(script)
+    console = Console(record=True, width=120, file=(tmp_path / "out").open("w"))
+    code = predicting.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
+    assert code == 0
+    return console.export_text()
+
+
+def test_the_answer_is_split_by_probe_and_stage(tmp_path):
+    text = printed(tmp_path, "workload: loop\nprobes: [{provider: kprobe-int3, point: f}]\n")
+    rows = [line.split() for line in text.splitlines()]
+    assert ["1", "kprobe-int3", "f", "trap", "200", "100.0", "20,000", "14.9%"] in rows
+    assert ["sum", "130,000"] in rows
+    assert "slowdown: 1.13x [1.13x, 1.14x]" in text
+
+
+def test_a_script_that_never_fires_is_answered(tmp_path):
+    text = printed(tmp_path, "workload: {cost: 5}\nprobes: [{provider: kprobe-int3, firings: 0}]\n")
+    assert "slowdown: exactly 1.0x" in text
+    assert "exactly what it takes untraced" in text
+
+
+def test_a_damaged_model_and_a_wrong_script_name_file_and_field(tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"is no cost model: experiment"):
+        predicting.load_cost_model(tmp_path, str(tmp_path / "model.json"))
+    with pytest.raises(UsageError, match="period_ns belongs to"):
+        printed(tmp_path, "workload: {cost: 5}\nprobes: [{provider: uprobe, firings: 1, period_ns: 5}]\n")
+    with pytest.raises(UsageError, match=r"field probes.0.fire: Extra") as caught:
+        printed(tmp_path, "workload: {cost: 5}\nprobes: [{provider: uprobe, fire: 1}]\n")
+    assert str(caught.value.where).endswith("script.yaml:2")
