@@ -1,0 +1,124 @@
+#!/bin/sh
+# fit [--only PREFIX,...]: runs of probecost that differ in one thing each. Names are PROVIDER.WHAT; analysis.py says which two make a stage.
+
+# block NAME WORK WORDS PROBE [USE ...]
+block() {
+	echo "run $1 work=$2 $3"
+	[ -n "$4" ] && echo "probe $4"
+	shift 4
+	for use; do echo "use $use"; done
+	echo go
+}
+
+# What all providers have: PROVIDER WORK TARGET [NUMBER OF OTHERS]
+common() {
+	p=$1 w=$2 t=$3
+	block "$p.one" "$w" "" "$p $t" ""
+	block "$p.two" "$w" "" "$p $t" "" ""
+	block "$p.four" "$w" "" "$p $t" "" "" "" ""
+	block "$p.eight" "$w" "" "$p $t" "" "" "" "" "" "" "" ""
+	block "$p.true" "$w" "" "$p $t" "filter=common_pid>0"
+	block "$p.true3" "$w" "" "$p $t" "filter=common_pid>0&&common_pid!=1&&common_pid<99999"
+	block "$p.false" "$w" "" "$p $t" "filter=common_pid<0"
+	block "$p.stack" "$w" "" "$p $t" "stack=1"
+	block "$p.hist" "$w" "" "$p $t" "hist=keys=common_pid"
+	block "$p.hist-only" "$w" "" "$p $t" "hist=keys=common_pid record=0"
+	block "$p.hist-true" "$w" "" "$p $t" "hist=keys=common_pid record=0 filter=common_pid>0"
+	block "$p.hist-false" "$w" "" "$p $t" "hist=keys=common_pid record=0 filter=common_pid<0"
+	block "$p.program" "$w" "" "$p $t" "bpf=0"
+	block "$p.program2" "$w" "" "$p $t" "bpf=0" "bpf=0"
+	block "$p.program100" "$w" "" "$p $t" "bpf=100"
+	block "$p.map" "$w" "" "$p $t" "bpf=0 map=1"
+	block "$p.others" "$w" "others=${4:-64}" "$p $t" ""
+}
+
+# Those whose events record what one asks for: PROVIDER WORK TARGET REGISTER POINTER
+fields() {
+	p=$1 w=$2 t=$3 r=$4 s=$5
+	block "$p.register" "$w" "" "$p $t a=$r" ""
+	block "$p.register5" "$w" "" "$p $t a=$r b=$r c=$r d=$r e=$r" ""
+	block "$p.memory" "$w" "" "$p $t a=+0($s):u64" ""
+	block "$p.memory3" "$w" "" "$p $t a=+0($s):u64 b=+8($s):u64 c=+16($s):u64" ""
+	block "$p.comm" "$w" "" "$p $t a=\$comm" ""
+	block "$p.comm3" "$w" "" "$p $t a=\$comm b=\$comm c=\$comm" ""
+}
+
+# Two events on one place share its trap: PROVIDER WORK TARGET
+double() {
+	printf 'run %s.double work=%s\nprobe %s %s\nuse\nprobe %s %s\nuse\ngo\n' "$1" "$2" "$1" "$3" "$1" "$3"
+}
+
+{
+	for w in getppid getuid rename itimer signal upush ustep umark; do
+		echo "run bare.$w work=$w"
+		echo go
+	done
+	for kind in ftrace:__x64_sys_getppid optimised:__x64_sys_getppid+5 int3:__x64_sys_getppid+5; do
+		common "kprobe-${kind%%:*}" getppid "${kind#*:}" 256
+		fields "kprobe-${kind%%:*}" getppid "${kind#*:}" %di %di
+		double "kprobe-${kind%%:*}" getppid "${kind#*:}"
+	done
+	common kretprobe getppid __x64_sys_getppid 256
+	fields kretprobe getppid __x64_sys_getppid %ax %sp
+	double kretprobe getppid __x64_sys_getppid
+	common uprobe upush u_push
+	fields uprobe upush u_push %di %sp
+	double uprobe upush u_push
+	common uprobe-step ustep u_step
+	fields uprobe-step ustep u_step %di %sp
+	double uprobe-step ustep u_step
+	common uretprobe upush u_push
+	fields uretprobe upush u_push %ax %sp
+	double uretprobe upush u_push
+	common usdt umark usdt_mark
+	fields usdt umark usdt_mark %di %sp
+	double usdt umark usdt_mark
+	common tracepoint rename task/task_rename
+	common syscall getppid sys_enter_getppid
+	common syscall-return getppid sys_exit_getppid
+	for t in timer/itimer_state:itimer signal/signal_generate:signal; do
+		block "tracepoint@${t%:*}.one" "${t#*:}" "" "tracepoint ${t%:*}" ""
+		block "tracepoint@${t%:*}.two" "${t#*:}" "" "tracepoint ${t%:*}" "" ""
+	done
+	for f in ksys_read vfs_read pipe_read; do
+		block "frames@$f.one" pipe "" "kprobe-ftrace $f" ""
+		block "frames@$f.stack" pipe "" "kprobe-ftrace $f" "stack=1"
+	done
+	# Aggregation by one, two and three keys, and by a value.
+	k="kprobe-ftrace __x64_sys_getppid a=%di b=%di c=%di"
+	block general.keys1 getppid "" "$k" "hist=keys=a"
+	block general.keys2 getppid "" "$k" "hist=keys=a,b"
+	block general.keys3 getppid "" "$k" "hist=keys=a,b,c"
+	block general.value getppid "" "$k" "hist=keys=a:vals=b"
+	# What enabled probes cost where they do not fire.
+	block syscall.tax getuid "" "syscall sys_enter_getppid" ""
+	block syscall.tax2 getuid "" "syscall sys_enter_getppid" "" ""
+	block syscall.tax-program getuid "" "syscall sys_enter_getppid" "bpf=0"
+	block syscall-return.tax getuid "" "syscall-return sys_exit_getppid" ""
+	block syscall-return.tax2 getuid "" "syscall-return sys_exit_getppid" "" ""
+	block syscall-return.tax-program getuid "" "syscall-return sys_exit_getppid" "bpf=0"
+	printf 'run general.tax-both work=getuid\nprobe syscall sys_enter_getppid\nuse\nprobe syscall-return sys_exit_getppid\nuse\ngo\n'
+	# While something records, each switch keeps the names of the tasks whose events were recorded.
+	block general.switch pingpong "" "kprobe-ftrace pipe_read" ""
+	block general.switch-nameless pingpong "cmdlines=0" "kprobe-ftrace pipe_read" ""
+	# Those that only programs use.
+	for p in "fprobe:getppid:__x64_sys_getppid" "raw-tracepoint:rename:task/task_rename"; do
+		t=${p##*:} w=${p#*:} n=${p%%:*}
+		block "$n.program" "${w%%:*}" "" "$n $t" "bpf=0"
+		block "$n.program100" "${w%%:*}" "" "$n $t" "bpf=100"
+		block "$n.map" "${w%%:*}" "" "$n $t" "bpf=0 map=1"
+	done
+	# Time-driven: samples, and the periodic refresh.
+	printf 'run bare.spin work=nothing rounds=40 spin=100000\ngo\n'
+	block sample.one nothing "rounds=40 spin=100000" "sample 100000" ""
+	block sample.two nothing "rounds=40 spin=100000" "sample 50000" ""
+	block sample.stack nothing "rounds=40 spin=100000" "sample 100000" "stack=1"
+	block general.idle nothing "rounds=40 spin=100000" "kprobe-ftrace __x64_sys_getppid" ""
+	block general.wake nothing "rounds=40 spin=100000 drain=500" "kprobe-ftrace __x64_sys_getppid" ""
+	block general.wake2 nothing "rounds=40 spin=100000 drain=500" "kprobe-ftrace __x64_sys_getppid" "" ""
+	block general.undrained getppid "spin=1000 rounds=2000" "kprobe-ftrace __x64_sys_getppid a=%di b=%di" ""
+	block general.drained getppid "spin=1000 rounds=2000 drain=500" "kprobe-ftrace __x64_sys_getppid a=%di b=%di" ""
+	# The ring buffer when it is full and the oldest page is given up for each new one.
+	block general.overwriting getppid "rounds=2000 buffer=16" "kprobe-ftrace __x64_sys_getppid" ""
+} >/run/fit.script
+probecost "$KREPRO_UNIT" "$@" </run/fit.script

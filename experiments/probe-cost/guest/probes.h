@@ -1,0 +1,425 @@
+/* probes.h: what one run of probecost enables, through tracefs, perf_event_open and bpf(2), and takes away again. */
+#ifndef PROBES_H
+#define PROBES_H
+
+#include "bpf.h"
+#include "work.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+enum { MAX_PROBES = 12, MAX_CONSUMERS = 8, SAMPLE_PAGES = 64, INSTANCE_KB = 512, OPTIMISER_NS = 300000000 };
+
+/* One consumer of a probe: a tracefs instance that records, filters, aggregates; or an eBPF program. */
+struct consumer {
+	bool record, stack, program;
+	char filter[128], hist[160];
+	long additions, aggregate;
+	int bpf, event, passes; /* descriptors; 0: none */
+	uint64_t passed;
+};
+
+struct probe {
+	char provider[32], target[64], definition[256], event[96];
+	struct consumer consumers[MAX_CONSUMERS];
+	int n_consumers, counter, link, sampler;
+	char *ring;
+	uint64_t firings;
+	long long hits, misses;
+};
+
+static struct probe probes[MAX_PROBES];
+static int n_probes, instances_made;
+
+static bool is(const struct probe *probe, const char *prefix)
+{
+	return !strncmp(probe->provider, prefix, strlen(prefix));
+}
+
+static bool is_user(const struct probe *probe)
+{
+	return is(probe, "uprobe") || is(probe, "uretprobe") || is(probe, "usdt");
+}
+
+static bool is_kprobe(const struct probe *probe)
+{
+	return is(probe, "kprobe") || is(probe, "kretprobe");
+}
+
+/* Has a trace event of its own that must be made first; fprobe has one to be counted by. */
+static bool is_dynamic(const struct probe *probe)
+{
+	return is_user(probe) || is_kprobe(probe) || is(probe, "fprobe");
+}
+
+static const char *instance(int number)
+{
+	static char prefix[32];
+
+	snprintf(prefix, sizeof(prefix), number ? "instances/c%d/" : "", number);
+	return prefix;
+}
+
+/* A file of instance `number`; the text is overwritten by the next call. */
+static const char *in_instance(int number, const char *format, const char *event)
+{
+	static char path[200];
+	int n = snprintf(path, sizeof(path), "%s", instance(number));
+
+	snprintf(path + n, sizeof(path) - (size_t)n, format, event);
+	return path;
+}
+
+/* Instances are made once: each one makes a folder for every event there is. */
+static void make_instances(int count)
+{
+	char text[16];
+
+	for (; instances_made < count - 1; instances_made++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), TRACEFS "/instances/c%d", instances_made + 1);
+		if (mkdir(path, 0700) && errno != EEXIST)
+			fail("%s: %s", path, strerror(errno));
+	}
+	snprintf(text, sizeof(text), "%d", INSTANCE_KB);
+	for (int i = 0; i < count; i++)
+		put(in_instance(i, "buffer_size_kb%s", ""), text, 0);
+}
+
+/* Where in the file of this program an address of it lies. */
+static uint64_t file_offset(uint64_t address)
+{
+	const Elf64_Phdr *header = (const Elf64_Phdr *)getauxval(AT_PHDR);
+	unsigned long count = getauxval(AT_PHNUM);
+
+	for (unsigned long i = 0; i < count; i++)
+		if (header[i].p_type == PT_LOAD && address >= header[i].p_vaddr &&
+		    address < header[i].p_vaddr + header[i].p_filesz)
+			return address - header[i].p_vaddr + header[i].p_offset;
+	die("0x%llx lies in no segment", (unsigned long long)address);
+}
+
+static uint64_t user_place(const char *name)
+{
+	static const struct {
+		const char *name;
+		void *address;
+	} places[] = { { "u_nop", u_nop },	 { "u_push", u_push },	   { "u_step", u_step },
+		       { "u_deep", u_deep },	 { "usdt_mark", usdt_mark } };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (!strcmp(places[i].name, name))
+			return file_offset((uint64_t)(uintptr_t)places[i].address);
+	fail("%s is no place in this program", name);
+	return 0;
+}
+
+static const char *own_path(void)
+{
+	static char path[128];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	path[length > 0 ? length : 0] = 0;
+	return path;
+}
+
+/* Make the trace event of probe `index`. The definition after the target holds fetch arguments and "maxactive=N". */
+static void define(struct probe *probe, int index)
+{
+	const char *arguments = probe->definition;
+	char text[640], maxactive[16] = "", returns = strstr(probe->provider, "ret") ? 'r' : 'p';
+
+	if (!strncmp(arguments, "maxactive=", 10)) {
+		snprintf(maxactive, sizeof(maxactive), "%d", atoi(arguments + 10));
+		arguments += strcspn(arguments, " ");
+	}
+	snprintf(probe->event, sizeof(probe->event), "krepro/e%d", index);
+	if (is_user(probe)) {
+		char semaphore[32] = "";
+
+		if (is(probe, "usdt"))
+			snprintf(semaphore, sizeof(semaphore), "(0x%llx)",
+				 (unsigned long long)file_offset((uint64_t)(uintptr_t)usdt_semaphore));
+		snprintf(text, sizeof(text), "%c:%s %s:0x%llx%s %s", returns, probe->event, own_path(),
+			 (unsigned long long)user_place(probe->target), semaphore, arguments);
+		put("uprobe_events", text, O_APPEND);
+	} else {
+		snprintf(text, sizeof(text), "%c%s:%s %s %s", returns, maxactive, probe->event, probe->target, arguments);
+		put("kprobe_events", text, O_APPEND);
+	}
+}
+
+/* Where a kernel function begins; the list of kprobes may call it by another of its names. */
+static uint64_t symbol_address(const char *symbol, size_t length)
+{
+	static struct {
+		char name[64];
+		uint64_t address;
+	} known[32];
+	size_t used = 0;
+	char line[256], name[200];
+	unsigned long long address;
+	FILE *symbols;
+
+	for (; used < 31 && known[used].name[0]; used++)
+		if (strlen(known[used].name) == length && !strncmp(known[used].name, symbol, length))
+			return known[used].address;
+	symbols = fopen("/proc/kallsyms", "re");
+	while (symbols && fgets(line, sizeof(line), symbols)) {
+		if (sscanf(line, "%llx %*c %199s", &address, name) == 2 && strlen(name) == length &&
+		    !strncmp(name, symbol, length)) {
+			fclose(symbols);
+			memcpy(known[used].name, symbol, length);
+			known[used].name[length] = 0;
+			return known[used].address = address;
+		}
+	}
+	if (symbols)
+		fclose(symbols);
+	return 0;
+}
+
+/* How the kernel says it serves a kprobe: "ftrace", "optimised" or "int3"; empty when it does not know it. */
+static const char *kind_of(const struct probe *probe)
+{
+	static char list[1 << 16];
+	size_t length = strcspn(probe->target, "+");
+	uint64_t address = symbol_address(probe->target, length);
+	char *line, *end, text[24];
+
+	if (probe->target[length] == '+')
+		address += strtoul(probe->target + length + 1, NULL, 0);
+	snprintf(text, sizeof(text), "%llx", (unsigned long long)address);
+	line = strstr(get("/sys/kernel/debug/kprobes/list", list, sizeof(list)), text);
+	if (!line)
+		return "";
+	end = strchr(line, '\n');
+	if (end)
+		*end = 0;
+	return strstr(line, "[FTRACE]") ? "ftrace" : strstr(line, "[OPTIMIZED]") ? "optimised" : "int3";
+}
+
+/* The sysctl that allows or forbids to optimise was set before the probe was. */
+static void await_kind(const struct probe *probe)
+{
+	const char *wanted = is(probe, "kretprobe") ? "ftrace" : strchr(probe->provider, '-') + 1, *kind = "";
+
+	kind = kind_of(probe);
+	if (!strcmp(wanted, "optimised"))
+		sleep_ns(OPTIMISER_NS); /* the list says so when the optimiser has been asked, not when it has done it */
+	if (strcmp(kind, wanted))
+		fail("%s is served by %s, not %s", probe->target, *kind ? kind : "nothing", wanted);
+}
+
+static void start_sampler(struct probe *probe)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+					.config = PERF_COUNT_SW_CPU_CLOCK,
+					.sample_period = strtoull(probe->target, NULL, 10),
+					.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME };
+
+	if (probe->n_consumers && probe->consumers[0].stack)
+		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	attr.disabled = 1;
+	put("/proc/sys/kernel/perf_cpu_time_max_percent", "0", 0); /* no throttling: what it costs is what is asked */
+	probe->sampler = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	if (probe->sampler < 0) {
+		fail("perf sampling: %s", strerror(errno));
+		return;
+	}
+	/* Mapped read-only: the newest samples overwrite the oldest. */
+	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ, MAP_SHARED, probe->sampler, 0);
+	if (probe->ring == MAP_FAILED)
+		fail("perf ring: %s", strerror(errno));
+	ioctl(probe->sampler, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+static enum bpf_prog_type program_type(const struct probe *probe)
+{
+	return is(probe, "raw-tracepoint")			   ? BPF_PROG_TYPE_RAW_TRACEPOINT
+	       : is(probe, "tracepoint") || is(probe, "syscall") ? BPF_PROG_TYPE_TRACEPOINT
+								   : BPF_PROG_TYPE_KPROBE;
+}
+
+static void start_program(struct probe *probe, struct consumer *consumer)
+{
+	bool fprobe = is(probe, "fprobe");
+
+	consumer->bpf = bpf_program(program_type(probe), fprobe ? BPF_TRACE_KPROBE_MULTI : 0, consumer->additions,
+				    consumer->aggregate);
+	if (consumer->bpf < 0)
+		return;
+	if (fprobe) {
+		probe->link = fprobe_link(consumer->bpf, probe->target);
+	} else if (is(probe, "raw-tracepoint")) {
+		probe->link = raw_tracepoint(consumer->bpf, strchr(probe->target, '/') + 1);
+	} else {
+		consumer->event = perf_tracepoint(probe->event);
+		if (ioctl(consumer->event, PERF_EVENT_IOC_SET_BPF, consumer->bpf) ||
+		    ioctl(consumer->event, PERF_EVENT_IOC_ENABLE, 0))
+			fail("program on %s: %s", probe->event, strerror(errno));
+	}
+}
+
+static void start_consumer(struct probe *probe, int number)
+{
+	struct consumer *consumer = &probe->consumers[number];
+	const char *event = probe->event;
+
+	if (consumer->program) {
+		start_program(probe, consumer);
+		return;
+	}
+	if (consumer->filter[0] && consumer->record)
+		put(in_instance(number, "events/%s/filter", event), consumer->filter, 0);
+	if (consumer->hist[0]) {
+		char text[320];
+
+		snprintf(text, sizeof(text), "hist:%s%s%s", consumer->hist, consumer->filter[0] ? " if " : "",
+			 consumer->filter);
+		put(in_instance(number, "events/%s/trigger", event), text, O_APPEND);
+	}
+	if (consumer->stack) {
+		char text[160];
+
+		snprintf(text, sizeof(text), "stacktrace%s%s", consumer->filter[0] ? " if " : "", consumer->filter);
+		put(in_instance(number, "events/%s/trigger", event), text, O_APPEND);
+	}
+	if (consumer->record)
+		put(in_instance(number, "events/%s/enable", event), "1", 0);
+}
+
+static void define_all(void)
+{
+	for (int i = 0; i < n_probes && !problem[0]; i++) {
+		if (is(&probes[i], "kprobe-int3") || is(&probes[i], "kprobe-optimised"))
+			put("/proc/sys/debug/kprobes-optimization", is(&probes[i], "kprobe-int3") ? "0" : "1", 0);
+		if (is_dynamic(&probes[i]))
+			define(&probes[i], i);
+		else
+			snprintf(probes[i].event, sizeof(probes[i].event), "%s%s",
+				 is(&probes[i], "syscall") ? "syscalls/" : "", probes[i].target);
+	}
+}
+
+static void start_all(void)
+{
+	int most = 1;
+
+	for (int i = 0; i < n_probes; i++)
+		most = probes[i].n_consumers > most ? probes[i].n_consumers : most;
+	make_instances(most);
+	for (int i = 0; i < most; i++)
+		put(in_instance(i, "trace%s", ""), "", O_TRUNC);
+	for (int i = 0; i < n_probes && !problem[0]; i++) {
+		if (is(&probes[i], "sample")) {
+			start_sampler(&probes[i]);
+			continue;
+		}
+		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++)
+			start_consumer(&probes[i], c);
+	}
+	for (int i = 0; i < n_probes && !problem[0]; i++)
+		if (is_kprobe(&probes[i]))
+			await_kind(&probes[i]);
+}
+
+static void close_once(int *fd)
+{
+	if (*fd > 0)
+		close(*fd);
+	*fd = 0;
+}
+
+static void stop_all(void)
+{
+	char was[sizeof(problem)];
+
+	memcpy(was, problem, sizeof(was)); /* what cannot be undone was never done: no problem of its own */
+	for (int i = 0; i < n_probes; i++) {
+		struct probe *probe = &probes[i];
+
+		close_once(&probe->counter);
+		close_once(&probe->link);
+		if (probe->ring && probe->ring != MAP_FAILED)
+			munmap(probe->ring, (1 + SAMPLE_PAGES) * 4096);
+		probe->ring = NULL;
+		close_once(&probe->sampler);
+		for (int c = 0; c < probe->n_consumers; c++) {
+			struct consumer *consumer = &probe->consumers[c];
+			char text[320];
+
+			close_once(&consumer->passes);
+			close_once(&consumer->event);
+			close_once(&consumer->bpf);
+			if (consumer->program || is(probe, "sample") || !probe->event[0])
+				continue;
+			if (consumer->record)
+				put(in_instance(c, "events/%s/enable", probe->event), "0", 0);
+			if (consumer->hist[0]) {
+				snprintf(text, sizeof(text), "!hist:%s%s%s", consumer->hist,
+					 consumer->filter[0] ? " if " : "", consumer->filter);
+				put(in_instance(c, "events/%s/trigger", probe->event), text, O_APPEND);
+			}
+			if (consumer->stack)
+				put(in_instance(c, "events/%s/trigger", probe->event), "!stacktrace", O_APPEND);
+			if (consumer->filter[0])
+				put(in_instance(c, "events/%s/filter", probe->event), "0", 0);
+		}
+		if (is_dynamic(probe) && probe->event[0]) {
+			char text[128];
+
+			snprintf(text, sizeof(text), "-:%s", probe->event);
+			put(is_user(probe) ? "uprobe_events" : "kprobe_events", text, O_APPEND);
+		}
+	}
+	memcpy(problem, was, sizeof(problem));
+}
+
+/* Count firings without a consumer, and how many of them pass each consumer's filter. */
+static void start_counting(void)
+{
+	for (int i = 0; i < n_probes && !problem[0]; i++) {
+		struct probe *probe = &probes[i];
+
+		if (is(probe, "sample"))
+			continue;
+		probe->counter = perf_tracepoint(probe->event);
+		for (int c = 0; c < probe->n_consumers && !problem[0]; c++) {
+			struct consumer *consumer = &probe->consumers[c];
+
+			if (!consumer->filter[0])
+				continue;
+			consumer->passes = perf_tracepoint(probe->event);
+			if (ioctl(consumer->passes, PERF_EVENT_IOC_SET_FILTER, consumer->filter))
+				fail("filter %s: %s", consumer->filter, strerror(errno));
+		}
+	}
+}
+
+/* What the kernel says of hits and misses; -1 where it says nothing. */
+static void read_hits(void)
+{
+	static char text[1 << 14];
+
+	for (int i = 0; i < n_probes; i++) {
+		struct probe *probe = &probes[i];
+		char name[32], *line;
+
+		probe->hits = probe->misses = -1;
+		if (!is_dynamic(probe) || is(probe, "fprobe"))
+			continue;
+		get(is_user(probe) ? "uprobe_profile" : "kprobe_profile", text, sizeof(text));
+		snprintf(name, sizeof(name), "e%d ", i);
+		line = strstr(text, name);
+		if (!line)
+			continue;
+		line += strlen(name);
+		probe->hits = strtoll(line, &line, 10);
+		if (!is_user(probe))
+			probe->misses = strtoll(line, NULL, 10);
+	}
+}
+
+#endif

@@ -1,0 +1,223 @@
+/* work.h: the workloads of probecost. Each does one known round; user-space places to probe are in here too. */
+#ifndef WORK_H
+#define WORK_H
+
+#include "util.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+/*
+ * Places for uprobes, by their first instruction: u_nop and u_push are emulated, u_step is executed out of line.
+ * others holds places that never run. usdt_mark is a mark as sys/sdt.h makes them: a nop, a note that tells where
+ * it is, and a semaphore that the kernel raises while somebody listens.
+ */
+__asm__(".text\n"
+	".globl u_nop, u_push, u_step, u_others, usdt_mark, usdt_semaphore, u_deep\n"
+	"u_nop:	nop\n	mov %rdi, %rax\n	ret\n"
+	"u_push:	push %rbp\n	pop %rbp\n	mov %rdi, %rax\n	ret\n"
+	"u_step:	lea 1(%rdi), %rax\n	ret\n"
+	"u_deep:	push %rbp\n	dec %rdi\n	jz 1f\n	call u_deep\n1:	pop %rbp\n	ret\n"
+	"u_mark:	cmpw $0, usdt_semaphore(%rip)\n	je 2f\nusdt_mark:	nop\n2:	mov %rdi, %rax\n	ret\n"
+	"u_others:	.fill 4096, 1, 0x90\n	ret\n"
+	".section .probes, \"aw\"\nusdt_semaphore:	.short 0\n"
+	".section .note.stapsdt, \"\", \"note\"\n"
+	"	.balign 4\n	.4byte 8, 7f - 6f, 3\n	.asciz \"stapsdt\"\n	.balign 4\n"
+	"6:	.8byte usdt_mark, 0, usdt_semaphore\n	.asciz \"krepro\"\n	.asciz \"mark\"\n	.asciz \"8@%rdi\"\n"
+	"7:	.balign 4\n.text\n");
+extern long u_nop(long), u_push(long), u_step(long), u_deep(long), u_mark(long);
+extern char u_others[], usdt_mark[], usdt_semaphore[];
+
+static int pipes[2], ping[2], pong[2], file = -1;
+static long spin_loops, depth = 1, sleepers = 1;
+static volatile long sink;
+static char names[2][16] = { "krepro-one", "krepro-two" };
+
+static void spin(long loops)
+{
+	if (loops > 0)
+		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(loops) : : "cc");
+}
+
+static void w_nothing(long i) { (void)i; }
+static void w_getppid(long i) { (void)i; syscall(SYS_getppid); }
+static void w_getuid(long i) { (void)i; syscall(SYS_getuid); }
+static void w_rename(long i) { prctl(PR_SET_NAME, names[i & 1]); }
+static void w_unop(long i) { sink = u_nop(i % 100); }
+static void w_upush(long i) { sink = u_push(i % 100); }
+static void w_ustep(long i) { sink = u_step(i % 100); }
+static void w_umark(long i) { sink = u_mark(i % 100); }
+static void w_udeep(long i) { (void)i; u_deep(depth); }
+
+static void w_itimer(long i)
+{
+	struct itimerval far = { .it_value.tv_sec = 100000 + i % 2 };
+
+	setitimer(ITIMER_REAL, &far, NULL);
+}
+
+static void w_pipe(long i)
+{
+	char byte = (char)i;
+
+	if (write(pipes[1], &byte, 1) != 1 || read(pipes[0], &byte, 1) != 1)
+		die("the pipe is broken");
+}
+
+static void w_files(long i)
+{
+	char block[512];
+	int fd = open("/run/probecost.data", O_RDONLY);
+
+	if (fd < 0 || pread(fd, block, sizeof(block), (i & 7) * 512) != sizeof(block))
+		die("/run/probecost.data: %s", strerror(errno));
+	close(fd);
+}
+
+static void w_faults(long i)
+{
+	size_t pages = 16;
+	char *at = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)i;
+	for (size_t page = 0; page < pages; page++)
+		at[page * 4096] = 1;
+	munmap(at, pages * 4096);
+}
+
+static void on_signal(int number) { sink = number; }
+static void w_signal(long i) { (void)i; kill(getpid(), SIGUSR1); }
+
+static void w_fork(long i)
+{
+	pid_t child = fork();
+
+	(void)i;
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+}
+
+/* Compute: sort 512 pseudo-random numbers, tell one user-space place about it, write one byte. */
+static void w_sort(long i)
+{
+	static uint32_t values[512];
+	uint32_t x = (uint32_t)i * 2654435761u | 1;
+
+	for (int k = 0; k < 512; k++) {
+		x ^= x << 13;
+		x ^= x >> 17;
+		x ^= x << 5;
+		values[k] = x;
+	}
+	qsort(values, 512, sizeof(values[0]), by_value);
+	sink = u_push((long)(values[0] % 100));
+	w_pipe(i);
+}
+
+/* To a child and back: two context switches. */
+static void w_pingpong(long i)
+{
+	char byte = (char)i;
+
+	if (write(ping[1], &byte, 1) != 1 || read(pong[0], &byte, 1) != 1)
+		die("the other process is gone");
+}
+
+static void *sleeper(void *rounds)
+{
+	for (long i = 0; i < (long)rounds; i++)
+		sleep_ns(1000000);
+	return NULL;
+}
+
+/* Several threads in one function at a time. */
+static void w_sleepers(long i)
+{
+	pthread_t threads[64];
+
+	(void)i;
+	for (long t = 0; t < sleepers; t++)
+		pthread_create(&threads[t], NULL, sleeper, (void *)4);
+	for (long t = 0; t < sleepers; t++)
+		pthread_join(threads[t], NULL);
+}
+
+/* A service: what comes in is read, looked up, computed on and answered. */
+static void w_service(long i)
+{
+	w_pipe(i);
+	if (i % 4 == 0)
+		w_files(i);
+	spin(200);
+	sink = u_nop(i % 100);
+	w_getppid(i);
+}
+
+/* Hot: a system call and a user-space place alternate with nothing between them. */
+static void w_hot(long i)
+{
+	w_getppid(i);
+	sink = u_nop(i % 100);
+	w_rename(i);
+}
+
+static const struct work {
+	const char *name;
+	void (*once)(long round);
+} works[] = {
+	{ "nothing", w_nothing },	{ "getppid", w_getppid },   { "getuid", w_getuid },   { "rename", w_rename },
+	{ "itimer", w_itimer },	{ "pipe", w_pipe },	    { "files", w_files },     { "faults", w_faults },
+	{ "signal", w_signal },	{ "fork", w_fork },	    { "sort", w_sort },	      { "pingpong", w_pingpong },
+	{ "sleepers", w_sleepers }, { "service", w_service }, { "hot", w_hot },	      { "unop", w_unop },
+	{ "upush", w_upush },	{ "ustep", w_ustep },	    { "umark", w_umark },     { "udeep", w_udeep },
+};
+
+static const struct work *find_work(const char *name)
+{
+	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++)
+		if (!strcmp(works[i].name, name))
+			return &works[i];
+	return NULL;
+}
+
+static void prepare_works(void)
+{
+	static char block[8 * 512];
+	struct sigaction action = { .sa_handler = on_signal };
+	struct sched_param none = { 0 };
+
+	/*
+	 * Batch tasks do not preempt whom they wake up. If they may, whether they do hangs on the time that each has had,
+	 * so on all that a trace adds: pingpong then takes another course when it is traced.
+	 */
+	if (sched_setscheduler(0, SCHED_BATCH, &none))
+		die("sched_setscheduler: %s", strerror(errno));
+	if (pipe2(pipes, O_CLOEXEC) || pipe2(ping, O_CLOEXEC) || pipe2(pong, O_CLOEXEC))
+		die("pipe: %s", strerror(errno));
+	sigaction(SIGUSR1, &action, NULL);
+	file = open("/run/probecost.data", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (file < 0 || write(file, block, sizeof(block)) != sizeof(block))
+		die("/run/probecost.data: %s", strerror(errno));
+	if (!fork()) { /* the other process of pingpong; its end comes with ours */
+		char byte;
+
+		close(ping[1]);
+		while (read(ping[0], &byte, 1) == 1 && write(pong[1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+}
+
+#endif

@@ -1,0 +1,176 @@
+"""experiments/probe-cost without a guest: a known model makes the runs of its own scripts, and must be found again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.errors import RunError, UsageError
+from harness.measure.analysis import Analysis
+from harness.measure.prediction import predict
+from harness.measure.probecost import CostModel, Script
+from tests.unit.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "probe-cost"
+analysis = Analysis(FOLDER)
+scripts = sys.modules[f"{analysis._module.__name__}.scripts"]
+FULL = KPROBE | {"memory": cost(150), "comm": cost(110)}
+#: What the synthetic machine really costs; it has no oracle, so the trap is in dispatch.
+TRUTH = CostModel.model_validate(
+    {
+        **MODEL,
+        "providers": {
+            "kprobe-int3": {"stages": {k: v for k, v in FULL.items() if k != "trap"}},
+            "uprobe": {"stages": {**FULL, **UPROBE}},
+            "tracepoint": {"stages": {**FULL, **SYSCALL, "consumer": cost(600)}},
+            "syscall": {"stages": {**FULL, **SYSCALL}},
+            "sample": MODEL["providers"]["sample"],
+        },
+    }
+)
+BARE = {"getppid": 223, "getuid": 186, "upush": 29, "rename": 445, "pipe": 1644, "nothing": 10}
+
+
+def blocks(name: str, tmp_path: Path) -> list[list[str]]:
+    """The runs of one of the guest's scripts, as the guest's shell makes them."""
+    program = tmp_path / "probecost"
+    program.write_text("#!/bin/sh\ncat\n")
+    program.chmod(0o755)
+    text = (FOLDER / "guest" / f"{name}.sh").read_text().replace("/run/", f"{tmp_path}/")
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KREPRO_UNIT": "ticks"}
+    out = subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
+    return [block.strip().split("\n") for block in re.split(r"^go\n", out, flags=re.MULTILINE) if block.strip()]
+
+
+def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
+    """What a guest that costs TRUTH would print of one run."""
+    words = scripts.words(lines[0])
+    name, work, rounds = lines[0].split()[1], words["work"], int(words.get("rounds", "400"))
+    bare = BARE.get(work, 1000) + 2 * int(words.get("spin", "0"))
+    probes = [line for line in lines if line.startswith("probe ")]
+    run: dict[str, Any] = {
+        "run": name, "script": "\n".join(lines), "rounds": rounds, "lap": -1, "problem": "", "frames": 0, "drops": 0,
+        "wakes": 0, "pages": 0, "buffers": [], "took": [bare * rounds] * batches, "plain": [bare * rounds] * batches,
+        "syscalls": rounds * batches if work.startswith("get") else 0, "switches": 0, "probes": [],
+    }  # fmt: skip
+    fires = not (work == "getuid" or work == "nothing")
+    for line in probes:
+        uses = lines[lines.index(line) + 1 :]
+        uses = uses[: next((i for i, use in enumerate(uses) if use.startswith("probe ")), len(uses))]
+        firings = rounds * batches * fires
+        passes = [0 if "<0" in use else firings for use in uses]
+        run["probes"].append({"firings": firings, "hits": firings, "misses": 0, "passes": passes})
+        run["frames"] = len(line.split()[1]) if any("stack=1" in use for use in uses) else run["frames"]
+    if probes:
+        try:
+            added = predict(TRUTH, scripts.script(run)).added
+        except UsageError as error:
+            run |= {"problem": str(error), "took": None}
+            del run["plain"]
+            return run
+        run["took"] = [bare * rounds + added] * batches
+    if words.get("check") != "1":
+        del run["plain"]
+    return run
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> SimpleNamespace:
+    for name in ("fit", "validate"):
+        folder = tmp_path / "raw" / name
+        folder.mkdir(parents=True)
+        runs = [measured(lines) for lines in blocks(name, tmp_path)]
+        for run in runs:
+            if run["took"] is None:
+                del run["took"]
+        (folder / "stdout").write_text("".join(json.dumps(run) + "\n" for run in runs))
+    return SimpleNamespace(
+        arm="wall", repetition=0, path=tmp_path / "raw", workloads=("fit", "validate"),
+        system_map=tmp_path / "System.map", kernel="modern-6.1", fidelity="emulated", params={"unit": "ns"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def tables(trial: SimpleNamespace) -> dict[str, Any]:
+    return analysis.tables([trial])  # type: ignore[list-item]
+
+
+def test_the_stages_of_a_known_machine_are_found_again(tables):
+    found = tables["stages"].set_index(["provider", "stage"])["value"].to_dict()
+    for provider in ("kprobe-int3", "uprobe", "tracepoint", "syscall"):
+        truth = TRUTH.providers[provider].stages
+        names = {stage for name, stage in found if name == provider and "@" not in stage}
+        assert {"dispatch", "consumer", "predicate", "term", "histogram", "program", "aggregation"} <= names
+        for stage in names - {"trap"}:
+            expected = truth[stage].value + (truth["trap"].value if stage == "dispatch" and "trap" in truth else 0)
+            assert found[provider, stage] == pytest.approx(expected), (provider, stage)
+    assert found["general", "stack"] == pytest.approx(2000)
+    assert found["general", "frame"] == pytest.approx(300)
+    assert found["sample", "sample"] == pytest.approx(1000)
+
+
+def test_what_could_not_be_set_up_is_absent_and_not_zero(tables):
+    assert not any(tables["stages"]["provider"] == "uretprobe")
+    problems = tables["runs"].set_index("run")["problem"]
+    assert "no provider 'uretprobe'" in problems["uretprobe.one"]
+    metrics = analysis.metrics(tables).set_index("metric")
+    assert metrics.loc["stepped_over_emulated", "reason"] == "one of the two was not measured"
+
+
+def test_the_model_that_is_saved_predicts_the_same(tables):
+    documents = analysis.documents(tables)
+    assert list(documents) == ["model-wall"]
+    model = CostModel.model_validate_json(documents["model-wall"])
+    assert model.unit == "ns"
+    script = {
+        "workload": {"cost": 1e6},
+        "probes": [{"provider": "kprobe-int3", "point": "f", "firings": 10, "consumers": [{"stack_frames": 4}, {}]}],
+    }
+    expected = predict(TRUTH, Script.model_validate(script)).added
+    assert predict(model, Script.model_validate(script)).added == pytest.approx(expected)
+
+
+def test_scripts_are_read_as_the_guest_ran_them():
+    lines = [
+        "run x work=pipe rounds=10 check=1 drain=100",
+        "probe kprobe-int3 vfs_read maxactive=3 a=%di b=+8(%di):u64 c=$comm",
+        "use filter=a==1||a==2 stack=1",
+        "use hist=keys=a,b:vals=c record=0",
+        "probe sample 5000",
+        "use",
+    ]
+    run = measured(lines) | {"frames": 7, "wakes": 10, "pages": 20, "took": [1] * 5}
+    run["probes"][0]["passes"] = [5, 0]
+    script = scripts.script(run)
+    probe, sample = script.probes
+    assert probe.fields.numbers() == {"register": 1, "memory": 1, "comm": 1}
+    assert probe.firings == 10
+    first, second = probe.consumers
+    assert (first.predicate.terms, first.predicate.terms_if_true, first.predicate.terms_if_false) == (2, 1, 2)
+    assert first.predicate.passes == 0.1
+    assert first.stack_frames == 7
+    assert (second.record, second.histogram.keys, second.histogram.values) == (False, 2, 1)
+    assert sample.period_ns == 5000
+    assert (script.refresh.wakes, script.refresh.pages, script.refresh.buffers) == (2, 4, 2)
+
+
+def test_a_held_out_script_that_needs_what_was_not_fitted_is_absent_with_the_reason(trial):
+    path = trial.path / "fit" / "stdout"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if '"run": "uprobe.' not in line))
+    metrics = analysis.metrics(analysis.tables([trial])).set_index("metric")
+    assert "no provider 'uprobe'" in metrics.loc["error.v07-sort-cold", "reason"]
+    assert metrics.loc["error.v05-signal-filtered", "value"] == pytest.approx(0, abs=1e-9)
+
+
+def test_what_the_guest_did_not_print_is_told(trial):
+    (trial.path / "fit" / "stdout").write_text("probecost: no\n")
+    with pytest.raises(RunError, match="is not what probecost prints"):
+        analysis.tables([trial])
