@@ -15,6 +15,7 @@ ARMS = {
     "irq-hotspot": "tick,irq-entry,handler-only,tick-sti,n2,n7",
     # With the oracle's page log; the claims of all arms are another matter.
     "page-trace": "untraced,window-16",
+    "probe-cost": "virtual",
 }
 
 
