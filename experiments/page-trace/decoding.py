@@ -106,7 +106,7 @@ def _compare(row: dict[str, Any], trial: Path, trace: Path, span: int) -> tuple[
         exact = Oracle(trial).pages(span)
     except OracleAbsent as error:
         absent = dict.fromkeys(("oracle", "missing", "extra", "unexplained", "explained", "missing_share"), np.nan)
-        return row | absent | {f"{name}_reason": str(error) for name in absent}, None
+        return row | absent | {f"{name}_reason": error.message for name in absent}, None
     found = compare(_since_exec(trace), exact.chunks(), code_pages(Trace(trace).chunks()))
     return row | _differences(found), found.differences
 
