@@ -62,7 +62,7 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Long form: arm, trial, metric, value, unit, reason. A metric of a workload is called NAME.WORKLOAD."""
     rows: list[dict[str, Any]] = []
     for row in _compared(tables).to_dict("records"):
-        for name in UNITS.keys() & row.keys():
+        for name in (name for name in UNITS if name in row):
             value, reason = row[name], row.get(f"{name}_reason")
             if pd.isna(value) and not isinstance(reason, str):
                 continue  # nothing of the kind in this arm
