@@ -26,7 +26,7 @@ from tests.page_known import CASES, GUEST, read_known, visits
 PROGRAMS = ROOT / "tests" / "guest" / "page_trace"
 #: What a kernel that finds itself at fault says; "WARNING: " begins lockdep's reports too.
 SPLAT = re.compile(
-    r"BUG:|WARNING:|KASAN|possible circular|inconsistent lock|INFO: task|INFO: possible|INFO: suspicious|\bOops\b|"
+    r"BUG:|WARNING:|possible circular|inconsistent lock|INFO: task|INFO: possible|INFO: suspicious|\bOops\b|"
     r"general protection|scheduling while atomic|suspected memory leak|Bad page|bad_page|Bad rss|pgtables_bytes|"
     r"rcu:.*stall|soft lockup|stack corruption|poison overwritten|Kernel panic",
     re.IGNORECASE,

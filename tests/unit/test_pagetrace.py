@@ -75,6 +75,12 @@ def wait_until(condition) -> None:
         time.sleep(0.01)
 
 
+def default_signals() -> None:
+    """The launcher leaves ignored what was: a test run in the background of a shell ignores some."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(program, tmp_path):
     """Start the launcher, like `launch`, without waiting; what still runs at the test's end is killed."""
@@ -84,7 +90,11 @@ def start(program, tmp_path):
         environment = {**os.environ, "FAKE_TOTAL": "10000", "FAKE_STEP": "300"}
         command = [*prefix, program, "-r", "1024", "-s", "stats", "-o", "trace", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        started.append(subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True, **pipes))
+        started.append(
+            subprocess.Popen(
+                command, env=environment, cwd=tmp_path, start_new_session=True, preexec_fn=default_signals, **pipes
+            )
+        )
         return started[-1]
 
     yield run
