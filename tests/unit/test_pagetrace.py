@@ -75,10 +75,8 @@ def wait_until(condition) -> None:
         time.sleep(0.01)
 
 
-def default_signals() -> None:
-    """The launcher leaves ignored what was: a test run in the background of a shell ignores some."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
+#: The launcher leaves ignored what was, and a test run in the background of a shell ignores some.
+DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP,QUIT")
 
 
 @pytest.fixture
@@ -88,13 +86,9 @@ def start(program, tmp_path):
 
     def run(*arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "FAKE_TOTAL": "10000", "FAKE_STEP": "300"}
-        command = [*prefix, program, "-r", "1024", "-s", "stats", "-o", "trace", *arguments]
+        command = [*DEFAULT_SIGNALS, *prefix, program, "-r", "1024", "-s", "stats", "-o", "trace", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        started.append(
-            subprocess.Popen(
-                command, env=environment, cwd=tmp_path, start_new_session=True, preexec_fn=default_signals, **pipes
-            )
-        )
+        started.append(subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True, **pipes))
         return started[-1]
 
     yield run
