@@ -149,6 +149,11 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         shown["Visits that a window misses, %"] = _short(lost.reset_index())
         slow = windows.pivot_table(index="workload", columns="arm", values="slowdown", aggfunc="median")
         shown["Times slower, by window"] = _short(slow.reset_index())
+    beside = found[found["bytes_of_lackey"].notna() & (found["clock"] == "virtual")]
+    if len(beside):
+        for name, title in (("bytes_of_lackey", "Bytes"), ("time_of_lackey", "Time")):
+            share = beside.pivot_table(index="workload", columns="arm", values=name, aggfunc="median")
+            shown[f"{title} as a share of lackey's, by window"] = _short(share.reset_index())
     if "known" in tables:
         cases = (
             tables["known"]
