@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
 
 #: What may be missing in the end, in KiB: caches of single CPUs differ by that. A cycle's tables alone have 400.
 SLACK_KIB = 3000
-SHAPES = itertools.product(["modern-6.1", "modern-6.1-la57"], [1, 2], [False, True])
+SHAPES = list(itertools.product(["modern-6.1", "modern-6.1-la57"], [1, 2], [False, True]))
 
 
 @pytest.mark.parametrize(("kernel", "cpus", "pti"), SHAPES)
@@ -41,9 +41,11 @@ def test_cycles_kills_and_execs_leave_nothing_behind(kernel: str, cycles: int, k
     memory = json.loads((folder / "soak.json").read_text())
     lost = {name: memory["after"][name] - memory["before"][name] for name in memory["before"]}
     print(lost)
-    assert -lost["free"] < SLACK_KIB, lost
     assert max(lost["slab"], lost["tables"], lost["stacks"], lost["vmalloc"]) < SLACK_KIB, lost
     assert list(splats(folder)) == []
-    if kernel.endswith("debug"):
+    if not kernel.endswith("debug"):
+        assert -lost["free"] < SLACK_KIB, lost
+    else:
+        # KASAN keeps what was freed for a while, and shadows of it: a leak is kmemleak's to find.
         assert (folder / "kmemleak").read_text() == ""
         assert (folder / "lockdep").read_text().split()[-1] == "1", "lockdep has stopped looking"
