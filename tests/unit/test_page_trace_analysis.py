@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ class FakeTrial:
     repetition: int = 0
     clock: str = "wall"
     workloads: tuple[str, ...] = ("stream",)
-    written: list[str] = field(default_factory=list)
 
 
 def put(folder: Path, name: str, value: Any) -> None:
