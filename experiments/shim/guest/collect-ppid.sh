@@ -1,0 +1,8 @@
+#!/bin/sh
+# collect-ppid begin|end DIR: switch on the module that KREPRO_PPID names (callback, tracepoint; off: none).
+[ "$KREPRO_PPID" = off ] && exit 0
+case $1 in
+begin) echo 1 >"/sys/module/ppid_$KREPRO_PPID/parameters/active" ;;
+end) echo 0 >"/sys/module/ppid_$KREPRO_PPID/parameters/active" ;;
+*) exit 2 ;;
+esac

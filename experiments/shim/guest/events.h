@@ -1,0 +1,52 @@
+/* Names of events, as perf and libpfm4 spell them. */
+#ifndef SHIM_EVENTS_H
+#define SHIM_EVENTS_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+struct event {
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+	const char *other; /* libpfm4's name */
+};
+
+static const struct event events[] = {
+	{ "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, "PERF_COUNT_HW_INSTRUCTIONS" },
+	{ "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "PERF_COUNT_HW_CPU_CYCLES" },
+	{ "ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, "PERF_COUNT_HW_REF_CPU_CYCLES" },
+	{ "bus-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BUS_CYCLES, "PERF_COUNT_HW_BUS_CYCLES" },
+	{ "branches", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS, "PERF_COUNT_HW_BRANCH_INSTRUCTIONS" },
+	{ "branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, "PERF_COUNT_HW_BRANCH_MISSES" },
+	{ "cache-references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES, "PERF_COUNT_HW_CACHE_REFERENCES" },
+	{ "cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, "PERF_COUNT_HW_CACHE_MISSES" },
+};
+
+enum { EVENTS = sizeof(events) / sizeof(events[0]) };
+
+/* Libpfm4 says perf::INSTRUCTIONS and PERF_COUNT_HW_INSTRUCTIONS, perf says cpu-cycles and branch-instructions too. */
+static inline const struct event *event_named(const char *name)
+{
+	static const char *const same[][2] = { { "cpu-cycles", "cycles" }, { "branch-instructions", "branches" } };
+	char plain[64];
+
+	if (!strncasecmp(name, "perf::", 6))
+		name += 6;
+	if (strlen(name) >= sizeof(plain))
+		return NULL;
+	for (size_t i = 0; i <= strlen(name); i++)
+		plain[i] = name[i] == '_' ? '-' : name[i];
+	for (size_t i = 0; i < 2; i++)
+		if (!strcasecmp(plain, same[i][0]))
+			strcpy(plain, same[i][1]);
+	for (int i = 0; i < EVENTS; i++)
+		if (!strcasecmp(plain, events[i].name) || !strcasecmp(name, events[i].other))
+			return &events[i];
+	return NULL;
+}
+
+#endif

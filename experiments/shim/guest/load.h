@@ -1,0 +1,79 @@
+/* What the targets share: options, pinned threads, work of known length, and a record of when which was done. */
+#ifndef SHIM_LOAD_H
+#define SHIM_LOAD_H
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+enum { MAX_CHUNKS = 1 << 17, MAX_THREADS = 16 };
+enum kind { KIND_LOOP, KIND_DIVIDE, KIND_MEMORY, KIND_SYSCALL, KINDS, KIND_BUSY = 1 };
+
+struct chunk {
+	uint64_t begin, end;
+	uint32_t kind;
+	int32_t tid;
+	uint64_t instructions, iterations;
+};
+
+/* Instructions of one turn; 0: not known. */
+static const unsigned int kind_instructions[KINDS] = { 2, 5, 3, 0 };
+
+static inline void work(enum kind kind, unsigned long turns)
+{
+	static void *ring[512];
+
+	switch (kind) {
+	case KIND_LOOP:
+		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
+		break;
+	case KIND_DIVIDE:
+		__asm__ volatile("1: mov $1000000, %%eax\n\txor %%edx, %%edx\n\tdiv %1\n\tdec %0\n\tjnz 1b"
+				 : "+r"(turns)
+				 : "r"(7)
+				 : "eax", "edx", "cc");
+		break;
+	case KIND_MEMORY: {
+		void *at = ring;
+
+		if (!ring[0])
+			for (int i = 0; i < 512; i++)
+				ring[i] = &ring[(i * 5 + 1) % 512];
+		__asm__ volatile("1: mov (%1), %1\n\tdec %0\n\tjnz 1b" : "+r"(turns), "+r"(at) : : "cc", "memory");
+		break;
+	}
+	default:
+		while (turns--)
+			syscall(SYS_getppid);
+	}
+}
+
+static inline pid_t own_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+static inline void load_pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set)) {
+		fprintf(stderr, "CPU %d: %s\n", cpu, strerror(errno));
+		exit(1);
+	}
+}
+
+#endif

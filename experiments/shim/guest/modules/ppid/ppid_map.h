@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * /dev/ppid_map: which thread runs on which CPU now, one line of 64 bytes per
+ * possible CPU, to be mapped for reading. The two modules include this and
+ * bring ppid_source_on() and ppid_source_off(), which say where switches are
+ * learnt of.
+ *
+ * A module does nothing until its parameter "active" is 1: at load, or in
+ * /sys/module. Only one can have the device: EBUSY for the other.
+ */
+#ifndef PPID_MAP_H
+#define PPID_MAP_H
+
+#include <linux/cpuhotplug.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/vmalloc.h>
+#include <asm/msr.h>
+
+/* For local use (devices.txt). One number for both modules keeps them apart. */
+#define PPID_MINOR 240
+
+/*
+ * The writer of a line is its CPU. A reader that takes "done" first and
+ * "begun" last, and finds them equal, has fields of one switch.
+ */
+struct ppid_line {
+	u64 ids;	/* pid, and above it tgid; both -1: no thread */
+	u64 begun;	/* switches */
+	u64 tsc;	/* at the last one */
+	u64 done;	/* switches */
+	u64 zero[4];
+};
+
+#define PPID_NONE (~0ull)
+
+static struct ppid_line *ppid_lines;
+static enum cpuhp_state ppid_hotplug;
+static bool ppid_active;
+/* Parameters of the load are read before the module is there. */
+static bool ppid_loaded;
+
+static int ppid_source_on(void);
+static void ppid_source_off(void);
+
+static __always_inline u64 ppid_ids(struct task_struct *task)
+{
+	return (u32)task->pid | (u64)task->tgid << 32;
+}
+
+/* On the CPU that switches, with interrupts off. */
+static __always_inline void ppid_publish(struct task_struct *next)
+{
+	struct ppid_line *line = &ppid_lines[smp_processor_id()];
+	u64 switches = line->done + 1;
+
+	WRITE_ONCE(line->begun, switches);
+	smp_wmb();	/* a reader who sees the new thread sees that */
+	WRITE_ONCE(line->ids, ppid_ids(next));
+	WRITE_ONCE(line->tsc, rdtsc());
+	smp_wmb();	/* and all of it when it sees this */
+	WRITE_ONCE(line->done, switches);
+}
+
+/* The thread that a CPU runs until its first switch. No switch comes between: interrupts are off. */
+static void ppid_publish_current(void *unused)
+{
+	struct ppid_line *line = &ppid_lines[smp_processor_id()];
+
+	if (READ_ONCE(line->ids) != PPID_NONE)
+		return;
+	WRITE_ONCE(line->tsc, rdtsc());
+	WRITE_ONCE(line->ids, ppid_ids(current));
+}
+
+/* Called by another CPU when this one is dead: it switches no more. */
+static int ppid_cpu_dead(unsigned int cpu)
+{
+	WRITE_ONCE(ppid_lines[cpu].ids, PPID_NONE);
+	return 0;
+}
+
+static int ppid_open(struct inode *inode, struct file *file)
+{
+	return file->f_mode & FMODE_WRITE ? -EACCES : 0;
+}
+
+static int ppid_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	if (vma->vm_flags & VM_WRITE)
+		return -EACCES;
+	/* Neither mprotect() nor a private copy later. */
+	vma->vm_flags &= ~VM_MAYWRITE;
+	return remap_vmalloc_range(vma, ppid_lines, vma->vm_pgoff);
+}
+
+/* The owner pins the module for each open file, and a map holds its file. */
+static const struct file_operations ppid_fops = {
+	.owner = THIS_MODULE,
+	.open = ppid_open,
+	.mmap = ppid_mmap,
+	.llseek = no_llseek,
+};
+
+static struct miscdevice ppid_device = {
+	.minor = PPID_MINOR,
+	.name = "ppid_map",
+	.fops = &ppid_fops,
+	.mode = 0444,
+};
+
+static void ppid_clear(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		WRITE_ONCE(ppid_lines[cpu].ids, PPID_NONE);
+}
+
+static int ppid_on(void)
+{
+	int ret;
+
+	/* First: it fails for the second module before anything is changed. */
+	ret = misc_register(&ppid_device);
+	if (ret)
+		return ret;
+	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "ppid:dead", NULL, ppid_cpu_dead);
+	if (ret < 0)
+		goto deregister;
+	ppid_hotplug = ret;
+	ret = ppid_source_on();
+	if (ret)
+		goto remove;
+	on_each_cpu(ppid_publish_current, NULL, 1);
+	return 0;
+
+remove:
+	cpuhp_remove_state_nocalls(ppid_hotplug);
+deregister:
+	misc_deregister(&ppid_device);
+	return ret;
+}
+
+static void ppid_off(void)
+{
+	misc_deregister(&ppid_device);
+	/* On return no CPU is in ppid_publish(). */
+	ppid_source_off();
+	cpuhp_remove_state_nocalls(ppid_hotplug);
+	/* Whoever has it mapped reads on: nothing is known of any CPU now. */
+	ppid_clear();
+}
+
+/* The kernel holds the lock of the module's parameters. */
+static int ppid_set_active(const char *text, const struct kernel_param *param)
+{
+	bool wanted;
+	int ret;
+
+	ret = kstrtobool(text, &wanted);
+	if (ret)
+		return ret;
+	if (ppid_loaded && wanted != ppid_active) {
+		ret = 0;
+		if (wanted)
+			ret = ppid_on();
+		else
+			ppid_off();
+		if (ret)
+			return ret;
+	}
+	ppid_active = wanted;
+	return 0;
+}
+
+static const struct kernel_param_ops ppid_active_ops = {
+	.set = ppid_set_active,
+	.get = param_get_bool,
+};
+
+module_param_cb(active, &ppid_active_ops, &ppid_active, 0644);
+MODULE_PARM_DESC(active, "publish threads in /dev/ppid_map");
+
+static int __init ppid_init(void)
+{
+	int ret = 0;
+
+	ppid_lines = vmalloc_user(PAGE_ALIGN(nr_cpu_ids * sizeof(*ppid_lines)));
+	if (!ppid_lines)
+		return -ENOMEM;
+	ppid_clear();
+	kernel_param_lock(THIS_MODULE);
+	if (ppid_active)
+		ret = ppid_on();
+	ppid_loaded = !ret;
+	kernel_param_unlock(THIS_MODULE);
+	if (ret)
+		vfree(ppid_lines);
+	return ret;
+}
+
+/* Not while somebody has a map: that holds the module. */
+static void __exit ppid_exit(void)
+{
+	/* The parameter's file outlives this: what is written there from here on does nothing. */
+	kernel_param_lock(THIS_MODULE);
+	if (ppid_active)
+		ppid_off();
+	ppid_loaded = false;
+	kernel_param_unlock(THIS_MODULE);
+	vfree(ppid_lines);
+}
+
+module_init(ppid_init);
+module_exit(ppid_exit);
+MODULE_LICENSE("GPL");
+
+#endif

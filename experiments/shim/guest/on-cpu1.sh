@@ -1,0 +1,99 @@
+#!/bin/sh
+# on-cpu1 NAME: one workload of the experiment. What it looks at runs on CPU 1, the observer and all else on CPU 0.
+# Files go to the workload's folder; the observer's period is KREPRO_PERIOD.
+dir=/run/krepro/out/$KREPRO_WORKLOAD
+period=${KREPRO_PERIOD:-fast}
+taskset -p 1 $$ >/dev/null
+
+# The observer, $1 for its files, the rest are its options.
+observe() {
+	name=$1
+	shift
+	shim run --seed "$KREPRO_SEED" --out "$dir/$name" "$@"
+}
+
+# Begin and end of an observer's run, out of its JSON.
+interval() {
+	sed -n 's/.*"clock_begin": {"tsc": \([0-9]*\).*"clock_end": {"tsc": \([0-9]*\).*/\1,\2/p' "$1"
+}
+
+case $1 in
+rights)
+	ppidrights 1 "ppid_$KREPRO_PPID" >"$dir/rights.json"
+	;;
+check)
+	shimload check --cpu "$(($(nproc) - 1))" --seconds 1 --out "$dir/load"
+	;;
+switches)
+	shimtruth begin 1 16384 || exit 1
+	shimload switch --seconds 2 --out "$dir/load" &
+	sleep 0.3
+	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 || exit 1
+	wait
+	shimtruth end 1 "$dir/truth"
+	;;
+trust)
+	shimload known --seconds 3 --out "$dir/load" &
+	sleep 0.2
+	observe clean --seconds 1 --period "$period" --event instructions \
+		--samples "$dir/clean.samples.bin" --limit 50000 || exit 1
+	observe injected --seconds 1 --period "$period" --min-window 10us --inject 50,2000 \
+		--samples "$dir/injected.samples.bin" --limit 50000 || exit 1
+	wait
+	;;
+timer)
+	shimload known --seconds 4 --out "$dir/load" &
+	sleep 0.2
+	observe fast --seconds 1 --period "$period" || exit 1
+	timersample 1 1 >"$dir/timer.json" || exit 1
+	timersample 1 1 >"$dir/both.timer.json" &
+	observe both --seconds 1 --period "$period" || exit 1
+	wait
+	;;
+cost)
+	shimload known --seconds 4 --out "$dir/load" &
+	sleep 0.2
+	echo begin,end >"$dir/on.csv"
+	echo begin,end >"$dir/spin.csv"
+	for turn in 1 2 3 4 5 6; do
+		observe "on$turn" --seconds 0.2 --period "$period" || exit 1
+		interval "$dir/on$turn.shim.json" >>"$dir/on.csv"
+		# Busy as well, but looking at nothing: what a neighbour costs as such.
+		shimload known --cpu 0 --seconds 0.2 >"$dir/spin$turn.json" || exit 1
+		interval "$dir/spin$turn.json" >>"$dir/spin.csv"
+		sleep 0.2
+	done
+	rm -f "$dir"/on[0-9].periods.csv "$dir"/on[0-9].ids.csv "$dir"/spin[0-9].json
+	wait
+	;;
+known)
+	shim list json >"$dir/list.json" || exit 1
+	shimload known --seconds 2 --out "$dir/load" &
+	sleep 0.3
+	observe known --seconds 1 --period 100us --event instructions --samples "$dir/known.samples.bin" || exit 1
+	wait
+	# Counted on CPU 1, executed on CPU 0: must be refused.
+	observe wrong --seconds 0.1 --period 100us --event instructions --known-cpu 0
+	;;
+pattern)
+	shimtruth begin 1 4096 || exit 1
+	shimload pattern --seconds 2 --out "$dir/load" &
+	sleep 0.3
+	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" || exit 1
+	wait
+	shimtruth end 1 "$dir/truth"
+	;;
+phases)
+	shimtruth begin 1 4096 || exit 1
+	shimload phases --seconds 2 --out "$dir/load" &
+	sleep 0.3
+	observe observer --seconds 1 --period 100us --event instructions --samples "$dir/observer.samples.bin" \
+		--switches "$dir/observer.switches.bin" || exit 1
+	wait
+	shimtruth end 1 "$dir/truth"
+	;;
+*)
+	echo "usage: on-cpu1 WORKLOAD" >&2
+	exit 2
+	;;
+esac

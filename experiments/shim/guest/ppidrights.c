@@ -1,0 +1,128 @@
+/*
+ * ppidrights CPU MODULE: what may be done to /dev/ppid_map, and what it says of a CPU without work and of one that is
+ * offline; as JSON. The module is switched off and on again.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "ppid.h"
+
+static void nap_ms(long ms)
+{
+	const struct timespec nap = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&nap, NULL);
+}
+
+static const char *name(int error)
+{
+	return error ? strerrorname_np(error) : "allowed";
+}
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), error = 0;
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+static int error_of_open(int flags)
+{
+	int fd = open(PPID_DEVICE, flags | O_CLOEXEC), error = fd < 0 ? errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+static int error_of_map(int protection, int flags)
+{
+	int fd = open(PPID_DEVICE, O_RDONLY | O_CLOEXEC), error;
+	void *map = mmap(NULL, 4096, protection, flags, fd, 0);
+
+	error = map == MAP_FAILED ? errno : 0;
+	if (map != MAP_FAILED)
+		munmap(map, 4096);
+	close(fd);
+	return error;
+}
+
+static void print_ids(const char *what, uint64_t ids)
+{
+	printf(" \"%s\": {\"pid\": %d, \"tgid\": %d},\n", what, ppid_pid(ids), ppid_tgid(ids));
+}
+
+/* A line that another CPU writes, after it has had time to. */
+static uint64_t ids_of(const struct ppid_line *line)
+{
+	nap_ms(100);
+	return line->ids;
+}
+
+int main(int argc, char **argv)
+{
+	const struct ppid_line *map;
+	char online[80], active[80];
+	int cpu, seen = 0, error;
+	uint64_t own;
+	cpu_set_t set;
+
+	if (argc != 3 || !isdigit((unsigned char)*argv[1]) || atoi(argv[1]) < 1 || atoi(argv[1]) > 63) {
+		fprintf(stderr, "usage: ppidrights CPU MODULE, a CPU that can go offline\n");
+		return 2;
+	}
+	cpu = atoi(argv[1]);
+	snprintf(online, sizeof(online), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	snprintf(active, sizeof(active), "/sys/module/%s/parameters/active", argv[2]);
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	map = ppid_map();
+	if (!map) {
+		fprintf(stderr, "%s: %s\n", PPID_DEVICE, strerror(errno));
+		return 1;
+	}
+
+	printf("{\"open_write\": \"%s\", \"open_read_write\": \"%s\",\n", name(error_of_open(O_WRONLY)),
+	       name(error_of_open(O_RDWR)));
+	printf(" \"map_write\": \"%s\", ", name(error_of_map(PROT_READ | PROT_WRITE, MAP_SHARED)));
+	printf("\"map_private_write\": \"%s\", ", name(error_of_map(PROT_READ | PROT_WRITE, MAP_PRIVATE)));
+	error = mprotect((void *)map, 4096, PROT_READ | PROT_WRITE) ? errno : 0;
+	printf("\"mprotect\": \"%s\",\n", name(error));
+
+	for (int i = 0; i < 1000; i++) {
+		seen += !map[cpu].ids;
+		nap_ms(1);
+	}
+	printf(" \"idle\": {\"pid\": 0, \"tgid\": 0, \"seen\": %d, \"of\": 1000},\n", seen);
+
+	error = put(online, "0");
+	if (error) {
+		printf(" \"offline\": null, \"offline_reason\": \"%s: %s\", \"online_again\": null,\n", online, name(error));
+	} else {
+		print_ids("offline", ids_of(&map[cpu]));
+		printf(" \"offline_reason\": null,\n");
+		error = put(online, "1");
+		print_ids("online_again", ids_of(&map[cpu]));
+	}
+
+	error = syscall(SYS_delete_module, argv[2], O_NONBLOCK) ? errno : 0;
+	printf(" \"unload_while_mapped\": \"%s\",\n", name(error));
+	own = (uint32_t)syscall(SYS_gettid) | (uint64_t)(uint32_t)getpid() << 32;
+	printf(" \"own_before_off\": %s,\n", map[0].ids == own ? "true" : "false");
+	put(active, "0");
+	print_ids("after_off", ids_of(&map[0]));
+	printf(" \"open_after_off\": \"%s\",\n", name(error_of_open(O_RDONLY)));
+	put(active, "1");
+	nap_ms(100);
+	printf(" \"own_after_on\": %s}\n", map[0].ids == own ? "true" : "false");
+	return 0;
+}

@@ -1,0 +1,238 @@
+/*
+ * The observer: samples of what another CPU does, each between two clocks. A sample is the line of /dev/ppid_map and some
+ * signals. Two samples make a window, which is trusted or not (trust.h). See shim.c for the program.
+ */
+#ifndef SHIM_H
+#define SHIM_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "periods.h"
+#include "ppid.h"
+#include "ring.h"
+#include "signals.h"
+#include "trust.h"
+
+enum { THREADS = 256, IN_A_SWITCH = -2, MANY = -3 };
+enum { F_TRUSTED = 1, F_DELAYED = 2, F_LOST = 4, F_FIRST = 8, F_ZERO = 16 }; /* of samples */
+enum { F_TORN = 1 };							     /* of switches; F_LOST and F_FIRST too */
+
+struct sample_record {
+	uint64_t begin, end, ids, begun;
+	uint32_t flags, number;
+	uint64_t signals[];
+};
+
+struct switch_record {
+	uint64_t seen, ids, begun, tsc;
+	uint32_t flags, cpu;
+};
+
+struct delay_record {
+	uint64_t number, begin, cycles;
+};
+
+struct by_thread {
+	uint64_t ids, cycles, windows, trusted, trusted_cycles, signals[SIGNALS];
+};
+
+/* A sample as the next window needs it. */
+struct sample {
+	uint64_t begin, end;
+	struct ppid_now slot;
+	uint64_t signals[SIGNALS];
+	bool delayed;
+};
+
+struct shim {
+	/* What is asked for. */
+	const struct ppid_line *line; /* NULL: no slot */
+	int cpu;
+	struct signal_source signals[SIGNALS];
+	int n_signals;
+	uint64_t period, min_window; /* cycles; 0: none */
+	struct bounds bounds;
+	uint64_t stop_at;	     /* clock */
+	struct ring *samples, *switches; /* or NULL */
+	uint64_t delay_every, delay;	 /* 0: none; every so many windows on average, so many cycles */
+	uint64_t random;
+	struct delay_record *delays;
+	uint64_t max_delays;
+
+	/* What came of it. */
+	uint64_t n_samples, windows, trusted, zero, seen, missed, torn, n_delays, delayed_windows, delayed_trusted;
+	uint64_t first_begun, last_begun;
+	struct periods periods;
+	struct by_thread threads[THREADS];
+	int n_threads;
+};
+
+static volatile sig_atomic_t shim_stop;
+
+static inline uint64_t shim_random(struct shim *shim)
+{
+	shim->random ^= shim->random << 13;
+	shim->random ^= shim->random >> 7;
+	return shim->random ^= shim->random << 17;
+}
+
+static inline struct by_thread *shim_thread(struct shim *shim, uint64_t ids)
+{
+	static int last;
+
+	if (last < shim->n_threads && shim->threads[last].ids == ids)
+		return &shim->threads[last];
+	for (int i = 0; i < shim->n_threads; i++) {
+		if (shim->threads[i].ids == ids) {
+			last = i;
+			return &shim->threads[i];
+		}
+	}
+	if (shim->n_threads == THREADS) /* the last one stands for all that found no place */
+		return &shim->threads[THREADS - 1];
+	last = shim->n_threads++;
+	shim->threads[last].ids = last == THREADS - 1 ? (uint32_t)MANY | (uint64_t)(uint32_t)MANY << 32 : ids;
+	return &shim->threads[last];
+}
+
+/* Words of memory and counters between two clocks. */
+static inline __attribute__((always_inline)) void shim_sample(const struct shim *shim, struct sample *now, uint64_t delay)
+{
+	if (shim->line)
+		now->slot = ppid_read(shim->line);
+	for (int i = 0; i < shim->n_signals; i++)
+		now->signals[i] = signal_read(&shim->signals[i]);
+	if (delay) {
+		uint64_t until = now->begin + delay;
+
+		while (clock_begin() < until)
+			;
+	}
+	now->end = clock_end();
+	now->delayed = delay != 0;
+}
+
+static inline void shim_switch(struct shim *shim, const struct sample *now, uint32_t flags)
+{
+	static bool lost;
+	struct switch_record *record;
+
+	if (!(flags & F_FIRST)) {
+		shim->seen++;
+		shim->missed += now->slot.begun - shim->last_begun - 1;
+		shim->torn += now->slot.torn;
+	}
+	shim->last_begun = now->slot.begun;
+	if (!shim->switches)
+		return;
+	record = ring_slot(shim->switches);
+	if (record) {
+		flags |= (now->slot.torn ? F_TORN : 0) | (lost ? F_LOST : 0);
+		*record = (struct switch_record){ now->begin,	 now->slot.ids, now->slot.begun,
+						  now->slot.tsc, flags,		(uint32_t)shim->cpu };
+		ring_put(shim->switches);
+	}
+	lost = !record;
+}
+
+static inline void shim_record(struct shim *shim, const struct sample *now, uint32_t flags)
+{
+	static bool lost;
+	struct sample_record *record = ring_slot(shim->samples);
+
+	if (record) {
+		record->begin = now->begin;
+		record->end = now->end;
+		record->ids = now->slot.ids;
+		record->begun = now->slot.begun;
+		record->flags = flags | (now->delayed ? F_DELAYED : 0) | (lost ? F_LOST : 0);
+		record->number = (uint32_t)shim->windows;
+		for (int i = 0; i < shim->n_signals; i++)
+			record->signals[i] = now->signals[i];
+		ring_put(shim->samples);
+	}
+	lost = !record;
+}
+
+static inline void shim_window(struct shim *shim, const struct sample *from, const struct sample *to)
+{
+	bool good = trusted(&shim->bounds, from->begin, from->end, to->begin, to->end);
+	bool same = from->slot.begun == to->slot.begun && from->slot.ids == to->slot.ids;
+	const uint64_t cycles = to->begin - from->begin;
+	unsigned int bucket = periods_bucket(cycles);
+	struct by_thread *thread;
+
+	shim->windows++;
+	shim->trusted += good;
+	shim->zero += !cycles;
+	shim->periods.windows[bucket]++;
+	shim->periods.trusted[bucket] += good;
+	if (from->delayed || to->delayed) {
+		shim->delayed_windows++;
+		shim->delayed_trusted += good;
+	}
+	thread = shim_thread(shim, same ? to->slot.ids : (uint32_t)IN_A_SWITCH | (uint64_t)(uint32_t)IN_A_SWITCH << 32);
+	thread->cycles += cycles;
+	thread->windows++;
+	if (good) {
+		thread->trusted++;
+		thread->trusted_cycles += cycles;
+		for (int i = 0; i < shim->n_signals; i++)
+			thread->signals[i] += to->signals[i] - from->signals[i];
+	}
+	if (shim->samples)
+		shim_record(shim, to, (good ? F_TRUSTED : 0) | (cycles ? 0 : F_ZERO));
+}
+
+/* Sample until stop_at, or a signal. */
+static inline void shim_run(struct shim *shim)
+{
+	struct sample samples[2] = { { 0 }, { 0 } }, *from = &samples[0], *to = &samples[1];
+	uint64_t due, delay_in = shim->delay_every ? 1 + shim_random(shim) % (2 * shim->delay_every) : 0;
+
+	from->slot.ids = to->slot.ids = PPID_NONE;
+	from->begin = clock_begin();
+	shim_sample(shim, from, 0);
+	shim->n_samples = 1;
+	shim->first_begun = from->slot.begun;
+	if (shim->line)
+		shim_switch(shim, from, F_FIRST);
+	if (shim->samples)
+		shim_record(shim, from, F_FIRST);
+	for (due = from->begin + shim->period; !shim_stop; due += shim->period) {
+		bool end;
+
+		do
+			to->begin = clock_begin();
+		while (to->begin < due && shim->period);
+		if (to->begin >= shim->stop_at)
+			break;
+		/* Late by more than a period: the samples between are not made up for. */
+		if (to->begin - due > shim->period)
+			due = to->begin;
+		end = to->begin - from->begin >= shim->min_window;
+		if (end && delay_in && !--delay_in && shim->n_delays < shim->max_delays) {
+			delay_in = 1 + shim_random(shim) % (2 * shim->delay_every);
+			shim->delays[shim->n_delays++] =
+				(struct delay_record){ shim->windows + 1, to->begin, shim->delay };
+			shim_sample(shim, to, shim->delay);
+		} else {
+			shim_sample(shim, to, 0);
+		}
+		shim->n_samples++;
+		if (shim->line && to->slot.begun != shim->last_begun)
+			shim_switch(shim, to, 0);
+		if (end) {
+			struct sample *swap = from;
+
+			shim_window(shim, from, to);
+			from = to;
+			to = swap;
+		}
+	}
+}
+
+#endif

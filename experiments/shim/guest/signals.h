@@ -1,0 +1,185 @@
+/*
+ * What is read beside the slot: counters and words of memory. A counter of instructions has to count a known loop first;
+ * one that cannot is refused, with the reason.
+ */
+#ifndef SHIM_SIGNALS_H
+#define SHIM_SIGNALS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "events.h"
+#include "krepro-counter.h"
+#include "perfpage.h"
+
+enum { SIGNALS = 8, KNOWN_LOOPS = 10000000, KNOWN_INSTRUCTIONS = 2 * KNOWN_LOOPS, KNOWN_TRIES = 3 };
+
+enum source { SOURCE_ORACLE, SOURCE_PMU, SOURCE_MEMORY };
+
+static const char *const source_names[] = { "oracle", "pmu", "memory" };
+
+struct signal_source {
+	char name[64];
+	enum source source;
+	const volatile uint64_t *at;		/* oracle, memory */
+	struct perf_event_mmap_page *page;	/* pmu */
+	uint64_t expected, counted;		/* the known loop; 0: none was run */
+	char reason[160];			/* why it is refused; empty: it is not */
+};
+
+static inline __attribute__((always_inline)) uint64_t signal_read(const struct signal_source *signal)
+{
+	return signal->source == SOURCE_PMU ? perf_page_read(signal->page).count : *signal->at;
+}
+
+static inline void known_loop(unsigned long loops)
+{
+	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(loops) : : "cc");
+}
+
+static inline bool pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return !sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* Within one part in a hundred. */
+static inline bool known_right(uint64_t expected, uint64_t counted)
+{
+	uint64_t off = counted > expected ? counted - expected : expected - counted;
+
+	return off * 100 <= expected;
+}
+
+/* The least of some counts: interrupts in between only add. The loop runs on `cpu`; the caller is pinned anew after. */
+static inline void signal_check(struct signal_source *signal, int cpu)
+{
+	signal->expected = KNOWN_INSTRUCTIONS;
+	signal->counted = UINT64_MAX;
+	if (!pin(cpu)) {
+		snprintf(signal->reason, sizeof(signal->reason), "the known loop cannot run on CPU %d: %s", cpu,
+			 strerror(errno));
+		signal->expected = signal->counted = 0;
+		return;
+	}
+	for (int i = 0; i < KNOWN_TRIES; i++) {
+		uint64_t before = signal_read(signal), counted;
+
+		known_loop(KNOWN_LOOPS);
+		counted = signal_read(signal) - before;
+		if (counted < signal->counted)
+			signal->counted = counted;
+	}
+	if (signal->source == SOURCE_PMU) {
+		struct perf_reading now = perf_page_read(signal->page);
+
+		if (!now.live || now.torn || !now.whole) {
+			snprintf(signal->reason, sizeof(signal->reason), "%s",
+				 now.torn  ? "the page of the event does not come to rest" :
+				 !now.live ? "the event is on no counter, or rdpmc is not allowed" :
+					     "the event shares its counter with others");
+			return;
+		}
+	}
+	if (!known_right(signal->expected, signal->counted))
+		snprintf(signal->reason, sizeof(signal->reason), "known work of %llu instructions was counted as %llu",
+			 (unsigned long long)signal->expected, (unsigned long long)signal->counted);
+}
+
+/* A PMU event of the calling thread. */
+static inline void signal_pmu(struct signal_source *signal, const struct event *event)
+{
+	struct perf_event_attr attr = {
+		.type = event->type,
+		.size = sizeof(attr),
+		.config = event->config,
+		.exclude_hv = 1,
+	};
+	void *page;
+	long fd;
+
+	snprintf(signal->name, sizeof(signal->name), "%s", event->name);
+	signal->source = SOURCE_PMU;
+	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0) {
+		snprintf(signal->reason, sizeof(signal->reason), "perf_event_open: %s", strerror(errno));
+		return;
+	}
+	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, (int)fd, 0);
+	if (page == MAP_FAILED) {
+		snprintf(signal->reason, sizeof(signal->reason), "the event cannot be mapped: %s", strerror(errno));
+		close((int)fd);
+		return;
+	}
+	signal->page = page;
+	if (!signal->page->cap_user_rdpmc)
+		snprintf(signal->reason, sizeof(signal->reason), "rdpmc is not allowed for this event");
+}
+
+/* Instructions of the observed CPU, out of the oracle's page. */
+static inline void signal_oracle(struct signal_source *signal, int cpu)
+{
+	const volatile unsigned char *map = counter_map();
+
+	snprintf(signal->name, sizeof(signal->name), "instructions");
+	signal->source = SOURCE_ORACLE;
+	if (!map)
+		snprintf(signal->reason, sizeof(signal->reason), "%s",
+			 errno == ENODATA ? "nobody publishes counts: the trial has no oracle: [counters]" :
+					    "no device: the machine has no devices: [counters]");
+	else if ((unsigned int)cpu >= counter_cpus(map))
+		snprintf(signal->reason, sizeof(signal->reason), "no counter of CPU %d", cpu);
+	else
+		signal->at = (const volatile uint64_t *)(map + (1 + cpu) * COUNTER_LINE);
+}
+
+/* A 64-bit word that somebody else writes: NAME=FILE@OFFSET. False for wrong words. */
+static inline bool signal_memory(struct signal_source *signal, const char *words)
+{
+	const char *equals = strchr(words, '='), *at = strrchr(words, '@');
+	char path[256], *end;
+	unsigned long offset;
+	void *map;
+	int fd;
+
+	if (!equals || !at || at < equals || equals == words || (size_t)(equals - words) >= sizeof(signal->name) ||
+	    (size_t)(at - equals) > sizeof(path))
+		return false;
+	errno = 0;
+	offset = strtoul(at + 1, &end, 0);
+	if (errno || end == at + 1 || *end || offset % 8 || offset > 1ul << 40)
+		return false;
+	snprintf(signal->name, sizeof(signal->name), "%.*s", (int)(equals - words), words);
+	snprintf(path, sizeof(path), "%.*s", (int)(at - equals - 1), equals + 1);
+	signal->source = SOURCE_MEMORY;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || lseek(fd, 0, SEEK_END) < (off_t)(offset + 8)) {
+		snprintf(signal->reason, sizeof(signal->reason), "%.80s: %s", path,
+			 fd < 0 ? strerror(errno) : "shorter than that");
+		if (fd >= 0)
+			close(fd);
+		return true;
+	}
+	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, (off_t)(offset & ~4095ul));
+	close(fd);
+	if (map == MAP_FAILED)
+		snprintf(signal->reason, sizeof(signal->reason), "%.80s: %s", path, strerror(errno));
+	else
+		signal->at = (const volatile uint64_t *)((const volatile char *)map + (offset & 4095));
+	return true;
+}
+
+#endif
