@@ -21,6 +21,7 @@ from harness.guest.mailbox import MailboxSession
 from harness.guest.recorded import RecordedSession
 from harness.guest.session import JobResult, Session
 from harness.guest.ssh import SshSession
+from harness.machine.hostsched import HOST_SCHED
 from harness.machine.machine import Machine
 from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
 from harness.progress import Step, step, warn
@@ -198,7 +199,7 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
     if spec.machine.record == "record":
         names = (*KEPT, RECORDING)
         shutil.copyfile(spec.files.initrds[-1], target / RECORDING_KEYS)
-    for name in (*names, EVENTS):
+    for name in (*names, EVENTS, HOST_SCHED):
         if (target / name).is_dir():  # a guest may have left anything under a name of ours
             shutil.rmtree(target / name)
         source = scratch / name
@@ -209,3 +210,6 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
         shutil.rmtree(target / PLUGIN_FOLDER, ignore_errors=True)
         shutil.move(scratch / PLUGIN_FOLDER, target / PLUGIN_FOLDER)
     (target / EVENTS).write_text(json.dumps(machine.events(), indent=1) + "\n")
+    schedule = machine.host_schedule()
+    if schedule is not None:
+        (target / HOST_SCHED).write_text(json.dumps(schedule, indent=1) + "\n")

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Literal
 
 from harness.errors import KreproError, RunError, UsageError
+from harness.machine.hostsched import HostSchedule
 from harness.machine.qmp import Qmp, QmpLost
 from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv
 
@@ -63,6 +64,7 @@ class Machine:
         self._qmp: Qmp | None = None
         self._stderr: IO[bytes] | None = None
         self._events: list[dict[str, Any]] = []
+        self._schedule: HostSchedule | None = None
 
     def __enter__(self) -> Machine:
         try:
@@ -110,6 +112,8 @@ class Machine:
         beat, beat_seen = -1, time.monotonic()
         while True:
             status = self.process.poll()
+            if self._schedule is not None and status is None:
+                self._schedule.read()
             if condition():
                 return Wait("condition")
             if status is not None:
@@ -141,6 +145,7 @@ class Machine:
     def resume(self) -> None:
         """Let the CPUs run (again); what happened before is no news to a later `wait`."""
         self.qmp.poll()
+        self._watch_host()
         self.qmp.command("cont")
 
     def save(self, target: Path) -> None:
@@ -170,6 +175,10 @@ class Machine:
             if words and words[0].startswith("TCP[HOST_FORWARD]") and "22" in words[4:]:
                 return int(words[3])
         raise RunError("QEMU shows no forwarded ssh port", hint=table.strip())
+
+    def host_schedule(self) -> dict[str, Any] | None:
+        """How the host ran this machine's CPUs; None where the host's time is not the guest's, and before they ran."""
+        return self._schedule.summary() if self._schedule is not None else None
 
     def accelerator_in_use(self) -> str:
         """What QEMU says that it uses now, not what it was asked for."""
@@ -214,11 +223,19 @@ class Machine:
             if self._incoming is not None:
                 self._wait_restored()
             if not self._paused:
+                self._watch_host()
                 self._qmp.command("cont")
         except QmpLost as error:
             self._process.wait(timeout=TERM_GRACE_S)
             reason = self._stderr_text() or str(error)
             raise RunError(f"QEMU did not start: {reason.splitlines()[-1]}", hint=f"see {self.folder}") from error
+
+    def _watch_host(self) -> None:
+        # A recorded guest has host time in its log; one of the virtual clock never sees any.
+        if self.spec.clock == "wall" and self.spec.record == "off" and self._schedule is None:
+            cpus = self.qmp.command("query-cpus-fast")
+            threads = [cpu["thread-id"] for cpu in sorted(cpus, key=lambda cpu: cpu["cpu-index"])]
+            self._schedule = HostSchedule(self.process.pid, threads)
 
     def _wait_restored(self) -> None:
         deadline = time.monotonic() + 30

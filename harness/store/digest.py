@@ -9,7 +9,7 @@ from harness.build.store import hash_file, hash_of
 from harness.experiment.trial import TrialRecord
 
 #: Files of a trial that tell host time or host paths.
-HOST_TIMED = frozenset({"qmp-events.json", "qemu.stderr", "diagnosis.txt"})
+HOST_TIMED = frozenset({"qmp-events.json", "qemu.stderr", "diagnosis.txt", "host-sched.json"})
 
 
 def deterministic_files(root: Path, trials: Sequence[TrialRecord]) -> dict[str, str]:

@@ -1,0 +1,108 @@
+"""How the host schedules a machine's CPU threads: pinning them to host cores, and how long they waited for one.
+
+A guest cannot see that the host took a CPU away from it. What was measured then is of the host, not of the guest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: Beside the trial's raw files: see docs/file-formats.md.
+HOST_SCHED = "host-sched.json"
+#: Reading costs some 20 microseconds a thread; a mailbox guest ends by itself, and all behind the last reading is lost.
+PERIOD_S = 0.05
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Of /proc/PID/task/TID/schedstat: nanoseconds on a CPU and of waiting for one, times it was put on one."""
+
+    run_ns: int
+    wait_ns: int
+    slices: int
+
+
+def read_thread(process: int, thread: int, proc: Path = Path("/proc")) -> Reading | None:
+    """What the host's kernel says of one thread; None when it has ended or the kernel keeps no such figures."""
+    try:
+        run, wait, slices = (proc / str(process) / "task" / str(thread) / "schedstat").read_text().split()
+        return Reading(int(run), int(wait), int(slices))
+    except (OSError, ValueError):
+        return None
+
+
+def pinning(threads: Sequence[int], host_cpus: Sequence[int]) -> list[int] | str:
+    """A host CPU for each thread, no two on the same; or why there is none."""
+    if len(threads) < 2:
+        return "one CPU: the host's scheduler does better"
+    if len(set(threads)) < len(threads):
+        return "QEMU runs several CPUs in one thread"
+    if len(threads) > len(host_cpus):
+        return f"{len(threads)} CPUs, and {len(host_cpus)} of the host's"
+    return list(host_cpus[: len(threads)])
+
+
+class HostSchedule:
+    """The host's view of one running machine's CPUs, from now on; `read` often, since the last reading counts."""
+
+    def __init__(self, process: int, threads: Sequence[int]) -> None:
+        self._process = process
+        self._threads = list(threads)
+        self._host_cpus = sorted(os.sched_getaffinity(0))
+        self._pins = self._pin()
+        self._first = {thread: read_thread(process, thread) for thread in self._threads}
+        self._last = dict(self._first)
+        self._begin = self._end = time.monotonic()
+
+    def read(self) -> None:
+        """Take a reading, unless the last one is fresh or the threads have ended."""
+        now = time.monotonic()
+        if now - self._end < PERIOD_S:
+            return
+        for thread in self._threads:
+            reading = read_thread(self._process, thread)
+            if reading is not None:
+                self._last[thread] = reading
+                self._end = now
+
+    def summary(self) -> dict[str, Any]:
+        """The content of host-sched.json; a CPU without figures has nulls, and the reason says why."""
+        pinned = not isinstance(self._pins, str)
+        unknown = any(reading is None for reading in self._first.values())
+        reason = self._pins if isinstance(self._pins, str) else None
+        return {
+            "pinned": pinned,
+            "reason": "the host's kernel keeps no schedstat" if unknown else reason,
+            "host_cpus": self._host_cpus,
+            "seconds": round(self._end - self._begin, 3),
+            "vcpus": [
+                {"cpu": cpu, "thread": thread, "host_cpu": self._pins[cpu] if pinned else None, **self._spent(thread)}
+                for cpu, thread in enumerate(self._threads)
+            ],
+        }
+
+    def _spent(self, thread: int) -> Mapping[str, int | None]:
+        first, last = self._first[thread], self._last[thread]
+        if first is None or last is None:
+            return {"run_ns": None, "wait_ns": None, "slices": None}
+        return {
+            "run_ns": last.run_ns - first.run_ns,
+            "wait_ns": last.wait_ns - first.wait_ns,
+            "slices": last.slices - first.slices,
+        }
+
+    def _pin(self) -> list[int] | str:
+        pins = pinning(self._threads, self._host_cpus)
+        if isinstance(pins, str):
+            return pins
+        try:
+            for thread, cpu in zip(self._threads, pins, strict=True):
+                os.sched_setaffinity(thread, {cpu})
+        except OSError as error:
+            return f"the host refused: {error.strerror}"
+        return pins

@@ -1,0 +1,103 @@
+"""What the host's scheduler says of a machine's CPU threads: real threads of this process, and files that look like them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.machine import hostsched
+from harness.machine.hostsched import HostSchedule, Reading, pinning, read_thread
+
+
+def test_threads_get_cpus_of_their_own_or_none():
+    assert pinning([11, 12], [4, 6, 7]) == [4, 6]
+    assert pinning([11], [0, 1]) == "one CPU: the host's scheduler does better"
+    assert pinning([11, 11], [0, 1]) == "QEMU runs several CPUs in one thread"
+    assert pinning([11, 12, 13], [0, 1]) == "3 CPUs, and 2 of the host's"
+
+
+def fake_thread(proc: Path, text: str) -> None:
+    folder = proc / "7/task/8"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "schedstat").write_text(text)
+
+
+def test_a_reading_is_three_numbers_or_nothing(tmp_path):
+    assert read_thread(7, 8, tmp_path) is None
+    fake_thread(tmp_path, "100 20 3\n")
+    assert read_thread(7, 8, tmp_path) == Reading(100, 20, 3)
+    fake_thread(tmp_path, "100 20\n")
+    assert read_thread(7, 8, tmp_path) is None
+
+
+@pytest.fixture
+def two_threads():
+    """Ids of two threads that spin until the test is over."""
+    end = threading.Event()
+    ids: list[int] = []
+
+    def spin() -> None:
+        ids.append(threading.get_native_id())
+        while not end.is_set():
+            time.sleep(0.0001)
+
+    threads = [threading.Thread(target=spin) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while len(ids) < 2:
+        time.sleep(0.001)
+    yield ids
+    end.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
+def test_what_threads_did_is_the_difference_of_first_and_last_reading(two_threads):
+    schedule = HostSchedule(os.getpid(), two_threads)
+    time.sleep(2 * hostsched.PERIOD_S)
+    schedule.read()
+    summary = schedule.summary()
+    assert (summary["pinned"], summary["reason"]) == (True, None)
+    assert [cpu["cpu"] for cpu in summary["vcpus"]] == [0, 1]
+    assert [cpu["thread"] for cpu in summary["vcpus"]] == two_threads
+    for cpu in summary["vcpus"]:
+        assert os.sched_getaffinity(cpu["thread"]) == {cpu["host_cpu"]}
+        assert cpu["run_ns"] > 0
+        assert cpu["slices"] > 0
+        assert cpu["wait_ns"] >= 0
+    assert summary["seconds"] >= 2 * hostsched.PERIOD_S
+
+
+def test_a_thread_that_ended_keeps_its_last_reading(two_threads, monkeypatch):
+    readings = {thread: Reading(100, 10, 1) for thread in two_threads}
+    monkeypatch.setattr(hostsched, "PERIOD_S", 0)
+    monkeypatch.setattr(hostsched, "read_thread", lambda process, thread: readings[thread])
+    schedule = HostSchedule(os.getpid(), two_threads)
+    readings[two_threads[0]] = Reading(150, 15, 2)
+    schedule.read()
+    readings[two_threads[0]] = None
+    schedule.read()
+    assert [(cpu["run_ns"], cpu["wait_ns"], cpu["slices"]) for cpu in schedule.summary()["vcpus"]] == [
+        (50, 5, 1),
+        (0, 0, 0),
+    ]
+
+
+def test_without_figures_there_is_a_reason_and_no_zero(two_threads, monkeypatch):
+    monkeypatch.setattr(hostsched, "read_thread", lambda process, thread: None)
+    summary = HostSchedule(os.getpid(), two_threads).summary()
+    assert summary["reason"] == "the host's kernel keeps no schedstat"
+    assert summary["vcpus"][0]["run_ns"] is None
+
+
+def test_one_cpu_is_watched_and_not_pinned():
+    before = os.sched_getaffinity(0)
+    summary = HostSchedule(os.getpid(), [os.getpid()]).summary()
+    assert summary["pinned"] is False
+    assert summary["vcpus"][0]["host_cpu"] is None
+    assert os.sched_getaffinity(0) == before
