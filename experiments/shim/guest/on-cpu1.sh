@@ -26,7 +26,7 @@ check)
 	;;
 switches)
 	shimtruth begin 1 16384 || exit 1
-	shimload switch --seconds 2 --out "$dir/load" &
+	shimload switch --gap-us 18 --seconds 1.6 --out "$dir/load" &
 	sleep 0.3
 	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 || exit 1
 	wait
@@ -36,9 +36,9 @@ trust)
 	shimload known --seconds 3 --out "$dir/load" &
 	sleep 0.2
 	observe clean --seconds 1 --period "$period" --event instructions \
-		--samples "$dir/clean.samples.bin" --limit 50000 || exit 1
+		--samples "$dir/clean.samples.bin" --limit 20000 || exit 1
 	observe injected --seconds 1 --period "$period" --min-window 10us --inject 50,2000 \
-		--samples "$dir/injected.samples.bin" --limit 50000 || exit 1
+		--samples "$dir/injected.samples.bin" --limit 20000 || exit 1
 	wait
 	;;
 timer)

@@ -8,7 +8,9 @@
 enum { PERIODS_SUB = 4, PERIODS = 64 << PERIODS_SUB };
 
 struct periods {
-	uint64_t windows[PERIODS], trusted[PERIODS];
+	struct {
+		uint64_t windows, trusted;
+	} of[PERIODS];
 };
 
 static inline unsigned int periods_bucket(uint64_t cycles)
@@ -36,10 +38,10 @@ static inline void periods_write(const struct periods *periods, FILE *out)
 {
 	fprintf(out, "low,high,windows,trusted\n");
 	for (unsigned int i = 0; i < PERIODS; i++)
-		if (periods->windows[i])
+		if (periods->of[i].windows)
 			fprintf(out, "%llu,%llu,%llu,%llu\n", (unsigned long long)periods_low(i),
-				(unsigned long long)periods_low(i + 1), (unsigned long long)periods->windows[i],
-				(unsigned long long)periods->trusted[i]);
+				(unsigned long long)periods_low(i + 1), (unsigned long long)periods->of[i].windows,
+				(unsigned long long)periods->of[i].trusted);
 }
 
 #endif

@@ -21,7 +21,7 @@ struct ppid_line {
 
 struct ppid_now {
 	uint64_t ids, begun, tsc;
-	bool torn; /* ids are right; begun and tsc may be of the switch before or after */
+	bool torn; /* the fields are of two switches that follow each other */
 };
 
 static inline int32_t ppid_pid(uint64_t ids)

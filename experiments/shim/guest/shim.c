@@ -18,7 +18,7 @@
  *   --limit N            so many records in each of the two, and no more (0: no limit)
  *   --ring N             so many records fit into each ring (65536)
  *   --drain MS           how often rings are emptied (20)
- *   --inject EVERY,NS    a test: delay one in EVERY window ends, at random, by NS between its clocks
+ *   --inject EVERY,NS    a test: delay about one in EVERY window ends, at random, by NS to twice NS between its clocks
  *   --seed N             of that
  *   --known-cpu N        a test: run the known loop of the oracle's counter on another CPU than the counter's
  */
@@ -292,6 +292,7 @@ static void report(FILE *out, const struct options *o, struct clock_pair a, stru
 	print_count(out, "injected", shim.n_delays);
 	print_count(out, "injected_windows", shim.delayed_windows);
 	print_count(out, "injected_trusted", shim.delayed_trusted);
+	print_count(out, "injected_long", shim.delayed_long);
 	print_count(out, "samples_written", ring_count(samples));
 	print_count(out, "samples_lost", samples->lost);
 	print_count(out, "samples_skipped", samples->skipped);

@@ -44,7 +44,7 @@ struct sample {
 	uint64_t begin, end;
 	struct ppid_now slot;
 	uint64_t signals[SIGNALS];
-	bool delayed;
+	uint64_t delay;
 };
 
 struct shim {
@@ -57,13 +57,14 @@ struct shim {
 	struct bounds bounds;
 	uint64_t stop_at;	     /* clock */
 	struct ring *samples, *switches; /* or NULL */
-	uint64_t delay_every, delay;	 /* 0: none; every so many windows on average, so many cycles */
+	uint64_t delay_every, delay;	 /* 0: none; every so many windows or so, from so many cycles to twice */
 	uint64_t random;
 	struct delay_record *delays;
 	uint64_t max_delays;
 
 	/* What came of it. */
-	uint64_t n_samples, windows, trusted, zero, seen, missed, torn, n_delays, delayed_windows, delayed_trusted;
+	uint64_t n_samples, windows, trusted, zero, seen, missed, torn, n_delays, delayed_windows, delayed_trusted,
+		delayed_long;
 	uint64_t first_begun, last_begun;
 	struct periods periods;
 	struct by_thread threads[THREADS];
@@ -77,6 +78,12 @@ static inline uint64_t shim_random(struct shim *shim)
 	shim->random ^= shim->random << 13;
 	shim->random ^= shim->random >> 7;
 	return shim->random ^= shim->random << 17;
+}
+
+/* Windows until the next delay. Two next to each other would make one window with a delay at both ends: none is seen. */
+static inline uint64_t shim_gap(struct shim *shim)
+{
+	return 3 + shim_random(shim) % (2 * shim->delay_every);
 }
 
 static inline struct by_thread *shim_thread(struct shim *shim, uint64_t ids)
@@ -112,27 +119,35 @@ static inline __attribute__((always_inline)) void shim_sample(const struct shim 
 			;
 	}
 	now->end = clock_end();
-	now->delayed = delay != 0;
+	now->delay = delay;
+}
+
+/* Behind the sample: its CPU was in the middle of writing. */
+static inline struct ppid_now shim_settled(const struct shim *shim, struct ppid_now now)
+{
+	for (int i = 0; now.torn && i < 64; i++)
+		now = ppid_read(shim->line);
+	return now;
 }
 
 static inline void shim_switch(struct shim *shim, const struct sample *now, uint32_t flags)
 {
 	static bool lost;
+	const struct ppid_now slot = shim_settled(shim, now->slot);
 	struct switch_record *record;
 
 	if (!(flags & F_FIRST)) {
 		shim->seen++;
-		shim->missed += now->slot.begun - shim->last_begun - 1;
-		shim->torn += now->slot.torn;
+		shim->missed += slot.begun - shim->last_begun - 1;
+		shim->torn += slot.torn;
 	}
-	shim->last_begun = now->slot.begun;
+	shim->last_begun = slot.begun;
 	if (!shim->switches)
 		return;
 	record = ring_slot(shim->switches);
 	if (record) {
-		flags |= (now->slot.torn ? F_TORN : 0) | (lost ? F_LOST : 0);
-		*record = (struct switch_record){ now->begin,	 now->slot.ids, now->slot.begun,
-						  now->slot.tsc, flags,		(uint32_t)shim->cpu };
+		flags |= (slot.torn ? F_TORN : 0) | (lost ? F_LOST : 0);
+		*record = (struct switch_record){ now->begin, slot.ids, slot.begun, slot.tsc, flags, (uint32_t)shim->cpu };
 		ring_put(shim->switches);
 	}
 	lost = !record;
@@ -148,13 +163,26 @@ static inline void shim_record(struct shim *shim, const struct sample *now, uint
 		record->end = now->end;
 		record->ids = now->slot.ids;
 		record->begun = now->slot.begun;
-		record->flags = flags | (now->delayed ? F_DELAYED : 0) | (lost ? F_LOST : 0);
+		record->flags = flags | (now->delay ? F_DELAYED : 0) | (lost ? F_LOST : 0);
 		record->number = (uint32_t)shim->windows;
 		for (int i = 0; i < shim->n_signals; i++)
 			record->signals[i] = now->signals[i];
 		ring_put(shim->samples);
 	}
 	lost = !record;
+}
+
+/*
+ * Whether a delay must be noticed: it is twice what the wider bound allows of the window. The host may have made the
+ * window longer than it was meant to be.
+ */
+static inline bool shim_noticeable(const struct bounds *bounds, uint64_t delay, uint64_t window)
+{
+	const struct ratio low = bounds->low, high = bounds->high;
+	unsigned __int128 d = delay, w = window;
+
+	return d * low.down > 2 * w * (low.down > low.up ? low.down - low.up : 0) &&
+	       d * high.down > 2 * w * (high.up > high.down ? high.up - high.down : 0);
 }
 
 static inline void shim_window(struct shim *shim, const struct sample *from, const struct sample *to)
@@ -168,11 +196,15 @@ static inline void shim_window(struct shim *shim, const struct sample *from, con
 	shim->windows++;
 	shim->trusted += good;
 	shim->zero += !cycles;
-	shim->periods.windows[bucket]++;
-	shim->periods.trusted[bucket] += good;
-	if (from->delayed || to->delayed) {
-		shim->delayed_windows++;
-		shim->delayed_trusted += good;
+	shim->periods.of[bucket].windows++;
+	shim->periods.of[bucket].trusted += good;
+	if (from->delay || to->delay) {
+		if (shim_noticeable(&shim->bounds, from->delay > to->delay ? from->delay : to->delay, cycles)) {
+			shim->delayed_windows++;
+			shim->delayed_trusted += good;
+		} else {
+			shim->delayed_long++;
+		}
 	}
 	thread = shim_thread(shim, same ? to->slot.ids : (uint32_t)IN_A_SWITCH | (uint64_t)(uint32_t)IN_A_SWITCH << 32);
 	thread->cycles += cycles;
@@ -191,7 +223,7 @@ static inline void shim_window(struct shim *shim, const struct sample *from, con
 static inline void shim_run(struct shim *shim)
 {
 	struct sample samples[2] = { { 0 }, { 0 } }, *from = &samples[0], *to = &samples[1];
-	uint64_t due, delay_in = shim->delay_every ? 1 + shim_random(shim) % (2 * shim->delay_every) : 0;
+	uint64_t due, delay_in = shim->delay_every ? shim_gap(shim) : 0;
 
 	from->slot.ids = to->slot.ids = PPID_NONE;
 	from->begin = clock_begin();
@@ -203,6 +235,7 @@ static inline void shim_run(struct shim *shim)
 	if (shim->samples)
 		shim_record(shim, from, F_FIRST);
 	for (due = from->begin + shim->period; !shim_stop; due += shim->period) {
+		uint64_t delay;
 		bool end;
 
 		do
@@ -215,10 +248,10 @@ static inline void shim_run(struct shim *shim)
 			due = to->begin;
 		end = to->begin - from->begin >= shim->min_window;
 		if (end && delay_in && !--delay_in && shim->n_delays < shim->max_delays) {
-			delay_in = 1 + shim_random(shim) % (2 * shim->delay_every);
-			shim->delays[shim->n_delays++] =
-				(struct delay_record){ shim->windows + 1, to->begin, shim->delay };
-			shim_sample(shim, to, shim->delay);
+			delay_in = shim_gap(shim);
+			delay = shim->delay + shim_random(shim) % shim->delay;
+			shim->delays[shim->n_delays++] = (struct delay_record){ shim->windows + 1, to->begin, delay };
+			shim_sample(shim, to, delay);
 		} else {
 			shim_sample(shim, to, 0);
 		}

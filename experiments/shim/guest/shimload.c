@@ -7,8 +7,8 @@
  *   shimload pattern [OPTION VALUE...]   busy for --busy-us, asleep for --idle-us
  *   shimload phases  [OPTION VALUE...]   three threads in turn, each with another mix of instructions
  *
- * Options: --cpu N (1), --seconds S (1), --threads N (2), --how WORD (futex), --busy-us N (2000), --idle-us N (2000),
- * --out PREFIX: PREFIX.json and PREFIX.bin instead of JSON on standard output.
+ * Options: --cpu N (1), --seconds S (1), --threads N (2), --how WORD (futex), --gap-us N (0: work between hand-overs),
+ * --busy-us N (2000), --idle-us N (2000), --out PREFIX: PREFIX.json and PREFIX.bin instead of JSON on standard output.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -28,7 +28,7 @@ static struct {
 	int cpu, threads;
 	double seconds;
 	const char *how, *out;
-	uint64_t busy_us, idle_us;
+	uint64_t busy_us, idle_us, gap_us;
 } options = { .cpu = 1, .threads = 2, .seconds = 1, .how = "futex", .busy_us = 2000, .idle_us = 2000 };
 
 static struct thread threads[MAX_THREADS];
@@ -37,13 +37,15 @@ static uint64_t n_chunks, chunks_lost;
 static double hz;
 static uint64_t stop_at;
 static _Atomic int turn;
+static unsigned long gap_turns;
 static int pipes[MAX_THREADS][2];
 static const struct ppid_line *line;
 
 static _Noreturn void usage(void)
 {
 	fprintf(stderr, "usage: shimload switch|check|known|pattern|phases [--cpu N] [--seconds S] [--threads N] "
-			"[--how futex|pipe|yield] [--busy-us N] [--idle-us N] [--out PREFIX]\n");
+			"[--how futex|pipe|yield] [--gap-us N] [--busy-us N] "
+			"[--idle-us N] [--out PREFIX]\n");
 	exit(2);
 }
 
@@ -81,6 +83,8 @@ static void read_options(int argc, char **argv)
 			options.cpu = (int)n;
 		else if (!strcmp(name, "--threads") && n >= 1 && n <= MAX_THREADS)
 			options.threads = (int)n;
+		else if (!strcmp(name, "--gap-us"))
+			options.gap_us = n;
 		else if (!strcmp(name, "--busy-us"))
 			options.busy_us = n;
 		else if (!strcmp(name, "--idle-us"))
@@ -134,6 +138,7 @@ static void *switch_main(void *argument)
 	me->tid = own_tid();
 	if (!strcmp(options.how, "yield")) {
 		while (!over()) {
+			work(KIND_LOOP, gap_turns + 1);
 			sched_yield();
 			me->handed++;
 		}
@@ -148,12 +153,14 @@ static void *switch_main(void *argument)
 			}
 			last = over();
 			me->handed++;
+			work(KIND_LOOP, gap_turns + 1);
 			turn = next;
 			futex(&turn, FUTEX_WAKE_PRIVATE, n);
 		}
 	} else {
 		while (!over() && read(pipes[me->number][0], &byte, 1) == 1) {
 			me->handed++;
+			work(KIND_LOOP, gap_turns + 1);
 			if (write(pipes[next][1], &byte, 1) != 1)
 				break;
 		}
@@ -327,6 +334,7 @@ int main(int argc, char **argv)
 	stop_at = a.tsc + (uint64_t)(options.seconds * hz);
 	if (!strcmp(load, "switch")) {
 		n = options.threads;
+		gap_turns = options.gap_us ? options.gap_us * turns_per_ms(KIND_LOOP) / 1000 : 0;
 		for (int i = 0; i < n; i++)
 			if (pipe(pipes[i]))
 				usage();

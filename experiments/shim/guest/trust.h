@@ -21,13 +21,15 @@ struct bounds {
 /* Clocks that stand still or run backwards are not trusted. */
 static inline bool trusted(const struct bounds *bounds, uint64_t begin0, uint64_t end0, uint64_t begin1, uint64_t end1)
 {
-	unsigned __int128 b, e;
+	uint64_t b = begin1 - begin0, e = end1 - end0;
+	unsigned __int128 wide_b = b, wide_e = e;
 
 	if (begin1 <= begin0 || end1 < end0)
 		return false;
-	b = begin1 - begin0;
-	e = end1 - end0;
-	return bounds->low.up * b <= e * bounds->low.down && e * bounds->high.down <= bounds->high.up * b;
+	if (!((b | e) >> 32)) /* bounds have 32 bits too: 64 are enough, and faster */
+		return bounds->low.up * b <= e * bounds->low.down && e * bounds->high.down <= bounds->high.up * b;
+	return bounds->low.up * wide_b <= wide_e * bounds->low.down &&
+	       wide_e * bounds->high.down <= bounds->high.up * wide_b;
 }
 
 /* "0.99" or "99/100", exactly as it is written; false for anything else, and above 32 bits. */
