@@ -1,0 +1,168 @@
+"""The device /dev/ppid_map and the observer in real guests: rights, loading in the middle of everything, slots."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from harness.build.store import Store
+from harness.experiment.model import Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import prepare
+from harness.experiment.runner import run_trials
+from harness.experiment.trial import TrialRecord
+from harness.oracle.attach import attach
+from harness.paths import EXPERIMENTS
+
+pytestmark = [
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="an observer needs a host CPU of its own"),
+]
+
+SHIM = EXPERIMENTS / "shim"
+STORM_TURNS = 6
+SMP = {"kernel": "modern-6.1", "clock": "wall", "session": "mailbox", "cpus": 2}
+COUNTED = {"devices": ["counters"], "oracle": ["counters"]}
+#: What the kernel says when something went wrong.
+COMPLAINTS = re.compile(
+    r"WARNING|BUG|Oops|general protection|unable to handle|refcount|rcu.*stall|sysfs: cannot|lockdep", re.IGNORECASE
+)
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TrialRecord]:
+    """One trial per arm, with absolute paths, on the image that a run of the experiment has."""
+    target = tmp_path_factory.mktemp("shim")
+    experiment = Experiment.model_validate(
+        {
+            "name": "shim",
+            "paper": {"authors": ["x"], "year": 2015, "title": "x"},
+            "workloads": {
+                "rights": {"command": "on-cpu1 rights", "timeout_s": 120},
+                "check": {"command": "on-cpu1 check", "timeout_s": 120},
+                "trust": {"command": "on-cpu1 trust", "timeout_s": 120},
+                "known": {"command": "on-cpu1 known", "timeout_s": 120},
+                "switches": {"command": "on-cpu1 switches", "timeout_s": 120},
+                "storm": {"command": f"ppid-storm {STORM_TURNS}", "timeout_s": 300},
+            },
+            "collect": ["ppid"],
+            "arms": {
+                "callback": {
+                    **SMP,
+                    **COUNTED,
+                    "params": {"ppid": "callback", "period": "10us"},
+                    "workloads": ["rights", "check", "trust", "known", "switches"],
+                },
+                "tracepoint": {
+                    **SMP,
+                    "params": {"ppid": "tracepoint", "period": "10us"},
+                    "workloads": ["rights", "check", "known"],
+                },
+                "storm": {**SMP, "params": {"ppid": "off"}, "workloads": ["storm"]},
+                "virtual": {
+                    "kernel": "modern-6.1",
+                    "clock": "virtual",
+                    "params": {"ppid": "callback"},
+                    "workloads": ["check"],
+                },
+            },
+        }
+    )
+    store = Store.default()
+    plan = [PlannedTrial(name, 0, 5) for name in experiment.arms]
+    records = run_trials(attach(store, experiment, prepare(store, experiment, SHIM, plan, target, "tcg")))
+    assert [(record.arm, record.reason) for record in records if record.status != "ok"] == []
+    return {record.arm: record.model_copy(update={"path": target / record.path}) for record in records}
+
+
+def read(trial: TrialRecord, name: str) -> Any:
+    return json.loads((trial.path / name).read_text())
+
+
+def bounds_hold(shim: Mapping[str, Any]) -> bool:
+    return shim["windows"] == shim["trusted"] + shim["untrusted"] and shim["windows"] <= shim["samples"] - 1
+
+
+@pytest.mark.parametrize("arm", ["callback", "tracepoint"])
+def test_the_map_is_for_reading_alone_and_outlives_its_device(trials, arm):
+    rights = read(trials[arm], "rights/rights.json")
+    for attempt in ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect"):
+        assert rights[attempt] == "EACCES", attempt
+    assert rights["idle"]["seen"] > 0.9 * rights["idle"]["of"]
+    assert rights["offline"] == {"pid": -1, "tgid": -1}
+    assert rights["online_again"]["pid"] >= 0
+    assert rights["unload_while_mapped"] == "EAGAIN"
+    assert rights["after_off"] == {"pid": -1, "tgid": -1}
+    assert rights["open_after_off"] == "ENOENT"
+    assert rights["own_before_off"] is True
+    assert rights["own_after_on"] is True
+
+
+@pytest.mark.parametrize("arm", ["callback", "tracepoint", "virtual"])
+def test_a_thread_never_finds_another_one_in_its_slot(trials, arm):
+    load = read(trials[arm], "check/load.json")
+    assert (load["wrong"], load["first_wrong"]) == (0, None)
+    assert load["checks"] > 100_000
+    assert load["switches"] > 1000
+
+
+def test_nothing_goes_wrong_when_modules_come_and_go_among_switches_and_hotplug(trials):
+    storm = read(trials["storm"], "storm/stdout")
+    assert storm["loads"] == 2 * STORM_TURNS
+    assert storm["busy"] == 2 * STORM_TURNS, "a mapped module cannot be unloaded"
+    assert storm["toggles"] == 8 * STORM_TURNS
+    assert storm["wrong"] == 0
+    assert storm["offlines"] > 5
+    log = (trials["storm"].path / "dmesg").read_text()
+    assert "storm ends" in log
+    assert [line for line in log.split("storm begins")[1].splitlines() if COMPLAINTS.search(line)] == []
+
+
+def test_every_delay_is_noticed(trials):
+    shim = read(trials["callback"], "trust/injected.shim.json")
+    assert shim["injected"] > 50
+    assert shim["injected_windows"] > 50
+    assert shim["injected_trusted"] == 0
+    folder = trials["callback"].path / "trust"
+    assert (folder / "injected.injected.bin").stat().st_size == 24 * shim["injected"]
+    assert (folder / "injected.samples.bin").stat().st_size == 40 * shim["samples_written"]
+
+
+def test_what_an_observer_reports_adds_up(trials):
+    clean = read(trials["callback"], "trust/clean.shim.json")
+    assert bounds_hold(clean)
+    assert clean["samples_written"] + clean["samples_lost"] + clean["samples_skipped"] == clean["windows"] + 1
+    switches = read(trials["callback"], "switches/observer.shim.json")
+    assert switches["switches_seen"] + switches["switches_missed"] == switches["switches_slot"]
+    assert switches["switches_written"] + switches["switches_lost"] == switches["switches_seen"] + 1
+    assert switches["ppid"] == "callback"
+    truth = read(trials["callback"], "switches/truth.json")
+    assert truth["overrun"] == truth["dropped"] == 0
+    assert (trials["callback"].path / "switches/truth.bin").stat().st_size == 24 * truth["events"]
+    assert truth["events"] >= switches["switches_slot"]
+
+
+def test_a_counter_has_to_count_a_known_loop_first(trials):
+    known = read(trials["callback"], "known/known.shim.json")
+    assert [(signal["source"], abs(signal["known_error"]) < 0.01) for signal in known["signals"]] == [("oracle", True)]
+    wrong = read(trials["callback"], "known/wrong.shim.json")
+    assert wrong["signals"] == []
+    refused = {signal["source"]: signal["reason"] for signal in wrong["refused"]}
+    assert re.fullmatch(r"known work of 2000000 instructions was counted as \d+", refused["oracle"])
+    assert refused["pmu"]
+    without = read(trials["tracepoint"], "known/known.shim.json")
+    assert without["signals"] == []
+    assert {signal["source"]: bool(signal["reason"]) for signal in without["refused"]} == {"pmu": True, "oracle": True}
+
+
+def test_how_the_host_ran_the_cpus_is_kept(trials):
+    assert not (trials["virtual"].path / "host-sched.json").exists()
+    schedule = read(trials["callback"], "host-sched.json")
+    assert schedule["pinned"] is True
+    assert len({cpu["host_cpu"] for cpu in schedule["vcpus"]}) == 2
+    assert all(cpu["run_ns"] > 1e9 for cpu in schedule["vcpus"])
