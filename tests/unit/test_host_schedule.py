@@ -1,4 +1,4 @@
-"""What the host's scheduler says of a machine's CPU threads: real threads of this process, and files that look like them."""
+"""What the host's scheduler says of a machine's CPU threads: real threads of this process, and files like theirs."""
 
 from __future__ import annotations
 
