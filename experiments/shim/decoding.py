@@ -1,0 +1,304 @@
+"""Raw folders of shim's trials into tables and measured values; see `analysis.tables`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from harness.errors import RunError
+from harness.measure.shim.answers import Load, Observed, Rights, TimerSampled, read_answer, read_csv
+from harness.measure.shim.counting import Counters, costs
+from harness.measure.shim.hostsched import host_waited
+from harness.measure.shim.records import CHUNK, INJECTED, whole
+from harness.measure.shim.trust import Recheck
+
+from .cpu import pattern, phases, switches
+from .found import Found, Part, Trial, guarded
+from .run import COUNTER, observed, recheck, samples
+
+#: Of a chunk of known work, what the samples around its ends may take.
+WIDEST = 0.02
+
+
+def decode(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
+    """Everything; what a file that is absent or damaged would have told is absent with that as its reason."""
+    found = Found()
+    about = []
+    for trial in trials:
+        found.key = {"arm": trial.arm, "trial": trial.repetition}
+        waited, reason = host_waited(trial.path)
+        if trial.clock == "virtual":
+            reason = None  # the host's time is not the guest's
+        about.append(
+            found.key
+            | {
+                "ppid": str(trial.params.get("ppid", "")),
+                "period": str(trial.params.get("period", "")),
+                "clock": trial.clock,
+                "fidelity": trial.fidelity,
+                "pmu": trial.pmu,
+                "host_wait": waited,
+                "marked": reason,
+            }
+        )
+        for workload in trial.workloads:
+            found.workload = workload
+            for part in PARTS.get(workload, ()):
+                guarded(found, part, trial, trial.path / workload)
+    tables = {"trials": pd.DataFrame(about).astype({"marked": "object"})} if about else {}
+    return tables | found.tables()
+
+
+# -- workloads ------------------------------------------------------------------------------------------------
+
+
+def _check(found: Found, trial: Trial, folder: Path) -> None:
+    said = read_answer(folder / "load.json", Load)
+    found.value("slot_checks", said.checks, "checks", "the load does not check")
+    found.value("slot_wrong", said.wrong, "checks", "the load does not check")
+
+
+def _rights(found: Found, trial: Trial, folder: Path) -> None:
+    said = read_answer(folder / "rights.json", Rights)
+    writers = said.writers
+    idle = said.idle.pid == 0 and said.idle.tgid == 0 and said.idle.seen > 0
+    offline = said.offline is not None and said.offline.pid == -1 and said.offline.tgid == -1
+    found.put(
+        "rights",
+        [
+            *({"what": name, "answer": answer} for name, answer in writers.items()),
+            {"what": "idle CPU", "answer": f"{said.idle.pid} in {said.idle.seen} of {said.idle.of} reads"},
+            {"what": "offline CPU", "answer": str(said.offline.pid if said.offline else said.offline_reason)},
+            {"what": "online again", "answer": str(said.online_again.pid if said.online_again else None)},
+            {"what": "unload while mapped", "answer": str(said.unload_while_mapped)},
+            {"what": "after switching off", "answer": str(said.after_off.pid if said.after_off else None)},
+            {"what": "map after switching off", "answer": str(said.map_after_off)},
+        ],
+    )
+    found.value("write_refused", set(writers.values()) == {"EACCES"}, "1")
+    found.value("idle_shown", idle, "1")
+    found.value("offline_shown", offline if said.offline else None, "1", said.offline_reason)
+
+
+def _clean(found: Found, trial: Trial, folder: Path) -> None:
+    said = observed(found, folder, "clean")
+    run = found.parts["runs"][-1].iloc[0]
+    found.value("samples_per_s", run["samples_per_s"], "samples/s", "it took no time")
+    found.value("trusted_share", run["trusted_share"], "1", "no window was judged")
+    found.value("period_median_ns", run.get("period_p50_ns"), "ns", "no windows")
+    wrong, reason = None, "samples of this period are not written"
+    if (folder / "clean.samples.bin").is_file():
+        check = recheck(folder, "clean", said)
+        _put_recheck(found, "clean", check)
+        wrong, reason = check.wrong if check.windows else None, "no window could be judged again"
+    found.value("flags_wrong", wrong, "windows", reason)
+
+
+def _put_recheck(found: Found, run: str, check: Recheck) -> None:
+    names = ("samples", "gaps", "windows", "trusted", "wrong", "delayed", "delayed_trusted", "same_ids")
+    found.put("recheck", [{"run": run, **{name: getattr(check, name) for name in names}}])
+
+
+def _injected(found: Found, trial: Trial, folder: Path) -> None:
+    """Delays put into chosen samples: counted by the program, and again from the file."""
+    said = observed(found, folder, "injected")
+    trusted = said.injected_trusted
+    if (folder / "injected.samples.bin").is_file():
+        check = recheck(folder, "injected", said)
+        _put_recheck(found, "injected", check)
+        delayed = whole(folder / "injected.injected.bin", INJECTED)
+        found.put(
+            "delays",
+            [
+                {
+                    "run": "injected",
+                    "delays": len(delayed),
+                    "shortest_ns": float(delayed["delay"].min(initial=1 << 62)) / said.tsc_hz * 1e9,
+                    "longest_ns": float(delayed["delay"].max(initial=0)) / said.tsc_hz * 1e9,
+                }
+            ]
+            if len(delayed)
+            else [],
+        )
+        trusted = max(trusted, check.delayed_trusted)
+        if len(delayed) != said.injected:
+            raise RunError(f"{len(delayed)} delays were written of {said.injected}")
+        if not check.gaps - 1 and not said.samples_lost and check.delayed != said.injected_windows:
+            raise RunError(f"{check.delayed} windows touch a delay by the file, {said.injected_windows} by the program")
+        found.value("injected_flags_wrong", check.wrong, "windows")
+    there = said.injected > 0
+    none = "no delay was put into any sample"
+    found.value("injected_windows", said.injected_windows if there else None, "windows", none)
+    found.value("injected_trusted", trusted if there else None, "windows", none)
+    clean = said.windows - said.injected_windows
+    share = (said.trusted - said.injected_trusted) / clean if clean else None
+    found.value("clean_trusted_share", share, "1", "every window touched a delay")
+
+
+def _timer(found: Found, trial: Trial, folder: Path) -> None:
+    alone = observed(found, folder, "fast")
+    timer = _timer_of(found, folder / "timer.json", "alone")
+    rate = alone.samples / alone.seconds if alone.seconds else math.nan
+    found.value("timer_samples_per_s", timer.samples_per_s or None, "samples/s", timer.reason or "no samples")
+    ratio = rate / timer.samples_per_s if timer.samples_per_s else None
+    found.value("rate_over_timer", ratio, "1", timer.reason or "the timer sampler took no sample")
+
+
+def _both(found: Found, trial: Trial, folder: Path) -> None:
+    both = observed(found, folder, "both")
+    timer = _timer_of(found, folder / "both.timer.json", "both")
+    ratio = both.samples / both.seconds / timer.samples_per_s if timer.samples_per_s and both.seconds else None
+    found.value("rate_over_timer_both", ratio, "1", timer.reason or "the timer sampler took no sample")
+
+
+def _timer_of(found: Found, path: Path, when: str) -> TimerSampled:
+    timer = read_answer(path, TimerSampled)
+    names = ("period_ns", "samples", "lost", "throttled", "seconds", "samples_per_s", "reason")
+    found.put("timer", [{"when": when, **{name: getattr(timer, name) for name in names}}])
+    return timer
+
+
+def _cost(found: Found, trial: Trial, folder: Path) -> None:
+    observed(found, folder, "observer")
+    chunks = whole(folder / "load.bin", CHUNK)
+    on = read_csv(folder / "on.csv", ("begin", "end"))
+    pairs = costs(chunks, on[["begin", "end"]].to_numpy(dtype=np.uint64))
+    found.put("cost", pairs)
+    few = "no phase with the observer has chunks in it and beside it"
+    found.value("observer_cost", pairs["ratio"].median() - 1 if len(pairs) else None, "1", few)
+
+
+def _known(found: Found, trial: Trial, folder: Path) -> None:
+    """The counter over chunks of known work, and at its own check before the run."""
+    said = observed(found, folder, "known")
+    column = said.signal(COUNTER)
+    if column is None:
+        raise RunError(said.why_not(COUNTER))
+    signal = said.signals[column]
+    found.value("counter_check_error", signal.known_error, "1", signal.reason or "was not checked")
+    error, reason = _counter_error(found, folder, said, column)
+    found.value("known_error", error, "1", reason)
+
+
+def _counter_error(found: Found, folder: Path, said: Observed, column: int) -> tuple[float | None, str]:
+    chunks = whole(folder / "load.bin", CHUNK)
+    chunks = chunks[chunks["instructions"] > 0]
+    moments = np.concatenate([chunks["begin"], chunks["end"]])
+    order = np.argsort(moments, kind="stable")
+    counters = Counters(moments[order], len(said.signals))
+    for part in samples(folder, "known", said):
+        counters.add(part)
+    value, width = np.empty(moments.size), np.empty(moments.size)
+    value[order], width[order] = counters.value[:, column], counters.width
+    begin, end = np.split(value, 2)
+    around = np.add(*np.split(width, 2))
+    length = (chunks["end"] - chunks["begin"]).astype(np.float64)
+    kept = np.isfinite(begin) & np.isfinite(end) & (around <= WIDEST * length)
+    if not kept.any():
+        return None, "no chunk of known work lies between samples that are close enough"
+    counted, known = (end - begin)[kept], chunks["instructions"][kept].astype(np.float64)
+    each = counted / known - 1
+    found.put(
+        "known",
+        [
+            {
+                "chunks": int(kept.sum()),
+                "of": len(chunks),
+                "counted": float(counted.sum()),
+                "known": float(known.sum()),
+                "error": float(counted.sum() / known.sum() - 1),
+                "error_median": float(np.median(each)),
+                "error_most": float(np.abs(each).max()),
+                "source": said.signals[column].source,
+            }
+        ],
+    )
+    return abs(float(counted.sum() / known.sum() - 1)), ""
+
+
+def _wrong(found: Found, trial: Trial, folder: Path) -> None:
+    """A counter of another CPU than the loop's must have been refused."""
+    said = observed(found, folder, "wrong")
+    refused = [counter for counter in said.refused if counter.name == COUNTER and counter.known_counted is not None]
+    if not refused and said.signal(COUNTER) is None:
+        raise RunError(said.why_not(COUNTER))
+    found.value("wrong_counter_refused", said.signal(COUNTER) is None and all(c.reason for c in refused), "1")
+
+
+def _reasons(found: Found, trial: Trial, folder: Path) -> None:
+    """Of the counters refused in any run of this workload, how many say why."""
+    said = [read_answer(path, Observed) for path in sorted(folder.glob("*.shim.json"))]
+    refused = [counter for run in said for counter in run.refused]
+    share = sum(bool(counter.reason) for counter in refused) / len(refused) if refused else None
+    found.value("refusal_reasons", share, "1", "no counter was refused")
+    path = folder / "list.json"
+    if path.is_file():
+        try:
+            events = json.loads(path.read_text())["events"]
+            columns = ("name", "source", "there", "reason")
+            found.put("events", [{name: event.get(name) for name in columns} for event in events])
+        except (ValueError, KeyError, AttributeError) as error:
+            raise RunError(f"is no list of events: {error!r}", where=str(path)) from error
+
+
+def _pmu(found: Found, trial: Trial, folder: Path) -> None:
+    """The hardware's counter, where there is one: the same error as `known_error`, of the source pmu."""
+    if not trial.pmu.startswith("ok"):
+        found.value("pmu_known_error", None, "1", f"PMU {trial.pmu}")
+        return
+    said = read_answer(folder / "known.shim.json", Observed)
+    own = [signal for signal in said.signals if signal.name == COUNTER and signal.source == "pmu"]
+    error = own[0].known_error if own else None
+    found.value("pmu_known_error", error, "1", said.why_not(COUNTER))
+
+
+PARTS: dict[str, tuple[Part, ...]] = {
+    "rights": (({"write_refused": "1", "idle_shown": "1", "offline_shown": "1"}, _rights),),
+    "check": (({"slot_checks": "checks", "slot_wrong": "checks"}, _check),),
+    "switches": (
+        (
+            {
+                "switches_per_s": "switches/s",
+                "missed_switches_share": "1",
+                "missed_switches_share_slot": "1",
+                "compared_switches": "switches",
+                "wrong_threads": "switches",
+                "unmatched_switches": "switches",
+            },
+            switches,
+        ),
+    ),
+    "trust": (
+        (
+            {"samples_per_s": "samples/s", "trusted_share": "1", "period_median_ns": "ns", "flags_wrong": "windows"},
+            _clean,
+        ),
+        (
+            {
+                "injected_windows": "windows",
+                "injected_trusted": "windows",
+                "injected_flags_wrong": "windows",
+                "clean_trusted_share": "1",
+            },
+            _injected,
+        ),
+    ),
+    "timer": (
+        ({"timer_samples_per_s": "samples/s", "rate_over_timer": "1"}, _timer),
+        ({"rate_over_timer_both": "1"}, _both),
+    ),
+    "cost": (({"observer_cost": "1"}, _cost),),
+    "known": (
+        ({"known_error": "1", "counter_check_error": "1"}, _known),
+        ({"wrong_counter_refused": "1"}, _wrong),
+        ({"refusal_reasons": "1"}, _reasons),
+        ({"pmu_known_error": "1"}, _pmu),
+    ),
+    "pattern": (({"idle_share_error": "1", "idle_periods": "periods", "idle_periods_missed": "periods"}, pattern),),
+    "phases": (({"thread_rate_error": "1"}, phases),),
+}

@@ -1,0 +1,291 @@
+"""The figures of shim, drawn from its tables in the style of harness.report.figures.
+
+The paper's numbers are of native hardware: they are drawn to show what it says, not to be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from harness.measure.shim.periods import coarser
+from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
+
+ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "hardware")
+#: Yang, Blackburn and McKinley 2015, Haswell, one software signal. Shortest periods (cycles) on the SMT sibling and on
+#: another core, where more than half of the samples are untrusted, and the period with at most 10 %.
+PAPER_TRUST = ([15.0, 30.0, 2500.0], [0.5, 0.5, 0.9])
+#: Cost on the target by period in cycles: another core.
+PAPER_COST = ([30.0, 1213.0], [1.0, 0.02])
+NATIVE = "paper, native Haswell: not comparable"
+TRACKS = ("seen by the observer", "sched_switch")
+_OUTSIDE = "outside lower center"
+_LEAST_WINDOWS = 100
+
+Tables = dict[str, pd.DataFrame]
+
+
+def draw(tables: Tables) -> dict[str, Figure]:
+    """One Figure per name; only those for which there is data."""
+    drawers: dict[str, Callable[[Tables], Figure | None]] = {
+        "periods": periods,
+        "trust": trust,
+        "rates": rates,
+        "intervals": intervals,
+        "idle": idle,
+        "timeline": timeline,
+        "cost": cost,
+        "timer": timer,
+    }
+    made = {name: drawer(tables) for name, drawer in drawers.items()}
+    return {name: figure for name, figure in made.items() if figure is not None}
+
+
+def _look(arm: str) -> Series:
+    return series(ARMS.index(arm) if arm in ARMS else len(ARMS))
+
+
+def _arms(table: pd.DataFrame) -> list[str]:
+    there = list(dict.fromkeys(table["arm"]))
+    return sorted(there, key=lambda arm: ARMS.index(arm) if arm in ARMS else len(ARMS))
+
+
+def _table(tables: Tables, name: str, workload: str | None = None, run: str | None = None) -> pd.DataFrame:
+    """Rows of one workload and run; empty when there are none."""
+    table = tables.get(name, pd.DataFrame())
+    if table.empty:
+        return table
+    if workload is not None:
+        table = table[table["workload"] == workload]
+    return table[table["run"] == run] if run is not None and len(table) else table
+
+
+def _one(width: float = 5.6, height: float = 3.6) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _summed(table: pd.DataFrame, per_octave: int) -> pd.DataFrame:
+    """Histograms of all trials of an arm in one, in wider buckets."""
+    counts = table.groupby(["low", "high"], as_index=False)[["windows", "trusted"]].sum()
+    return coarser(counts.sort_values("low"), per_octave)
+
+
+def periods(tables: Tables) -> Figure | None:
+    """Share of windows that are at most so long, by arm: the distribution of the period."""
+    table = _table(tables, "periods", "trust", "clean")
+    if table.empty:
+        return None
+    figure, axes = _one()
+    for arm in _arms(table):
+        mine = table[table["arm"] == arm]
+        counts = mine.groupby(["low", "high"], as_index=False)["windows"].sum().sort_values("low")
+        share = counts["windows"].cumsum() / counts["windows"].sum()
+        look = _look(arm)
+        places = counts["high"] / mine["tsc_hz"].iloc[0] * 1e9
+        axes.plot(places, share, color=look.color, linestyle=look.dashes, label=f"arm {arm}", drawstyle="steps-post")
+    axes.set_xscale("log")
+    axes.set_xlabel("period between samples, ns of the guest's clock")
+    axes.set_ylabel("share of windows at most so long")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.grid()
+    axes.set_title("How regularly the observer samples")
+    figure.legend(loc=_OUTSIDE, ncols=4)
+    return figure
+
+
+def trust(tables: Tables) -> Figure | None:
+    """Trusted share against the period: what each period came to, and within a run by the window's own length."""
+    table, runs = _table(tables, "periods", "trust", "clean"), _table(tables, "runs", "trust", "clean")
+    if table.empty:
+        return None
+    figure, axes = _one(6.0, 4.0)
+    for arm in _arms(table):
+        mine, look = table[table["arm"] == arm], _look(arm)
+        curve = _summed(mine, 2)
+        curve = curve[curve["windows"] >= _LEAST_WINDOWS]
+        middle = np.sqrt(np.maximum(curve["low"], 1) * curve["high"])
+        axes.plot(middle, curve["trusted"] / curve["windows"], color=look.color, linestyle=look.dashes, linewidth=0.9)
+        one = runs[runs["arm"] == arm]
+        place = one["period_p50_ns"].median() * mine["tsc_hz"].iloc[0] / 1e9
+        draw_medians(axes, [place], [one["trusted_share"].to_numpy()], look, label=f"arm {arm}")
+    draw_paper(axes, *PAPER_TRUST, label=f"bounds of the {NATIVE}")
+    axes.set_xscale("log")
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xlabel("period, cycles of the clock (lines: windows of this length; marks: the arm's median)")
+    axes.set_ylabel("trusted windows")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.grid()
+    axes.set_title("Trusted share against the period")
+    figure.legend(loc=_OUTSIDE, ncols=3)
+    return figure
+
+
+def rates(tables: Tables) -> Figure | None:
+    """Instructions per microsecond of each thread over time, of the first trial with such samples."""
+    table = _table(tables, "rates")
+    if table.empty:
+        return None
+    first = table[["arm", "trial"]].iloc[0]
+    mine = table[(table["arm"] == first["arm"]) & (table["trial"] == first["trial"]) & (table["windows"] > 0)]
+    longest = mine.groupby("thread")["seconds"].sum().sort_values(ascending=False).index[:6]
+    figure, axes = _one(6.4, 3.8)
+    for i, thread in enumerate(longest):
+        own = mine[mine["thread"] == thread].sort_values("start_s")
+        axes.plot(own["start_s"] * 1e3, own["per_us"], label=str(thread), markersize=3, **_points(series(i)))
+    axes.set_xlabel("ms since the first sample")
+    axes.set_ylabel("instructions per µs, in windows of the thread")
+    axes.set_ylim(bottom=0)
+    axes.grid()
+    axes.set_title(f"Rate of each thread (arm {first['arm']}, trial {first['trial']})")
+    figure.legend(loc=_OUTSIDE, ncols=3)
+    return figure
+
+
+def _points(look: Series) -> dict[str, object]:
+    return {name: value for name, value in look.points().items() if name != "markeredgewidth"} | {
+        "markeredgewidth": 0.2
+    }
+
+
+def intervals(tables: Tables) -> Figure | None:
+    """How long threads and idle had the CPU, as seen and by the kernel's trace: one panel per workload."""
+    table = _table(tables, "intervals")
+    if table.empty:
+        return None
+    names = list(dict.fromkeys(table["workload"]))
+    figure = Figure(figsize=(max(4.5, 3.0 * len(names)), 3.6), layout="constrained")
+    for axes, workload in zip(figure.subplots(1, len(names), squeeze=False).flat, names, strict=True):
+        mine = table[table["workload"] == workload]
+        mine = mine[mine["arm"] == _arms(mine)[0]]
+        for i, what in enumerate(("thread", "idle")):
+            for source, width in (("truth", 3.5), ("seen", 1.2)):
+                own = mine[(mine["what"] == what) & (mine["source"] == source)]
+                counts = own.groupby(["low", "high"], as_index=False)["count"].sum().sort_values("low")
+                if len(counts):
+                    label = f"{what}, {'sched_switch' if source == 'truth' else 'seen'}"
+                    place = np.sqrt(counts["low"] * counts["high"])
+                    pale = {"alpha": 0.35} if source == "truth" else {"marker": series(i).marker, "markersize": 3}
+                    axes.plot(
+                        place, counts["count"], color=series(2 * i + 1).color, linewidth=width, label=label, **pale
+                    )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("time on the CPU, µs")
+        axes.set_title(f"{workload} (arm {_arms(mine)[0]})")
+        axes.grid()
+    figure.axes[0].set_ylabel("intervals between switches")
+    _legend(figure)
+    return figure
+
+
+def idle(tables: Tables) -> Figure | None:
+    """Idle share of the CPU as the observer saw it, as traced, and as the load made it."""
+    table = _table(tables, "idle")
+    if table.empty:
+        return None
+    figure, axes = _one(5.0, 1.6 + 0.4 * table["arm"].nunique())
+    arms = _arms(table)
+    names = (("seen_share", "seen by the observer"), ("truth_share", "sched_switch"), ("load_share", "the load's own"))
+    for i, (column, label) in enumerate(names):
+        samples = [table.loc[table["arm"] == arm, column].dropna().to_numpy() for arm in arms]
+        known = [(place, values) for place, values in enumerate(samples) if values.size]
+        if known:
+            places = [place + 0.2 * (i - 1) for place, _ in known]
+            draw_medians(axes, places, [values for _, values in known], series(i), label=label, horizontal=True)
+    axes.set_yticks(range(len(arms)), arms)
+    axes.set_ylim(len(arms) - 0.4, -0.6)
+    axes.set_xlabel(
+        f"idle share of the observed CPU ({spans_note(int(table.groupby('arm')['trial'].nunique().min()))})"
+    )
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    axes.grid(axis="x")
+    figure.legend(loc=_OUTSIDE, ncols=3)
+    return figure
+
+
+def timeline(tables: Tables) -> Figure | None:
+    """Who had the CPU, in the first 40 ms of one trial of each workload: above as seen, below as traced."""
+    table = _table(tables, "slices")
+    if table.empty:
+        return None
+    names = [name for name in ("pattern", "phases", "switches") if (table["workload"] == name).any()]
+    figure = Figure(figsize=(6.8, 1.1 * len(names) + 1.0), layout="constrained")
+    looks: dict[str, Series] = {}
+    for axes, workload in zip(figure.subplots(len(names), 1, squeeze=False).flat, names, strict=True):
+        mine = table[table["workload"] == workload]
+        first = mine[["arm", "trial"]].iloc[0]
+        mine = mine[(mine["arm"] == first["arm"]) & (mine["trial"] == first["trial"])]
+        span = 0.001 if workload == "switches" else 0.04
+        mine = mine[mine["start_s"] < span]
+        for row, track in enumerate(TRACKS):
+            own = mine[mine["track"] == track]
+            for name, slices in own.groupby("name", sort=False):
+                label = "idle" if name == "idle" else str(name).rpartition(" ")[0]
+                look = looks.setdefault(label, series(5 if label == "idle" else len(looks) % 5))
+                spans = list(zip(slices["start_s"] * 1e3, slices["duration_s"] * 1e3, strict=True))
+                axes.broken_barh(spans, (row - 0.4, 0.8), facecolor=look.color, label=label, linewidth=0)
+        axes.set_yticks(range(len(TRACKS)), ["seen", "sched_switch"])
+        axes.set_ylim(1.6, -0.6)
+        axes.set_xlim(0, span * 1e3)
+        axes.set_title(f"{workload}, arm {first['arm']}, trial {first['trial']}")
+    figure.axes[-1].set_xlabel("ms")
+    _legend(figure)
+    return figure
+
+
+def cost(tables: Tables) -> Figure | None:
+    """How much slower the target is while it is observed, against the observer's period."""
+    table, runs = _table(tables, "cost"), _table(tables, "runs", "cost")
+    if table.empty or runs.empty or "period_p50_ns" not in runs:
+        return None
+    figure, axes = _one()
+    per_trial = table.groupby(["arm", "trial"])["ratio"].median() - 1
+    cycles = _table(tables, "periods", "cost")["tsc_hz"].iloc[0] / 1e9
+    for arm in _arms(table):
+        place = runs.loc[runs["arm"] == arm, "period_p50_ns"].median() * cycles
+        draw_medians(axes, [place], [per_trial[arm].to_numpy()], _look(arm), label=f"arm {arm}")
+    draw_paper(axes, *PAPER_COST, label=NATIVE)
+    axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
+    axes.set_xscale("log")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel("median period, cycles of the clock")
+    axes.set_ylabel(f"target slower by ({spans_note(int(table.groupby('arm')['trial'].nunique().min()))})")
+    axes.grid()
+    axes.set_title("The observer's cost on its target")
+    figure.legend(loc=_OUTSIDE, ncols=3)
+    return figure
+
+
+def timer(tables: Tables) -> Figure | None:
+    """Samples per second of the observer and of the timer sampler, one after the other on the same target."""
+    table, runs = _table(tables, "timer"), _table(tables, "runs", "timer", "fast")
+    if table.empty or runs.empty:
+        return None
+    figure, axes = _one()
+    arms = [arm for arm in _arms(runs) if (table["arm"] == arm).any()]
+    own = [runs.loc[runs["arm"] == arm, "samples_per_s"].to_numpy() for arm in arms]
+    alone = table[table["when"] == "alone"]
+    other = [alone.loc[alone["arm"] == arm, "samples_per_s"].clip(lower=1e-9).to_numpy() for arm in arms]
+    places = np.arange(len(arms))
+    draw_bars(axes, places - 0.2, own, series(0), label="observer", width=0.38)
+    draw_bars(axes, places + 0.2, other, series(3), label="timer sampler at its highest rate", width=0.38)
+    axes.set_xticks(places, arms)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=10)
+    axes.set_ylabel("samples per second")
+    axes.grid(axis="y")
+    figure.legend(loc=_OUTSIDE, ncols=2)
+    return figure
+
+
+def _legend(figure: Figure) -> None:
+    """One legend below all panels, each label once."""
+    pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    unique = {label: handle for handle, label in pairs}
+    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(5, max(1, len(unique))))

@@ -1,0 +1,84 @@
+"""One run of the observer: what it says, its histograms, its samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.measure.shim.answers import Observed, read_answer, read_csv, read_names
+from harness.measure.shim.periods import quantile, read_periods
+from harness.measure.shim.records import Records, pieces, sample_type
+from harness.measure.shim.trust import Bounds, Recheck
+
+from .found import Found
+
+COUNTER = "instructions"
+IDLE = 0
+
+
+def observed(found: Found, folder: Path, run: str) -> Observed:
+    """shim.json and periods.csv of a run, into runs, counters, periods and threads."""
+    said = read_answer(folder / f"{run}.shim.json", Observed)
+    row: dict[str, Any] = {
+        "run": run,
+        "asked_ns": said.period_ns or said.period_cycles / said.tsc_hz * 1e9,
+        "seconds": said.seconds,
+        "samples": said.samples,
+        "samples_per_s": said.samples / said.seconds if said.seconds else math.nan,
+        "windows": said.windows,
+        "trusted": said.trusted,
+        "trusted_share": said.trusted / said.windows if said.windows else math.nan,
+        "zero": said.zero,
+        "samples_lost": said.samples_lost,
+        "switches_slot": said.switches_slot,
+        "switches_seen": said.switches_seen,
+        "switches_missed": said.switches_missed,
+        "switches_lost": said.switches_lost,
+        "torn": said.torn,
+        "ppid": said.ppid,
+        "ppid_reason": said.ppid_reason,
+    }
+    path = folder / f"{run}.periods.csv"
+    if path.is_file():
+        periods = read_periods(path)
+        for share in (0.1, 0.5, 0.9, 0.99):
+            row[f"period_p{100 * share:g}_ns"] = quantile(periods, share) / said.tsc_hz * 1e9
+        found.put("periods", periods.assign(run=run, tsc_hz=said.tsc_hz))
+    found.put("runs", [row])
+    found.put(
+        "counters",
+        [
+            {"run": run, "used": used, **signal.model_dump()}
+            for used, signals in ((True, said.signals), (False, said.refused))
+            for signal in signals
+        ],
+    )
+    path = folder / f"{run}.ids.csv"
+    if path.is_file():
+        ids = read_csv(path, ("pid", "tgid", "cycles", "windows", "trusted", "trusted_cycles"))
+        columns = ["pid", "tgid", "cycles", "windows", "trusted", "trusted_cycles"]
+        if COUNTER in ids:
+            columns.append(COUNTER)
+        names = read_names(folder / "comms.csv")
+        ids = ids[columns].assign(run=run, tsc_hz=said.tsc_hz)
+        found.put("threads", ids.assign(thread=[thread(int(pid), names) for pid in ids["pid"]]))
+    return said
+
+
+def thread(pid: int, names: dict[int, str]) -> str:
+    if pid == -2:
+        return "(switching)"
+    return names[pid] if pid == IDLE else f"{names.get(pid, 'thread')} {pid}" if pid > 0 else "(none)"
+
+
+def samples(folder: Path, run: str, said: Observed) -> Iterator[Records]:
+    return pieces(folder / f"{run}.samples.bin", sample_type(len(said.signals)))
+
+
+def recheck(folder: Path, run: str, said: Observed) -> Recheck:
+    check = Recheck(Bounds.parse(said.bounds))
+    for part in samples(folder, run, said):
+        check.add(part)
+    return check

@@ -1,0 +1,61 @@
+"""The host's scheduling of a trial's vCPU threads: whether what the guest measured may be believed.
+
+An observed CPU that the host has descheduled stands still, and the trust test does not notice: both of the observer's
+clocks run on.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from harness.measure.shim.answers import Said, read_answer
+
+#: A vCPU that was ready to run and did not for a larger share of its time marks the trial.
+MOST_WAIT = 0.03
+
+
+class Vcpu(Said):
+    """One vCPU's thread: time on a host CPU and waiting for one, ns of the host; `slices`: how often it was put on."""
+
+    cpu: int
+    thread: int
+    host_cpu: int | None = None
+    run_ns: int
+    wait_ns: int
+    slices: int
+
+    @property
+    def wait_share(self) -> float:
+        """Of the time in which it wanted to run; 0 when it never did."""
+        wanted = self.run_ns + self.wait_ns
+        return self.wait_ns / wanted if wanted else 0.0
+
+
+class HostSched(Said):
+    """host-sched.json."""
+
+    pinned: bool
+    reason: str | None = None
+    seconds: float | None = None
+    vcpus: tuple[Vcpu, ...] = ()
+
+    @property
+    def wait_share(self) -> float:
+        """Of the vCPU that waited most; NaN without any."""
+        return max((vcpu.wait_share for vcpu in self.vcpus), default=math.nan)
+
+
+def host_waited(trial: Path) -> tuple[float, str | None]:
+    """The worst wait share of a trial's raw folder, or NaN, and why the trial cannot be trusted, or None."""
+    path = trial / "host-sched.json"
+    if not path.is_file():
+        return math.nan, "no record of the host's scheduling"
+    sched = read_answer(path, HostSched)
+    if not sched.vcpus:
+        return math.nan, f"no record of the host's scheduling: {sched.reason}"
+    worst = max(sched.vcpus, key=lambda vcpu: vcpu.wait_share)
+    share = worst.wait_share
+    if share > MOST_WAIT:
+        return share, f"the host descheduled vCPU {worst.cpu} for more than {100 * MOST_WAIT:g} % of its time"
+    return share, None
