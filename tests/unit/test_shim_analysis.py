@@ -1,0 +1,326 @@
+"""shim's analysis on made-up raw folders: each figure from files whose truth is known, or absent with its reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.measure.analysis import Analysis
+from harness.paths import EXPERIMENTS
+from harness.report.figures import figure_style, write_figures
+from tests import shim_files as files
+from tests.shim_files import HZ, START, FakeTrial
+
+ANALYSIS = Analysis(EXPERIMENTS / "shim")
+ALL = ("rights", "check", "switches", "trust", "timer", "cost", "known", "pattern", "phases")
+REFUSED = {
+    "name": "instructions",
+    "source": "oracle",
+    "known_expected": 20_000_000,
+    "known_counted": 40_000,
+    "reason": "counted 40000 of 20000000 instructions",
+}
+RIGHTS: dict[str, Any] = {
+    "open_write": "EACCES", "map_write": "EACCES", "map_private_write": "EACCES", "mprotect": "EACCES",
+    "idle": {"pid": 0, "tgid": 0, "seen": 995, "of": 1000}, "offline": {"pid": -1, "tgid": -1}, "offline_reason": None,
+    "online_again": {"pid": 0, "tgid": 0}, "unload_while_mapped": "EAGAIN", "after_off": {"pid": -1, "tgid": -1},
+    "map_after_off": "readable",
+}  # fmt: skip
+TIMER: dict[str, Any] = {
+    "cpu": 1, "period_ns": 100_000, "asked_per_s": 10_000, "samples": 4000, "lost": 0, "throttled": 1, "seconds": 1.0,
+    "samples_per_s": 4000.0, "tids": {"70": 4000}, "reason": None,
+}  # fmt: skip
+
+
+def put(folder: Path, name: str, value: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(json.dumps(value))
+
+
+def trial(root: Path, arm: str = "period-10us", workloads: tuple[str, ...] = ALL, **more: Any) -> FakeTrial:
+    """A trial with all files of its workloads."""
+    made = FakeTrial(arm, root / arm / str(more.get("repetition", 0)), workloads, **more)
+    files.host(made.path)
+    for workload in workloads:
+        WRITE[workload](made.path / workload)
+    return made
+
+
+def rights(folder: Path) -> None:
+    put(folder, "rights.json", RIGHTS)
+
+
+def check(folder: Path) -> None:
+    files.load(folder, load="check", checks=5000, wrong=0, first_wrong=None, switches=400)
+
+
+def switches(folder: Path) -> None:
+    files.load(folder, load="switch", switches=990, how="pipe")
+    cpu = files.cpu(1000)
+    about = {"switches_seen": 990, "switches_missed": 5, "switches_slot": 995}
+    files.shim(folder, "observer", **about)
+    files.truth(folder, cpu.trace())
+    cpu.log({10, 20, 30, 500, 501}).tofile(folder / "observer.switches.bin")
+
+
+def trust(folder: Path) -> None:
+    files.shim(folder, "clean", samples=3_000_000, seconds=1.5)
+    files.steady(1001).tofile(folder / "clean.samples.bin")
+    made, log = files.delayed(1001, {100, 300, 500, 700, 900})
+    made.tofile(folder / "injected.samples.bin")
+    log.tofile(folder / "injected.injected.bin")
+    files.shim(folder, "injected", injected=5, injected_windows=10, injected_trusted=0, trusted=990)
+
+
+def timer(folder: Path) -> None:
+    files.shim(folder, "fast", samples=2_000_000)
+    put(folder, "timer.json", TIMER)
+    files.shim(folder, "both", samples=1_500_000)
+    put(folder, "both.timer.json", TIMER | {"samples_per_s": 3000.0})
+
+
+def cost(folder: Path) -> None:
+    files.load(folder)
+    files.shim(folder, "observer")
+    chunks = files.chunks(100, cycles=1_000_000)
+    chunks["iterations"][25:50] = chunks["iterations"][75:] = 400_000
+    chunks.tofile(folder / "load.bin")
+    edges = [(chunks["begin"][25], chunks["end"][49]), (chunks["begin"][75], chunks["end"][99])]
+    (folder / "on.csv").write_text("begin,end\n" + "".join(f"{a},{b}\n" for a, b in edges))
+
+
+def known(folder: Path) -> None:
+    files.load(folder)
+    files.shim(folder, "known")
+    files.steady(1001, ipc=1.002).tofile(folder / "known.samples.bin")
+    files.chunks(10).tofile(folder / "load.bin")
+    files.shim(folder, "wrong", signals=[], refused=[REFUSED])
+    put(folder, "list.json", {"events": [files.NO_PMU | {"there": False}, files.INSTRUCTIONS | {"there": True}]})
+
+
+def pattern(folder: Path) -> None:
+    files.load(folder, load="pattern")
+    files.shim(folder, "observer", switches_slot=99, switches_seen=98, switches_missed=1)
+    # 1 ms busy, 3 ms idle; the observer misses one of the idle periods.
+    begin = [START + (k // 2 * 8 + k % 2 * 2) * HZ // 2000 for k in range(100)]
+    cpu = files.Cpu([(70, 0)[k % 2] for k in range(100)], begin, lag=0)
+    files.truth(folder, cpu.trace())
+    cpu.log({41}).tofile(folder / "observer.switches.bin")
+    files.chunks(50, cycles=HZ // 1000, kind=1, gap=3 * HZ // 1000).tofile(folder / "load.bin")
+
+
+def phases(folder: Path) -> None:
+    files.load(folder, load="phases")
+    files.shim(folder, "observer", switches_slot=1, switches_seen=1)
+    made = files.steady(1001, ipc=1.0)
+    made["signals"][500:, 0] = made["signals"][500, 0] + np.arange(501, dtype=np.uint64) * np.uint64(50_000)
+    made["pid"][500:], made["count"][500:] = 71, 6
+    made.tofile(folder / "observer.samples.bin")
+    cpu = files.Cpu([0, 70, 71, 0], [START - 10, START, START + 500 * 20_000, START + 1001 * 20_000], lag=0)
+    files.truth(folder, cpu.trace())
+    cpu.log().tofile(folder / "observer.switches.bin")
+    second = files.chunks(5, ipc=2.5, kind=1, tid=71)
+    second["begin"] += 5 * 2_000_000
+    second["end"] += 5 * 2_000_000
+    np.concatenate([files.chunks(5, ipc=0.98), second]).tofile(folder / "load.bin")
+    ids = "pid,tgid,cycles,windows,trusted,trusted_cycles,instructions\n70,70,10000000,500,500,10000000,10000000\n"
+    (folder / "observer.ids.csv").write_text(ids + "-2,-2,20000,1,0,0,0\n")
+
+
+WRITE = {
+    "rights": rights, "check": check, "switches": switches, "trust": trust, "timer": timer, "cost": cost,
+    "known": known, "pattern": pattern, "phases": phases,
+}  # fmt: skip
+
+
+def measured(trials: list[FakeTrial]) -> pd.DataFrame:
+    return ANALYSIS.metrics(ANALYSIS.tables(trials)).set_index(["arm", "trial", "metric"])
+
+
+def values(one: FakeTrial) -> dict[str, float]:
+    return measured([one])["value"].loc[one.arm, one.repetition].to_dict()
+
+
+def test_every_figure_of_a_whole_trial(tmp_path):
+    found = values(trial(tmp_path))
+    exact = {
+        "write_refused": 1, "idle_shown": 1, "offline_shown": 1, "slot_checks": 5000, "slot_wrong": 0,
+        "wrong_threads": 0, "unmatched_switches": 0, "missed_switches_share": 5 / 999, "compared_switches": 995,
+        "missed_switches_share_slot": 5 / 995, "samples_per_s": 2e6, "trusted_share": 0.99, "flags_wrong": 0,
+        "injected_windows": 10, "injected_trusted": 0, "injected_flags_wrong": 0, "clean_trusted_share": 1,
+        "timer_samples_per_s": 4000, "rate_over_timer": 500, "rate_over_timer_both": 500, "observer_cost": 0.25,
+        "known_error": 0.002, "counter_check_error": 1.5e-5, "wrong_counter_refused": 1, "refusal_reasons": 1,
+        "idle_periods": 50, "idle_periods_missed": 1, "thread_rate_error": 1 / 0.98 - 1, "trial_marked": 0,
+    }  # fmt: skip
+    assert {name: found[name] for name in exact} == pytest.approx(exact, abs=1e-7)
+    assert found["switches_per_s"] == pytest.approx(2e9 / 70_000, rel=0.05)
+    assert 9728 < found["period_median_ns"] < 10240
+    # The period that was missed is 3 of 4 ms, of 197 ms.
+    assert found["idle_share_error"] == pytest.approx(3 / 197, rel=0.05)
+    assert found["host_wait_share"] == pytest.approx(0.001)
+
+
+def test_only_the_hardware_is_absent_in_a_whole_trial(tmp_path):
+    found = measured([trial(tmp_path)])
+    absent = found[found["value"].isna()]
+    assert absent.index.get_level_values("metric").tolist() == ["pmu_known_error"]
+    assert absent["reason"].tolist() == ["PMU absent: TCG emulates no PMU"]
+
+
+def test_a_trial_that_the_host_disturbed_is_left_out_and_not_averaged_in(tmp_path):
+    trials = [trial(tmp_path, workloads=("check", "timer"), repetition=k) for k in range(3)]
+    files.host(trials[1].path, 0.12)
+    found = measured(trials)
+    assert set(found.xs("rate_over_timer", level="metric").index.get_level_values("trial")) == {0, 2}
+    assert found["value"].xs("trial_marked", level="metric").tolist() == [0, 1, 0]
+    assert found["value"].xs("host_wait_share", level="metric").tolist() == pytest.approx([0.001, 0.12, 0.001])
+    shown = ANALYSIS.summary(ANALYSIS.tables(trials))
+    assert shown["Trials left out"]["trial"].tolist() == [1]
+
+
+def test_where_the_host_disturbed_all_trials_every_figure_is_absent_with_the_reason(tmp_path):
+    trials = [trial(tmp_path, workloads=("check", "timer"), repetition=k) for k in range(2)]
+    for one in trials:
+        files.host(one.path, 0.12)
+    found = measured(trials)
+    figures = found[~found.index.get_level_values("metric").isin(["trial_marked", "host_wait_share"])]
+    assert figures["value"].isna().all()
+    assert figures["reason"].str.contains("left out: the host descheduled vCPU 1").all()
+    assert ANALYSIS.figures(ANALYSIS.tables(trials)) == {}
+
+
+def test_the_host_does_not_matter_to_the_virtual_clock(tmp_path):
+    one = trial(tmp_path, "virtual", ("check",), clock="virtual")
+    (one.path / "host-sched.json").unlink()
+    found = measured([one])
+    assert found.loc[("virtual", 0, "slot_wrong"), "value"] == 0
+    assert found.loc[("virtual", 0, "host_wait_share"), "reason"] == "no record of the host's scheduling"
+
+
+def test_a_counter_that_was_refused_is_no_figure(tmp_path):
+    one = trial(tmp_path, workloads=("known", "phases"))
+    for workload, run in (("known", "known"), ("phases", "observer")):
+        files.shim(one.path / workload, run, signals=[], refused=[files.NO_PMU, REFUSED])
+    found = measured([one]).loc[(one.arm, 0)]
+    for name in ("known_error", "counter_check_error", "thread_rate_error"):
+        assert np.isnan(found.loc[name, "value"])
+        assert "oracle: counted 40000 of 20000000 instructions" in found.loc[name, "reason"]
+
+
+def test_a_wrong_counter_that_was_used_is_told(tmp_path):
+    one = trial(tmp_path, workloads=("known",))
+    files.shim(one.path / "known", "wrong")
+    assert values(one)["wrong_counter_refused"] == 0
+
+
+def test_without_slots_switches_are_absent_with_the_reason(tmp_path):
+    one = trial(tmp_path, workloads=("switches", "pattern"))
+    for workload in one.workloads:
+        files.shim(one.path / workload, "observer", ppid=None, ppid_reason="no /dev/ppid_map")
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["wrong_threads", "reason"] == "no slots: no /dev/ppid_map"
+    assert found.loc["idle_share_error", "reason"] == "no slots: no /dev/ppid_map"
+
+
+def test_a_file_that_is_damaged_or_not_there_is_a_reason_and_no_more(tmp_path):
+    one = trial(tmp_path, workloads=("switches", "trust", "timer"))
+    (one.path / "switches" / "truth.bin").write_bytes(bytes(25))
+    (one.path / "timer" / "both.timer.json").unlink()
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["wrong_threads", "reason"] == "switches/truth.bin: is cut short: 1 bytes after record 1"
+    assert found.loc["rate_over_timer", "value"] == 500
+    assert (
+        found.loc["rate_over_timer_both", "reason"]
+        == "timer/both.timer.json: cannot be read: No such file or directory"
+    )
+
+
+def test_the_timer_sampler_may_be_absent(tmp_path):
+    one = trial(tmp_path, workloads=("timer",))
+    put(
+        one.path / "timer",
+        "timer.json",
+        TIMER | {"samples_per_s": 0.0, "samples": 0, "reason": "perf_event_open: ENOENT"},
+    )
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["rate_over_timer", "reason"] == "perf_event_open: ENOENT"
+    assert np.isnan(found.loc["timer_samples_per_s", "value"])
+
+
+def test_flags_that_the_program_set_wrongly_are_counted(tmp_path):
+    one = trial(tmp_path, workloads=("trust",))
+    made = files.steady(1001)
+    made["flags"][[7, 8, 9]] ^= 1
+    made.tofile(one.path / "trust" / "clean.samples.bin")
+    assert values(one)["flags_wrong"] == 3
+
+
+def test_a_delayed_window_that_is_trusted_is_counted_from_the_file(tmp_path):
+    one = trial(tmp_path, workloads=("trust",))
+    made, log = files.delayed(1001, {100, 300, 500, 700, 900})
+    made["flags"][301] |= 1
+    made.tofile(one.path / "trust" / "injected.samples.bin")
+    found = values(one)
+    assert (found["injected_trusted"], found["injected_flags_wrong"]) == (1, 1)
+    log[:4].tofile(one.path / "trust" / "injected.injected.bin")
+    reason = measured([one]).loc[(one.arm, 0, "injected_trusted"), "reason"]
+    assert reason == "4 delays were written of 5"
+
+
+def test_samples_too_fast_to_be_written_are_not_judged_again(tmp_path):
+    one = trial(tmp_path, "fast", ("trust",))
+    (one.path / "trust" / "clean.samples.bin").unlink()
+    found = measured([one]).loc[("fast", 0)]
+    assert found.loc["flags_wrong", "reason"] == "samples of this period are not written"
+    assert found.loc["trusted_share", "value"] == 0.99
+
+
+def test_a_map_that_lets_itself_be_written(tmp_path):
+    one = trial(tmp_path, workloads=("rights",))
+    put(one.path / "rights", "rights.json", RIGHTS | {"mprotect": "ok", "offline": None, "offline_reason": "one CPU"})
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["write_refused", "value"] == 0
+    assert found.loc["offline_shown", "reason"] == "one CPU"
+
+
+def test_every_figure_is_drawn_and_written(tmp_path):
+    tables = ANALYSIS.tables([trial(tmp_path, arm) for arm in ("fast", "period-10us", "period-100us")])
+    with figure_style():
+        figures = ANALYSIS.figures(tables)
+    assert list(figures) == ["periods", "trust", "rates", "intervals", "idle", "timeline", "cost", "timer"]
+    for path in write_figures(figures, tmp_path / "figures"):
+        assert path.stat().st_size < 1 << 20, path.name
+    labels = {text.get_text() for legend in figures["trust"].legends for text in legend.get_texts()}
+    assert any("not comparable" in label for label in labels)
+
+
+def test_one_workload_gives_its_own_figures(tmp_path):
+    assert list(ANALYSIS.figures(ANALYSIS.tables([trial(tmp_path, workloads=("cost",))]))) == ["cost"]
+    assert ANALYSIS.figures(ANALYSIS.tables([trial(tmp_path, "b", workloads=("check",))])) == {}
+
+
+def test_summaries_of_what_there_is(tmp_path):
+    shown = ANALYSIS.summary(ANALYSIS.tables([trial(tmp_path)]))
+    assert {"Runs of the observer", "Switches against sched_switch", "Counters refused"} <= shown.keys()
+    assert all(len(table) for table in shown.values())
+
+
+def test_the_timeline_and_the_profiles_for_viewers(tmp_path):
+    tables = ANALYSIS.tables([trial(tmp_path)])
+    line = ANALYSIS.timeline(tables)
+    assert line is not None
+    assert (line["start_s"] >= 0).all()
+    assert (line["duration_s"] >= 0).all()
+    seen = line[line["process"].str.endswith("pattern") & (line["track"] == "seen by the observer")]
+    assert set(seen["name"]) == {"idle", "one 70"}
+    for _, track in line.groupby(["process", "track"]):
+        ends = track["start_s"] + track["duration_s"]
+        assert (track["start_s"].to_numpy()[1:] >= ends.to_numpy()[:-1] - 1e-12).all()
+    stacks = ANALYSIS.profiles(tables).set_index(["profile", "stack"])["weight"]
+    assert stacks["period-10us, phases/observer: time", "CPU;one 70"] == pytest.approx(5e6)
+    assert stacks["period-10us, phases/observer: instructions", "CPU;one 70"] == 10_000_000
