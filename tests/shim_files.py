@@ -169,7 +169,7 @@ def truth(folder: Path, trace: Records) -> None:
     trace.tofile(folder / "truth.bin")
     said = {"clock": "x86-tsc", "cpu": 1, "events": len(trace), "overrun": 0, "dropped": 0}
     (folder / "truth.json").write_text(json.dumps(said))
-    (folder / "comms.csv").write_text('pid,comm\n0,"swapper/1"\n70,"one"\n71,"two, too"\n')
+    (folder / "truth.comms.csv").write_text('pid,comm\n0,"swapper/1"\n70,"one"\n71,"two, too"\n')
 
 
 def host(trial: Path, wait: float = 0.001) -> None:

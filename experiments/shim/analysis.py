@@ -37,7 +37,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     rates     instructions by thread and interval of time; thread_rates: in all, against the known rate
     threads   windows, cycles and instructions by thread
     known     the counter over chunks of known work
-    cost      cycles per iteration of the target with and without the observer, by phase
+    cost      cycles per iteration of the target beside the observer or a program that only spins, against beside nobody
     timer     the timer sampler
     rights    what the map of the slots allows and shows
     """
@@ -87,6 +87,7 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         marked = trials[trials["marked"].notna()]
         shown["Trials left out"] = marked[["arm", "trial", "marked"]].reset_index(drop=True)
     runs = _sound(tables, "runs")
+    runs = runs[runs["workload"].isin(["trust", "timer"])] if len(runs) else runs
     if len(runs):
         names = ["samples_per_s", "period_p10_ns", "period_p50_ns", "period_p99_ns", "trusted_share", "samples_lost"]
         runs["run"] = runs["workload"] + "/" + runs["run"]
@@ -112,14 +113,14 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     cost = _sound(tables, "cost")
     if len(cost):
         cost["slower_%"] = 100 * (cost["ratio"] - 1)
-        shown["The observer's cost on its target"] = _medians(cost, ["arm"], ["off", "on", "slower_%"])
+        shown["Cost on the target, cycles per iteration"] = _medians(cost, ["arm", "what"], ["off", "on", "slower_%"])
     if "counters" in tables:
         refused = tables["counters"][~tables["counters"]["used"].astype(bool)]
         if len(refused):
-            said = refused.groupby(["arm", "workload", "run", "name", "source"], sort=False)["reason"].first()
-            shown["Counters refused"] = said.reset_index()
+            said = refused.groupby(["arm", "name", "source", "reason"], sort=False, dropna=False).size()
+            shown["Counters refused"] = said.rename("runs").reset_index()
     if "rights" in tables:
-        said = tables["rights"].groupby(["arm", "what"], sort=False)["answer"]
+        said = tables["rights"].groupby("what", sort=False)["answer"]
         shown["The map of the slots"] = said.agg(lambda answers: ", ".join(dict.fromkeys(answers))).reset_index()
     return shown
 

@@ -33,8 +33,8 @@ def switches(found: Found, trial: Trial, folder: Path) -> None:
         raise RunError(f"no slots: {said.ppid_reason}")
     log, trace = _logs(folder, "observer")
     about = summary(log, trace, match(log, trace))
-    seconds = (int(trace["time"][-1]) - int(trace["time"][0])) / said.tsc_hz if len(trace) > 1 else math.nan
-    rate = (len(trace) - 1) / seconds if len(trace) > 1 else math.nan
+    meanwhile = (trace["time"] >= said.clock_begin.tsc) & (trace["time"] < said.clock_end.tsc)
+    rate = int(meanwhile.sum()) / said.seconds if said.seconds and meanwhile.any() else math.nan
     told = read_answer(folder / "truth.json", Traced)
     lags = {f"{name}_us": about.pop(name) / said.tsc_hz * 1e6 for name in ("lag_median", "lag_most")}
     found.put("switches", [{**about, **lags, "per_s": rate, "overrun": told.overrun, "log_lost": said.switches_lost}])
@@ -80,7 +80,7 @@ def _slices(found: Found, folder: Path, seen: pd.DataFrame, traced: pd.DataFrame
     begin, end = common(seen, traced)
     if not end:
         return
-    names = read_names(folder / "comms.csv")
+    names = read_names(folder / "truth.comms.csv")
     for track, spans in (("seen by the observer", seen), ("sched_switch", traced)):
         mine = spans[(spans["end"] > begin) & (spans["begin"] < end)].iloc[:MOST_SLICES]
         low = mine["begin"].clip(lower=begin)
@@ -151,7 +151,7 @@ def phases(found: Found, trial: Trial, folder: Path) -> None:
     for part in samples(folder, "observer", said):
         rates.add(part)
     frame = rates.frame()
-    names = read_names(folder / "comms.csv")
+    names = read_names(folder / "truth.comms.csv")
     chunks = pd.DataFrame(whole(folder / "load.bin", CHUNK))
     kinds = chunks.groupby("tid")["kind"].first().to_dict()
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RunError
@@ -100,40 +101,42 @@ def _clean(found: Found, trial: Trial, folder: Path) -> None:
 
 
 def _put_recheck(found: Found, run: str, check: Recheck) -> None:
-    names = ("samples", "gaps", "windows", "trusted", "wrong", "delayed", "delayed_trusted", "same_ids")
+    names = (
+        "samples",
+        "gaps",
+        "windows",
+        "trusted",
+        "wrong",
+        "delayed",
+        "delayed_trusted",
+        "within_bounds",
+        "same_ids",
+    )
     found.put("recheck", [{"run": run, **{name: getattr(check, name) for name in names}}])
 
 
 def _injected(found: Found, trial: Trial, folder: Path) -> None:
     """Delays put into chosen samples: counted by the program, and again from the file."""
     said = observed(found, folder, "injected")
-    trusted = said.injected_trusted
-    if (folder / "injected.samples.bin").is_file():
-        check = recheck(folder, "injected", said)
-        _put_recheck(found, "injected", check)
-        delayed = whole(folder / "injected.injected.bin", INJECTED)
-        found.put(
-            "delays",
-            [
-                {
-                    "run": "injected",
-                    "delays": len(delayed),
-                    "shortest_ns": float(delayed["delay"].min(initial=1 << 62)) / said.tsc_hz * 1e9,
-                    "longest_ns": float(delayed["delay"].max(initial=0)) / said.tsc_hz * 1e9,
-                }
-            ]
-            if len(delayed)
-            else [],
-        )
-        trusted = max(trusted, check.delayed_trusted)
-        if len(delayed) != said.injected:
-            raise RunError(f"{len(delayed)} delays were written of {said.injected}")
-        if not check.gaps - 1 and not said.samples_lost and check.delayed != said.injected_windows:
-            raise RunError(f"{check.delayed} windows touch a delay by the file, {said.injected_windows} by the program")
-        found.value("injected_flags_wrong", check.wrong, "windows")
-    there = said.injected > 0
     none = "no delay was put into any sample"
-    found.value("injected_windows", said.injected_windows if there else None, "windows", none)
+    trusted, within = said.injected_trusted, 0
+    if (folder / "injected.samples.bin").is_file():
+        delays = whole(folder / "injected.injected.bin", INJECTED)
+        if len(delays) != said.injected:
+            raise RunError(f"{len(delays)} delays were written of {said.injected}")
+        check = recheck(folder, "injected", said, {int(d["number"]): int(d["delay"]) for d in delays})
+        _put_recheck(found, "injected", check)
+        if len(delays):
+            shortest, longest = (float(f(delays["delay"])) / said.tsc_hz * 1e9 for f in (np.min, np.max))
+            found.put("delays", [{"delays": len(delays), "shortest_ns": shortest, "longest_ns": longest}])
+        if check.samples == said.windows + 1 and check.delayed != said.injected_windows:
+            raise RunError(f"{check.delayed} windows touch a delay by the file, {said.injected_windows} by the program")
+        within = check.within_bounds
+        trusted = max(trusted, check.delayed_trusted) - within
+        found.value("injected_flags_wrong", check.wrong, "windows")
+        found.value("injected_within_bounds", within, "windows")
+    there = said.injected > 0
+    found.value("injected_windows", said.injected_windows - within if there else None, "windows", none)
     found.value("injected_trusted", trusted if there else None, "windows", none)
     clean = said.windows - said.injected_windows
     share = (said.trusted - said.injected_trusted) / clean if clean else None
@@ -164,13 +167,24 @@ def _timer_of(found: Found, path: Path, when: str) -> TimerSampled:
 
 
 def _cost(found: Found, trial: Trial, folder: Path) -> None:
-    observed(found, folder, "observer")
-    chunks = whole(folder / "load.bin", CHUNK)
-    on = read_csv(folder / "on.csv", ("begin", "end"))
-    pairs = costs(chunks, on[["begin", "end"]].to_numpy(dtype=np.uint64))
-    found.put("cost", pairs)
-    few = "no phase with the observer has chunks in it and beside it"
-    found.value("observer_cost", pairs["ratio"].median() - 1 if len(pairs) else None, "1", few)
+    """The target's speed beside the observer, beside a program that spins and looks at nothing, and beside nobody."""
+    for path in sorted(folder.glob("*.shim.json")):
+        observed(found, folder, path.name.removesuffix(".shim.json"))
+    phases = {"observer": _phases_of(folder / "on.csv")}
+    if (folder / "spin.csv").is_file():
+        phases["spin"] = _phases_of(folder / "spin.csv")
+    rows = costs(whole(folder / "load.bin", CHUNK), phases)
+    found.put("cost", rows)
+    middle = rows.groupby("what")["ratio"].median().to_dict()
+    beside, spinning = middle.get("observer", math.nan), middle.get("spin", math.nan)
+    few = "no phase of the kind has chunks in it and beside it"
+    found.value("observer_cost", beside - 1, "1", few)
+    found.value("spin_cost", spinning - 1, "1", few)
+    found.value("observer_over_spin", beside / spinning - 1, "1", few)
+
+
+def _phases_of(path: Path) -> npt.NDArray[np.uint64]:
+    return read_csv(path, ("begin", "end"))[["begin", "end"]].to_numpy(dtype=np.uint64)
 
 
 def _known(found: Found, trial: Trial, folder: Path) -> None:
@@ -180,7 +194,8 @@ def _known(found: Found, trial: Trial, folder: Path) -> None:
     if column is None:
         raise RunError(said.why_not(COUNTER))
     signal = said.signals[column]
-    found.value("counter_check_error", signal.known_error, "1", signal.reason or "was not checked")
+    checked = None if signal.known_error is None else abs(signal.known_error)
+    found.value("counter_check_error", checked, "1", signal.reason or "was not checked")
     error, reason = _counter_error(found, folder, said, column)
     found.value("known_error", error, "1", reason)
 
@@ -253,7 +268,7 @@ def _pmu(found: Found, trial: Trial, folder: Path) -> None:
         return
     said = read_answer(folder / "known.shim.json", Observed)
     own = [signal for signal in said.signals if signal.name == COUNTER and signal.source == "pmu"]
-    error = own[0].known_error if own else None
+    error = abs(own[0].known_error) if own and own[0].known_error is not None else None
     found.value("pmu_known_error", error, "1", said.why_not(COUNTER))
 
 
@@ -283,6 +298,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                 "injected_windows": "windows",
                 "injected_trusted": "windows",
                 "injected_flags_wrong": "windows",
+                "injected_within_bounds": "windows",
                 "clean_trusted_share": "1",
             },
             _injected,
@@ -292,7 +308,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
         ({"timer_samples_per_s": "samples/s", "rate_over_timer": "1"}, _timer),
         ({"rate_over_timer_both": "1"}, _both),
     ),
-    "cost": (({"observer_cost": "1"}, _cost),),
+    "cost": (({"observer_cost": "1", "spin_cost": "1", "observer_over_spin": "1"}, _cost),),
     "known": (
         ({"known_error": "1", "counter_check_error": "1"}, _known),
         ({"wrong_counter_refused": "1"}, _wrong),

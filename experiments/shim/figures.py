@@ -22,7 +22,7 @@ ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "hard
 PAPER_TRUST = ([15.0, 30.0, 2500.0], [0.5, 0.5, 0.9])
 #: Cost on the target by period in cycles: another core.
 PAPER_COST = ([30.0, 1213.0], [1.0, 0.02])
-NATIVE = "paper, native Haswell: not comparable"
+NATIVE = "the paper, native: not comparable"
 TRACKS = ("seen by the observer", "sched_switch")
 _OUTSIDE = "outside lower center"
 _LEAST_WINDOWS = 100
@@ -114,10 +114,10 @@ def trust(tables: Tables) -> Figure | None:
         one = runs[runs["arm"] == arm]
         place = one["period_p50_ns"].median() * mine["tsc_hz"].iloc[0] / 1e9
         draw_medians(axes, [place], [one["trusted_share"].to_numpy()], look, label=f"arm {arm}")
-    draw_paper(axes, *PAPER_TRUST, label=f"bounds of the {NATIVE}")
+    draw_paper(axes, *PAPER_TRUST, label=NATIVE)
     axes.set_xscale("log")
     axes.set_ylim(-0.03, 1.03)
-    axes.set_xlabel("period, cycles of the clock (lines: windows of this length; marks: the arm's median)")
+    axes.set_xlabel("period, cycles (lines: windows so long; marks: all of an arm)")
     axes.set_ylabel("trusted windows")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
@@ -189,7 +189,7 @@ def idle(tables: Tables) -> Figure | None:
     table = _table(tables, "idle")
     if table.empty:
         return None
-    figure, axes = _one(5.0, 1.6 + 0.4 * table["arm"].nunique())
+    figure, axes = _one(6.0, 1.6 + 0.4 * table["arm"].nunique())
     arms = _arms(table)
     names = (("seen_share", "seen by the observer"), ("truth_share", "sched_switch"), ("load_share", "the load's own"))
     for i, (column, label) in enumerate(names):
@@ -242,20 +242,21 @@ def timeline(tables: Tables) -> Figure | None:
 def cost(tables: Tables) -> Figure | None:
     """How much slower the target is while it is observed, against the observer's period."""
     table, runs = _table(tables, "cost"), _table(tables, "runs", "cost")
-    if table.empty or runs.empty or "period_p50_ns" not in runs:
+    if table.empty or runs.empty:
         return None
+    table = table[table["what"] == "observer"]
     figure, axes = _one()
     per_trial = table.groupby(["arm", "trial"])["ratio"].median() - 1
-    cycles = _table(tables, "periods", "cost")["tsc_hz"].iloc[0] / 1e9
     for arm in _arms(table):
-        place = runs.loc[runs["arm"] == arm, "period_p50_ns"].median() * cycles
+        place = (runs.loc[runs["arm"] == arm, "period_mean_ns"] * runs["tsc_hz"] / 1e9).median()
         draw_medians(axes, [place], [per_trial[arm].to_numpy()], _look(arm), label=f"arm {arm}")
     draw_paper(axes, *PAPER_COST, label=NATIVE)
     axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
     axes.set_xscale("log")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlabel("median period, cycles of the clock")
-    axes.set_ylabel(f"target slower by ({spans_note(int(table.groupby('arm')['trial'].nunique().min()))})")
+    note = spans_note(int(table.groupby("arm")["trial"].nunique().min()))
+    axes.set_xlabel(f"mean period, cycles of the clock ({note})")
+    axes.set_ylabel("target slower by")
     axes.grid()
     axes.set_title("The observer's cost on its target")
     figure.legend(loc=_OUTSIDE, ncols=3)

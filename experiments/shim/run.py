@@ -16,6 +16,8 @@ from .found import Found
 
 COUNTER = "instructions"
 IDLE = 0
+#: Rows of ids.csv that are no thread.
+OTHERS = {-1: "(never seen)", -2: "(switching)", -3: "(others)"}
 
 
 def observed(found: Found, folder: Path, run: str) -> Observed:
@@ -25,8 +27,10 @@ def observed(found: Found, folder: Path, run: str) -> Observed:
         "run": run,
         "asked_ns": said.period_ns or said.period_cycles / said.tsc_hz * 1e9,
         "seconds": said.seconds,
+        "tsc_hz": said.tsc_hz,
         "samples": said.samples,
         "samples_per_s": said.samples / said.seconds if said.seconds else math.nan,
+        "period_mean_ns": said.seconds / said.samples * 1e9 if said.samples else math.nan,
         "windows": said.windows,
         "trusted": said.trusted,
         "trusted_share": said.trusted / said.windows if said.windows else math.nan,
@@ -61,24 +65,25 @@ def observed(found: Found, folder: Path, run: str) -> Observed:
         columns = ["pid", "tgid", "cycles", "windows", "trusted", "trusted_cycles"]
         if COUNTER in ids:
             columns.append(COUNTER)
-        names = read_names(folder / "comms.csv")
+        names = read_names(folder / "truth.comms.csv")
         ids = ids[columns].assign(run=run, tsc_hz=said.tsc_hz)
         found.put("threads", ids.assign(thread=[thread(int(pid), names) for pid in ids["pid"]]))
     return said
 
 
 def thread(pid: int, names: dict[int, str]) -> str:
-    if pid == -2:
-        return "(switching)"
-    return names[pid] if pid == IDLE else f"{names.get(pid, 'thread')} {pid}" if pid > 0 else "(none)"
+    if pid in OTHERS:
+        return OTHERS[pid]
+    return names[pid] if pid == IDLE else f"{names.get(pid, 'thread')} {pid}"
 
 
 def samples(folder: Path, run: str, said: Observed) -> Iterator[Records]:
     return pieces(folder / f"{run}.samples.bin", sample_type(len(said.signals)))
 
 
-def recheck(folder: Path, run: str, said: Observed) -> Recheck:
-    check = Recheck(Bounds.parse(said.bounds))
+def recheck(folder: Path, run: str, said: Observed, delays: dict[int, int] | None = None) -> Recheck:
+    """`delays`: cycles by number of the window end."""
+    check = Recheck(Bounds.parse(said.bounds), delays or {})
     for part in samples(folder, run, said):
         check.add(part)
     return check

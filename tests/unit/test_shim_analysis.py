@@ -62,7 +62,8 @@ def check(folder: Path) -> None:
 def switches(folder: Path) -> None:
     files.load(folder, load="switch", switches=990, how="pipe")
     cpu = files.cpu(1000)
-    about = {"switches_seen": 990, "switches_missed": 5, "switches_slot": 995}
+    about = {"switches_seen": 990, "switches_missed": 5, "switches_slot": 995, "seconds": 0.02}
+    about |= {"clock_end": files.pair(START + HZ // 50)}
     files.shim(folder, "observer", **about)
     files.truth(folder, cpu.trace())
     cpu.log({10, 20, 30, 500, 501}).tofile(folder / "observer.switches.bin")
@@ -86,9 +87,12 @@ def timer(folder: Path) -> None:
 
 def cost(folder: Path) -> None:
     files.load(folder)
-    files.shim(folder, "observer")
+    files.shim(folder, "on1")
+    files.shim(folder, "on2")
     chunks = files.chunks(100, cycles=1_000_000)
     chunks["iterations"][25:50] = chunks["iterations"][75:] = 400_000
+    chunks["iterations"][55:70] = 450_000
+    (folder / "spin.csv").write_text(f"begin,end\n{chunks['begin'][55]},{chunks['end'][69]}\n")
     chunks.tofile(folder / "load.bin")
     edges = [(chunks["begin"][25], chunks["end"][49]), (chunks["begin"][75], chunks["end"][99])]
     (folder / "on.csv").write_text("begin,end\n" + "".join(f"{a},{b}\n" for a, b in edges))
@@ -154,6 +158,7 @@ def test_every_figure_of_a_whole_trial(tmp_path):
         "missed_switches_share_slot": 5 / 995, "samples_per_s": 2e6, "trusted_share": 0.99, "flags_wrong": 0,
         "injected_windows": 10, "injected_trusted": 0, "injected_flags_wrong": 0, "clean_trusted_share": 1,
         "timer_samples_per_s": 4000, "rate_over_timer": 500, "rate_over_timer_both": 500, "observer_cost": 0.25,
+        "spin_cost": 5 / 45, "observer_over_spin": 1.125 - 1,
         "known_error": 0.002, "counter_check_error": 1.5e-5, "wrong_counter_refused": 1, "refusal_reasons": 1,
         "idle_periods": 50, "idle_periods_missed": 1, "thread_rate_error": 1 / 0.98 - 1, "trial_marked": 0,
     }  # fmt: skip
@@ -245,7 +250,7 @@ def test_the_timer_sampler_may_be_absent(tmp_path):
     put(
         one.path / "timer",
         "timer.json",
-        TIMER | {"samples_per_s": 0.0, "samples": 0, "reason": "perf_event_open: ENOENT"},
+        {"cpu": 1, "period_ns": 1, "samples": None, "reason": "perf_event_open: ENOENT"},
     )
     found = measured([one]).loc[(one.arm, 0)]
     assert found.loc["rate_over_timer", "reason"] == "perf_event_open: ENOENT"

@@ -150,18 +150,29 @@ def test_the_recheck_finds_the_flags_that_are_wrong(size):
     assert (check.wrong, check.delayed_trusted) == (2, 1)
 
 
-def test_two_delays_in_a_row_that_are_alike_are_what_the_test_cannot_see():
-    made, _ = files.delayed(50, {20, 21})
-    check = Recheck(Bounds())
+@pytest.mark.parametrize(
+    ("at", "delay", "delayed", "within"),
+    [
+        ({20}, 9000, 2, 0),
+        # What the test cannot see: delays that are alike at both ends, and one too short for the bounds.
+        ({20, 21}, 9000, 3, 1),
+        ({20}, 100, 2, 2),
+        ({20}, 201, 2, 1),
+    ],
+)
+def test_what_the_bounds_let_through_is_told_apart(at, delay, delayed, within):
+    made, log = files.delayed(50, at, delay=delay)
+    check = Recheck(Bounds(), {int(one["number"]): int(one["delay"]) for one in log})
     check.add(made)
-    assert (check.delayed, check.delayed_trusted, check.wrong) == (3, 1, 0)
+    assert (check.delayed, check.delayed_trusted, check.within_bounds, check.wrong) == (delayed, within, within, 0)
 
 
-def test_a_delay_shorter_than_the_bounds_is_trusted_and_told():
-    made, _ = files.delayed(50, {20}, delay=100)
-    check = Recheck(Bounds())
+def test_a_delayed_window_that_the_program_trusts_in_spite_of_its_delay_is_within_no_bounds():
+    made, log = files.delayed(50, {20})
+    made["flags"][20] |= TRUSTED
+    check = Recheck(Bounds(), {20: int(log["delay"][0])})
     check.add(made)
-    assert (check.delayed, check.delayed_trusted) == (2, 2)
+    assert (check.delayed_trusted, check.within_bounds, check.wrong) == (1, 0, 1)
 
 
 # -- switches ----------------------------------------------------------------------------------------------
@@ -350,13 +361,16 @@ def test_the_cost_is_of_a_phase_against_its_neighbours():
     shift = np.cumsum(slow)
     chunks["end"] += shift
     chunks["begin"][1:] += shift[:-1]
-    on = np.stack([chunks["begin"][[10, 30]], chunks["end"][[19, 39]]], axis=1)
-    found = costs(chunks, on)
-    assert found["ratio"].tolist() == pytest.approx([1.1, 1.1])
+    spans = np.stack([chunks["begin"][[10, 30, 45]], chunks["end"][[19, 39, 50]]], axis=1)
+    phases = {"spin": spans[1:2], "observer": spans[[0, 2]]}
+    found = costs(chunks, phases)
+    assert found["what"].tolist() == ["observer", "spin", "observer"]
+    assert found["ratio"].tolist() == pytest.approx([1.1, 1.1, 1.0])
     # A chunk across the border takes no part.
-    on[0, 0] += np.uint64(500)
-    assert costs(chunks, on)["ratio"].tolist() == pytest.approx([1.1, 1.1])
-    assert costs(chunks, on[:0]).empty
+    spans[0, 0] += np.uint64(500)
+    assert costs(chunks, {"a": spans})["ratio"].tolist() == pytest.approx([1.1, 1.1, 1.0])
+    assert costs(chunks, {"a": spans[:0]}).empty
+    assert costs(chunks, {}).empty
 
 
 # -- what programs and the host say ------------------------------------------------------------------------
@@ -376,9 +390,9 @@ def test_answers_name_the_field_that_is_wrong(tmp_path):
 
 
 def test_names_of_threads(tmp_path):
-    assert read_names(tmp_path / "comms.csv") == {0: "idle"}
+    assert read_names(tmp_path / "truth.comms.csv") == {0: "idle"}
     files.truth(tmp_path, files.cpu(3).trace())
-    assert read_names(tmp_path / "comms.csv") == {0: "idle", 70: "one", 71: "two, too"}
+    assert read_names(tmp_path / "truth.comms.csv") == {0: "idle", 70: "one", 71: "two, too"}
     with pytest.raises(RunError, match="cannot be read"):
         read_csv(tmp_path / "none.csv", ("a",))
 

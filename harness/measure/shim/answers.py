@@ -43,12 +43,15 @@ class Signal(Said):
 
 
 class Observed(Said):
-    """shim.json: one run of the observer. Numbers of windows and switches; periods and windows in cycles and ns."""
+    """shim.json: one run of the observer. Numbers of windows and switches; periods in cycles and ns.
+
+    Of samples and switches: lost where the ring was full, skipped where no more were asked for.
+    """
 
     observer_cpu: int
     cpu: int
     period_cycles: int
-    period_ns: int
+    period_ns: float
     bounds: tuple[str, str]
     clock_begin: ClockPair
     clock_end: ClockPair
@@ -68,8 +71,10 @@ class Observed(Said):
     injected_trusted: int
     samples_written: int
     samples_lost: int
+    samples_skipped: int = 0
     switches_written: int
     switches_lost: int
+    switches_skipped: int = 0
     ppid: str | None
     ppid_reason: str | None = None
     signals: tuple[Signal, ...]
@@ -97,15 +102,15 @@ class Traced(Said):
 
 
 class TimerSampled(Said):
-    """timer.json: the timer sampler. `tids`: samples by thread."""
+    """timer.json: the timer sampler; without samples only `reason` is said. `tids`: samples by thread."""
 
     cpu: int
     period_ns: int
-    samples: int
-    lost: int
-    throttled: int
-    seconds: float
-    samples_per_s: float
+    samples: int | None = None
+    lost: int = 0
+    throttled: int = 0
+    seconds: float = 0.0
+    samples_per_s: float = 0.0
     tids: dict[str, int] = {}
     reason: str | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -95,24 +97,27 @@ class Rates:
         return every.groupby(["place", "pid", "tgid"], as_index=False).sum()[list(RATE_COLUMNS)]
 
 
-def costs(chunks: Records, on: npt.NDArray[np.uint64]) -> pd.DataFrame:
-    """Cycles per iteration of a known loop while something was on, each against what was before and after it.
+def costs(chunks: Records, phases: Mapping[str, npt.NDArray[np.uint64]]) -> pd.DataFrame:
+    """Cycles per iteration of a known loop while something else went on, each against what was before and after it.
 
-    `chunks`: fields of CHUNK, in order; `on`: begin and end of m phases, shape (m, 2), cycles. One row per phase that
-    has chunks in it and around it: `on`, `off` (cycles per iteration, medians over chunks; `off` the mean of before and
-    after) and `ratio`. A chunk that lies across a border takes no part.
+    `chunks`: fields of CHUNK, in order; `phases`: by name, begin and end of m phases, shape (m, 2), cycles; none
+    overlap. One row per phase that has chunks in it and beside it: `what` its name, `on` and `off` cycles per iteration, medians
+    over chunks (`off`: the mean of before and after), `ratio`. A chunk across a border takes no part.
     """
     chunks = chunks[chunks["iterations"] > 0]
     each = (chunks["end"] - chunks["begin"]).astype(np.float64) / chunks["iterations"]
-    edges = on.reshape(-1)
+    every = np.concatenate([spans.reshape(-1, 2) for spans in phases.values()] or [np.empty((0, 2), dtype=np.uint64)])
+    names = [name for name, spans in phases.items() for _ in range(spans.size // 2)]
+    order = np.argsort(every[:, 0], kind="stable")
+    edges = every[order].reshape(-1)
     place = np.searchsorted(edges, chunks["begin"], side="right")
     whole = place == np.searchsorted(edges, chunks["end"], side="left")
     by_place = pd.Series(each[whole]).groupby(place[whole]).median().to_dict()
     rows = []
-    for phase in range(1, edges.size, 2):
-        here, around = by_place.get(phase), [by_place.get(phase - 1), by_place.get(phase + 1)]
+    for number, name in enumerate(order.tolist()):
+        here, around = by_place.get(2 * number + 1), [by_place.get(2 * number), by_place.get(2 * number + 2)]
         known = [value for value in around if value is not None]
         if here is not None and known:
             off = float(np.mean(known))
-            rows.append({"phase": phase // 2, "on": here, "off": off, "ratio": here / off})
-    return pd.DataFrame(rows, columns=["phase", "on", "off", "ratio"])
+            rows.append({"what": names[name], "phase": number, "on": here, "off": off, "ratio": here / off})
+    return pd.DataFrame(rows, columns=["what", "phase", "on", "off", "ratio"])

@@ -6,7 +6,8 @@ B > 0 and low * B <= E <= high * B, both bounds included, as rationals: nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -84,15 +85,19 @@ class Recheck:
     wrong       flags TRUSTED or ZERO that the program set or left out wrongly
     delayed     windows that begin with or end in a delayed sample
     delayed_trusted  of them, that either test trusts
+    within_bounds    of these, those that their delays alone leave within the bounds: the window is long, or
+                     begins with a delay as long as that at its end
     same_ids    windows with one thread and one switch count at both ends
     """
 
     bounds: Bounds
+    delays: Mapping[int, int] = field(default_factory=dict)
     windows: int = 0
     trusted: int = 0
     wrong: int = 0
     delayed: int = 0
     delayed_trusted: int = 0
+    within_bounds: int = 0
     same_ids: int = 0
     samples: int = 0
     gaps: int = 0
@@ -120,5 +125,13 @@ class Recheck:
         self.trusted += int((mine & there).sum())
         self.wrong += int((wrong & there).sum())
         self.delayed += int(delayed.sum())
-        self.delayed_trusted += int((delayed & (mine | theirs)).sum())
+        passed = delayed & (mine | theirs)
+        self.delayed_trusted += int(passed.sum())
+        self.within_bounds += sum(self._within(samples[at : at + 2], int(begin[at])) for at in np.flatnonzero(passed))
         self.same_ids += int((same & there).sum())
+
+    def _within(self, pair: Records, begin: int) -> bool:
+        """Whether the delays alone leave E / B within the bounds; each is in E of one window and in B of the next."""
+        first, last = (self.delays.get(int(one["number"]), 0) for one in pair)
+        undelayed = begin - first
+        return undelayed >= 0 and _one(begin, undelayed + last, self.bounds)
