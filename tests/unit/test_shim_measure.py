@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -404,13 +405,18 @@ def test_a_vcpu_that_waited_marks_the_trial(tmp_path, wait, marked):
     assert share == pytest.approx(wait, abs=1e-6)
     assert (reason is not None) == marked
     if marked:
-        assert str(reason).startswith("the host descheduled vCPU 1 for more than 3 %")
+        assert str(reason) == f"the host descheduled vCPU 1 for {100 * wait:.1f} %, more than 3 % of its time"
 
 
 def test_without_a_record_of_the_host_the_trial_is_marked(tmp_path):
     assert host_waited(tmp_path)[1] == "no record of the host's scheduling"
-    (tmp_path / "host-sched.json").write_text('{"pinned": false, "reason": "no schedstat", "vcpus": []}')
-    assert host_waited(tmp_path)[1] == "no record of the host's scheduling: no schedstat"
+    nothing = {"cpu": 0, "thread": 7, "host_cpu": None, "run_ns": None, "wait_ns": None, "slices": None}
+    for vcpus in ([], [nothing]):
+        said = {"pinned": False, "reason": "no schedstat", "host_cpus": [0], "seconds": 0.0, "vcpus": vcpus}
+        (tmp_path / "host-sched.json").write_text(json.dumps(said))
+        share, reason = host_waited(tmp_path)
+        assert np.isnan(share)
+        assert reason == "no record of the host's scheduling: no schedstat"
 
 
 def test_a_second_is_a_second():

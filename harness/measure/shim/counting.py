@@ -101,8 +101,9 @@ def costs(chunks: Records, phases: Mapping[str, npt.NDArray[np.uint64]]) -> pd.D
     """Cycles per iteration of a known loop while something else went on, each against what was before and after it.
 
     `chunks`: fields of CHUNK, in order; `phases`: by name, begin and end of m phases, shape (m, 2), cycles; none
-    overlap. One row per phase that has chunks in it and beside it: `what` its name, `on` and `off` cycles per iteration, medians
-    over chunks (`off`: the mean of before and after), `ratio`. A chunk across a border takes no part.
+    overlap. One row per phase that has chunks in it and beside it: `what` its name, `on` and `off` cycles per
+    iteration, medians over chunks (`off`: the mean of before and after), `ratio`. A chunk across a border takes no
+    part.
     """
     chunks = chunks[chunks["iterations"] > 0]
     each = (chunks["end"] - chunks["begin"]).astype(np.float64) / chunks["iterations"]

@@ -21,29 +21,26 @@ class Vcpu(Said):
     cpu: int
     thread: int
     host_cpu: int | None = None
-    run_ns: int
-    wait_ns: int
-    slices: int
+    run_ns: int | None
+    wait_ns: int | None
+    slices: int | None
 
     @property
     def wait_share(self) -> float:
-        """Of the time in which it wanted to run; 0 when it never did."""
+        """Of the time in which it wanted to run; 0 when it never did, NaN where the host keeps no figures."""
+        if self.run_ns is None or self.wait_ns is None:
+            return math.nan
         wanted = self.run_ns + self.wait_ns
         return self.wait_ns / wanted if wanted else 0.0
 
 
 class HostSched(Said):
-    """host-sched.json."""
+    """host-sched.json; docs/file-formats.md, "Host schedule"."""
 
     pinned: bool
     reason: str | None = None
     seconds: float | None = None
     vcpus: tuple[Vcpu, ...] = ()
-
-    @property
-    def wait_share(self) -> float:
-        """Of the vCPU that waited most; NaN without any."""
-        return max((vcpu.wait_share for vcpu in self.vcpus), default=math.nan)
 
 
 def host_waited(trial: Path) -> tuple[float, str | None]:
@@ -52,10 +49,11 @@ def host_waited(trial: Path) -> tuple[float, str | None]:
     if not path.is_file():
         return math.nan, "no record of the host's scheduling"
     sched = read_answer(path, HostSched)
-    if not sched.vcpus:
+    if not sched.vcpus or any(math.isnan(vcpu.wait_share) for vcpu in sched.vcpus):
         return math.nan, f"no record of the host's scheduling: {sched.reason}"
     worst = max(sched.vcpus, key=lambda vcpu: vcpu.wait_share)
     share = worst.wait_share
     if share > MOST_WAIT:
-        return share, f"the host descheduled vCPU {worst.cpu} for more than {100 * MOST_WAIT:g} % of its time"
+        limit = f"more than {100 * MOST_WAIT:g} % of its time"
+        return share, f"the host descheduled vCPU {worst.cpu} for {100 * share:.1f} %, {limit}"
     return share, None
