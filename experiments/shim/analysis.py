@@ -101,8 +101,18 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         ),
         ("idle", "Idle, shares of time", ["arm"], ["seen_share", "truth_share", "load_share", "periods", "missed"]),
         ("thread_rates", "Instructions per cycle of the clock, by thread", ["arm", "mix"], ["known", "seen", "error"]),
-        ("known", "Counter over known work", ["arm", "source"], ["chunks", "known", "counted", "error", "error_most"]),
-        ("recheck", "Trust test done again", ["arm", "run"], ["windows", "trusted", "wrong", "delayed_trusted"]),
+        (
+            "known",
+            "Counter over known work",
+            ["arm", "source"],
+            ["chunks", "known", "counted", "error", "outside", "unsure"],
+        ),
+        (
+            "recheck",
+            "Trust test done again",
+            ["arm", "run"],
+            ["windows", "trusted", "wrong", "delayed", "delayed_trusted", "within_bounds", "alike"],
+        ),
         ("timer", "Timer sampler", ["arm", "when"], ["samples", "lost", "samples_per_s"]),
     ):
         found = _sound(tables, name)

@@ -22,8 +22,8 @@ from .cpu import pattern, phases, switches
 from .found import Found, Part, Trial, guarded
 from .run import COUNTER, observed, recheck, samples
 
-#: Of a chunk of known work, what the samples around its ends may take.
-WIDEST = 0.02
+#: Of the time of known work, how much may be uncertain.
+CLOSE = 0.01
 
 
 def decode(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
@@ -77,8 +77,9 @@ def _rights(found: Found, trial: Trial, folder: Path) -> None:
             {"what": "offline CPU", "answer": str(said.offline.pid if said.offline else said.offline_reason)},
             {"what": "online again", "answer": str(said.online_again.pid if said.online_again else None)},
             {"what": "unload while mapped", "answer": str(said.unload_while_mapped)},
-            {"what": "after switching off", "answer": str(said.after_off.pid if said.after_off else None)},
-            {"what": "map after switching off", "answer": str(said.map_after_off)},
+            {"what": "own CPU, switched off", "answer": str(said.after_off.pid if said.after_off else None)},
+            {"what": "open, switched off", "answer": str(said.open_after_off)},
+            {"what": "own CPU before and after", "answer": f"right: {said.own_before_off}, {said.own_after_on}"},
         ],
     )
     found.value("write_refused", set(writers.values()) == {"EACCES"}, "1")
@@ -116,28 +117,26 @@ def _put_recheck(found: Found, run: str, check: Recheck) -> None:
 
 
 def _injected(found: Found, trial: Trial, folder: Path) -> None:
-    """Delays put into chosen samples: counted by the program, and again from the file."""
+    """Delays put into chosen samples, judged from the file, which may not hold the whole run."""
     said = observed(found, folder, "injected")
+    delays = whole(folder / "injected.injected.bin", INJECTED)
+    if len(delays) != said.injected:
+        raise RunError(f"{len(delays)} delays were written of {said.injected}")
+    check = recheck(folder, "injected", said, {int(d["number"]): int(d["delay"]) for d in delays})
+    _put_recheck(found, "injected", check)
+    if check.samples == said.windows + 1 and check.delayed != said.injected_windows:
+        raise RunError(f"{check.delayed} windows touch a delay by the file, {said.injected_windows} by the program")
+    if len(delays):
+        shortest, longest = (float(f(delays["delay"])) / said.tsc_hz * 1e9 for f in (np.min, np.max))
+        found.put("delays", [{"delays": len(delays), "shortest_ns": shortest, "longest_ns": longest}])
+    excused = check.within_bounds + check.alike
+    there = check.delayed > 0
     none = "no delay was put into any sample"
-    trusted, within = said.injected_trusted, 0
-    if (folder / "injected.samples.bin").is_file():
-        delays = whole(folder / "injected.injected.bin", INJECTED)
-        if len(delays) != said.injected:
-            raise RunError(f"{len(delays)} delays were written of {said.injected}")
-        check = recheck(folder, "injected", said, {int(d["number"]): int(d["delay"]) for d in delays})
-        _put_recheck(found, "injected", check)
-        if len(delays):
-            shortest, longest = (float(f(delays["delay"])) / said.tsc_hz * 1e9 for f in (np.min, np.max))
-            found.put("delays", [{"delays": len(delays), "shortest_ns": shortest, "longest_ns": longest}])
-        if check.samples == said.windows + 1 and check.delayed != said.injected_windows:
-            raise RunError(f"{check.delayed} windows touch a delay by the file, {said.injected_windows} by the program")
-        within = check.within_bounds
-        trusted = max(trusted, check.delayed_trusted) - within
-        found.value("injected_flags_wrong", check.wrong, "windows")
-        found.value("injected_within_bounds", within, "windows")
-    there = said.injected > 0
-    found.value("injected_windows", said.injected_windows - within if there else None, "windows", none)
-    found.value("injected_trusted", trusted if there else None, "windows", none)
+    found.value("injected_flags_wrong", check.wrong, "windows")
+    found.value("injected_windows", check.delayed - excused if there else None, "windows", none)
+    found.value("injected_trusted", check.delayed_trusted - excused if there else None, "windows", none)
+    found.value("injected_within_bounds", check.within_bounds, "windows")
+    found.value("injected_alike", check.alike, "windows")
     clean = said.windows - said.injected_windows
     share = (said.trusted - said.injected_trusted) / clean if clean else None
     found.value("clean_trusted_share", share, "1", "every window touched a delay")
@@ -201,39 +200,54 @@ def _known(found: Found, trial: Trial, folder: Path) -> None:
 
 
 def _counter_error(found: Found, folder: Path, said: Observed, column: int) -> tuple[float | None, str]:
+    """Counted over known from the first chunk that lies between samples to the last: chunks follow each other closely,
+    and only the two ends are not exactly at samples.
+    """
     chunks = whole(folder / "load.bin", CHUNK)
     chunks = chunks[chunks["instructions"] > 0]
-    moments = np.concatenate([chunks["begin"], chunks["end"]])
-    order = np.argsort(moments, kind="stable")
-    counters = Counters(moments[order], len(said.signals))
-    for part in samples(folder, "known", said):
-        counters.add(part)
-    value, width = np.empty(moments.size), np.empty(moments.size)
-    value[order], width[order] = counters.value[:, column], counters.width
-    begin, end = np.split(value, 2)
-    around = np.add(*np.split(width, 2))
-    length = (chunks["end"] - chunks["begin"]).astype(np.float64)
-    kept = np.isfinite(begin) & np.isfinite(end) & (around <= WIDEST * length)
-    if not kept.any():
-        return None, "no chunk of known work lies between samples that are close enough"
-    counted, known = (end - begin)[kept], chunks["instructions"][kept].astype(np.float64)
-    each = counted / known - 1
+    value, width = _counted_at(folder, said, np.stack([chunks["begin"], chunks["end"]], axis=1), column)
+    kept = np.flatnonzero(np.isfinite(value).all(axis=1))
+    if not kept.size:
+        return None, "no chunk of known work lies between samples"
+    first, last = kept[0], kept[-1]
+    span = float(chunks["end"][last] - chunks["begin"][first])
+    inside = chunks[first : last + 1]
+    counted, known = value[last, 1] - value[first, 0], float(inside["instructions"].sum())
+    outside = 1 - float((inside["end"] - inside["begin"]).sum()) / span
+    unsure = (width[first, 0] + width[last, 1]) / span
+    each = (value[kept, 1] - value[kept, 0]) / chunks["instructions"][kept] - 1
     found.put(
         "known",
         [
             {
-                "chunks": int(kept.sum()),
-                "of": len(chunks),
-                "counted": float(counted.sum()),
-                "known": float(known.sum()),
-                "error": float(counted.sum() / known.sum() - 1),
+                "chunks": len(inside),
+                "counted": counted,
+                "known": known,
+                "error": counted / known - 1,
                 "error_median": float(np.median(each)),
-                "error_most": float(np.abs(each).max()),
+                "outside": outside,
+                "unsure": unsure,
                 "source": said.signals[column].source,
             }
         ],
     )
-    return abs(float(counted.sum() / known.sum() - 1)), ""
+    if outside > CLOSE or unsure > CLOSE:
+        return None, f"{100 * outside:.2g} % of the time was between chunks, {100 * unsure:.2g} % at the ends"
+    return abs(counted / known - 1), ""
+
+
+def _counted_at(
+    folder: Path, said: Observed, moments: npt.NDArray[np.uint64], column: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """A counter's value at each moment, and the distance of the samples around it in cycles; shapes as `moments`."""
+    flat = moments.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    counters = Counters(flat[order], len(said.signals))
+    for part in samples(folder, "known", said):
+        counters.add(part)
+    value, width = np.empty(flat.size), np.empty(flat.size)
+    value[order], width[order] = counters.value[:, column], counters.width
+    return value.reshape(moments.shape), width.reshape(moments.shape)
 
 
 def _wrong(found: Found, trial: Trial, folder: Path) -> None:
@@ -255,7 +269,7 @@ def _reasons(found: Found, trial: Trial, folder: Path) -> None:
     if path.is_file():
         try:
             events = json.loads(path.read_text())["events"]
-            columns = ("name", "source", "there", "reason")
+            columns = ("name", "source", "scope", "reason")
             found.put("events", [{name: event.get(name) for name in columns} for event in events])
         except (ValueError, KeyError, AttributeError) as error:
             raise RunError(f"is no list of events: {error!r}", where=str(path)) from error
@@ -299,6 +313,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                 "injected_trusted": "windows",
                 "injected_flags_wrong": "windows",
                 "injected_within_bounds": "windows",
+                "injected_alike": "windows",
                 "clean_trusted_share": "1",
             },
             _injected,

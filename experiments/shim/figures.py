@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from harness.measure.shim.periods import coarser
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
 ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "hardware")
@@ -22,10 +21,9 @@ ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "hard
 PAPER_TRUST = ([15.0, 30.0, 2500.0], [0.5, 0.5, 0.9])
 #: Cost on the target by period in cycles: another core.
 PAPER_COST = ([30.0, 1213.0], [1.0, 0.02])
-NATIVE = "the paper, native: not comparable"
+NATIVE = "paper, native (not comparable)"
 TRACKS = ("seen by the observer", "sched_switch")
 _OUTSIDE = "outside lower center"
-_LEAST_WINDOWS = 100
 
 Tables = dict[str, pd.DataFrame]
 
@@ -65,15 +63,9 @@ def _table(tables: Tables, name: str, workload: str | None = None, run: str | No
     return table[table["run"] == run] if run is not None and len(table) else table
 
 
-def _one(width: float = 5.6, height: float = 3.6) -> tuple[Figure, Axes]:
+def _one(width: float = 6.6, height: float = 3.8) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
-
-
-def _summed(table: pd.DataFrame, per_octave: int) -> pd.DataFrame:
-    """Histograms of all trials of an arm in one, in wider buckets."""
-    counts = table.groupby(["low", "high"], as_index=False)[["windows", "trusted"]].sum()
-    return coarser(counts.sort_values("low"), per_octave)
 
 
 def periods(tables: Tables) -> Figure | None:
@@ -95,29 +87,29 @@ def periods(tables: Tables) -> Figure | None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
     axes.set_title("How regularly the observer samples")
-    figure.legend(loc=_OUTSIDE, ncols=4)
+    figure.legend(loc=_OUTSIDE, ncols=3)
     return figure
 
 
 def trust(tables: Tables) -> Figure | None:
-    """Trusted share against the period: what each period came to, and within a run by the window's own length."""
+    """Trusted share against the period: one point per arm, each of all its windows."""
     table, runs = _table(tables, "periods", "trust", "clean"), _table(tables, "runs", "trust", "clean")
     if table.empty:
         return None
-    figure, axes = _one(6.0, 4.0)
-    for arm in _arms(table):
-        mine, look = table[table["arm"] == arm], _look(arm)
-        curve = _summed(mine, 2)
-        curve = curve[curve["windows"] >= _LEAST_WINDOWS]
-        middle = np.sqrt(np.maximum(curve["low"], 1) * curve["high"])
-        axes.plot(middle, curve["trusted"] / curve["windows"], color=look.color, linestyle=look.dashes, linewidth=0.9)
-        one = runs[runs["arm"] == arm]
-        place = one["period_p50_ns"].median() * mine["tsc_hz"].iloc[0] / 1e9
-        draw_medians(axes, [place], [one["trusted_share"].to_numpy()], look, label=f"arm {arm}")
+    figure, axes = _one()
+    places, shares = [], []
+    for arm in _arms(runs):
+        mine = runs[runs["arm"] == arm]
+        places.append((mine["period_p50_ns"] * mine["tsc_hz"] / 1e9).median())
+        shares.append(mine["trusted_share"].median())
+        draw_medians(axes, [places[-1]], [mine["trusted_share"].to_numpy()], _look(arm), label=f"arm {arm}")
+    order = np.argsort(places)
+    axes.plot(np.array(places)[order], np.array(shares)[order], color="0.6", linewidth=0.8, zorder=0)
     draw_paper(axes, *PAPER_TRUST, label=NATIVE)
     axes.set_xscale("log")
     axes.set_ylim(-0.03, 1.03)
-    axes.set_xlabel("period, cycles (lines: windows so long; marks: all of an arm)")
+    note = spans_note(int(runs.groupby("arm")["trial"].nunique().min()))
+    axes.set_xlabel(f"median period, cycles of the clock ({note})")
     axes.set_ylabel("trusted windows")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
@@ -215,27 +207,29 @@ def timeline(tables: Tables) -> Figure | None:
     if table.empty:
         return None
     names = [name for name in ("pattern", "phases", "switches") if (table["workload"] == name).any()]
-    figure = Figure(figsize=(6.8, 1.1 * len(names) + 1.0), layout="constrained")
-    looks: dict[str, Series] = {}
+    figure = Figure(figsize=(6.8, 1.3 * len(names) + 0.8), layout="constrained")
     for axes, workload in zip(figure.subplots(len(names), 1, squeeze=False).flat, names, strict=True):
         mine = table[table["workload"] == workload]
         first = mine[["arm", "trial"]].iloc[0]
         mine = mine[(mine["arm"] == first["arm"]) & (mine["trial"] == first["trial"])]
         span = 0.001 if workload == "switches" else 0.04
         mine = mine[mine["start_s"] < span]
+        longest = mine.groupby("name")["duration_s"].sum().drop("idle", errors="ignore").nlargest(4).index
+        looks = {"idle": series(5)} | {str(name): series(i) for i, name in enumerate(longest)}
         for row, track in enumerate(TRACKS):
             own = mine[mine["track"] == track]
             for name, slices in own.groupby("name", sort=False):
-                label = "idle" if name == "idle" else str(name).rpartition(" ")[0]
-                look = looks.setdefault(label, series(5 if label == "idle" else len(looks) % 5))
+                label = str(name) if name in looks else "others"
                 spans = list(zip(slices["start_s"] * 1e3, slices["duration_s"] * 1e3, strict=True))
-                axes.broken_barh(spans, (row - 0.4, 0.8), facecolor=look.color, label=label, linewidth=0)
+                color = looks[label].color if label in looks else "0.6"
+                axes.broken_barh(spans, (row - 0.4, 0.8), facecolor=color, label=label, linewidth=0)
         axes.set_yticks(range(len(TRACKS)), ["seen", "sched_switch"])
         axes.set_ylim(1.6, -0.6)
         axes.set_xlim(0, span * 1e3)
         axes.set_title(f"{workload}, arm {first['arm']}, trial {first['trial']}")
+        handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        axes.legend(handles.values(), handles.keys(), loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
     figure.axes[-1].set_xlabel("ms")
-    _legend(figure)
     return figure
 
 

@@ -26,10 +26,11 @@ REFUSED = {
     "reason": "counted 40000 of 20000000 instructions",
 }
 RIGHTS: dict[str, Any] = {
-    "open_write": "EACCES", "map_write": "EACCES", "map_private_write": "EACCES", "mprotect": "EACCES",
+    "open_write": "EACCES", "open_read_write": "EACCES", "map_write": "EACCES", "map_private_write": "EACCES",
+    "mprotect": "EACCES",
     "idle": {"pid": 0, "tgid": 0, "seen": 995, "of": 1000}, "offline": {"pid": -1, "tgid": -1}, "offline_reason": None,
     "online_again": {"pid": 0, "tgid": 0}, "unload_while_mapped": "EAGAIN", "after_off": {"pid": -1, "tgid": -1},
-    "map_after_off": "readable",
+    "open_after_off": "ENOENT", "own_before_off": True, "own_after_on": True,
 }  # fmt: skip
 TIMER: dict[str, Any] = {
     "cpu": 1, "period_ns": 100_000, "asked_per_s": 10_000, "samples": 4000, "lost": 0, "throttled": 1, "seconds": 1.0,
@@ -104,7 +105,7 @@ def known(folder: Path) -> None:
     files.steady(1001, ipc=1.002).tofile(folder / "known.samples.bin")
     files.chunks(10).tofile(folder / "load.bin")
     files.shim(folder, "wrong", signals=[], refused=[REFUSED])
-    put(folder, "list.json", {"events": [files.NO_PMU | {"there": False}, files.INSTRUCTIONS | {"there": True}]})
+    put(folder, "list.json", {"events": [files.NO_PMU, files.INSTRUCTIONS], "ppid": "callback"})
 
 
 def pattern(folder: Path) -> None:

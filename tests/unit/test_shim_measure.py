@@ -18,6 +18,7 @@ from harness.measure.shim.hostsched import host_waited
 from harness.measure.shim.periods import coarser, histogram, quantile, read_periods
 from harness.measure.shim.records import (
     CHUNK,
+    DELAYED,
     EVENT,
     GAP,
     INJECTED,
@@ -152,20 +153,32 @@ def test_the_recheck_finds_the_flags_that_are_wrong(size):
 
 
 @pytest.mark.parametrize(
-    ("at", "delay", "delayed", "within"),
+    ("at", "delay", "delayed", "within", "alike"),
     [
-        ({20}, 9000, 2, 0),
+        ({20}, 9000, 2, 0, 0),
         # What the test cannot see: delays that are alike at both ends, and one too short for the bounds.
-        ({20, 21}, 9000, 3, 1),
-        ({20}, 100, 2, 2),
-        ({20}, 201, 2, 1),
+        ({20, 21}, 9000, 3, 0, 1),
+        ({20}, 100, 2, 2, 0),
+        ({20}, 201, 2, 1, 0),
     ],
 )
-def test_what_the_bounds_let_through_is_told_apart(at, delay, delayed, within):
+def test_what_the_bounds_let_through_is_told_apart(at, delay, delayed, within, alike):
     made, log = files.delayed(50, at, delay=delay)
     check = Recheck(Bounds(), {int(one["number"]): int(one["delay"]) for one in log})
     check.add(made)
-    assert (check.delayed, check.delayed_trusted, check.within_bounds, check.wrong) == (delayed, within, within, 0)
+    assert (check.delayed, check.delayed_trusted, check.wrong) == (delayed, within + alike, 0)
+    assert (check.within_bounds, check.alike) == (within, alike)
+
+
+def test_a_sample_that_was_interrupted_for_as_long_as_its_neighbour_is_delayed_hides_the_delay():
+    made, log = files.delayed(50, {20})
+    length = made["end"] - made["begin"]
+    length[19] += np.uint64(8990)
+    made = files.samples(made["begin"].tolist(), (made["begin"] + length).tolist())
+    made["flags"][20] |= DELAYED
+    check = Recheck(Bounds(), {20: int(log["delay"][0])})
+    check.add(made)
+    assert (check.delayed, check.delayed_trusted, check.alike, check.within_bounds) == (2, 1, 1, 0)
 
 
 def test_a_delayed_window_that_the_program_trusts_in_spite_of_its_delay_is_within_no_bounds():
@@ -173,7 +186,7 @@ def test_a_delayed_window_that_the_program_trusts_in_spite_of_its_delay_is_withi
     made["flags"][20] |= TRUSTED
     check = Recheck(Bounds(), {20: int(log["delay"][0])})
     check.add(made)
-    assert (check.delayed_trusted, check.within_bounds, check.wrong) == (1, 0, 1)
+    assert (check.delayed_trusted, check.within_bounds, check.alike, check.wrong) == (1, 0, 0, 1)
 
 
 # -- switches ----------------------------------------------------------------------------------------------

@@ -155,6 +155,7 @@ class Rights(Said):
     """rights.json: what the map allows, and what it shows of idle and offline CPUs."""
 
     open_write: str
+    open_read_write: str
     map_write: str
     map_private_write: str
     mprotect: str
@@ -164,12 +165,15 @@ class Rights(Said):
     online_again: Ids | None = None
     unload_while_mapped: str | None = None
     after_off: Ids | None = None
-    map_after_off: str | None = None
+    open_after_off: str | None = None
+    own_before_off: bool | None = None
+    own_after_on: bool | None = None
 
     @property
     def writers(self) -> dict[str, str]:
         """What each way to write through the map was answered."""
-        return {name: getattr(self, name) for name in ("open_write", "map_write", "map_private_write", "mprotect")}
+        names = ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect")
+        return {name: getattr(self, name) for name in names}
 
 
 def read_answer(path: Path, kind: type[Answer]) -> Answer:

@@ -85,8 +85,9 @@ class Recheck:
     wrong       flags TRUSTED or ZERO that the program set or left out wrongly
     delayed     windows that begin with or end in a delayed sample
     delayed_trusted  of them, that either test trusts
-    within_bounds    of these, those that their delays alone leave within the bounds: the window is long, or
-                     begins with a delay as long as that at its end
+    within_bounds    of these, those whose delay is too short for so long a window
+    alike            of these, those between two samples that took about equally long: the other was delayed too, on
+                     purpose or by an interruption
     same_ids    windows with one thread and one switch count at both ends
     """
 
@@ -98,6 +99,7 @@ class Recheck:
     delayed: int = 0
     delayed_trusted: int = 0
     within_bounds: int = 0
+    alike: int = 0
     same_ids: int = 0
     samples: int = 0
     gaps: int = 0
@@ -125,13 +127,20 @@ class Recheck:
         self.trusted += int((mine & there).sum())
         self.wrong += int((wrong & there).sum())
         self.delayed += int(delayed.sum())
-        passed = delayed & (mine | theirs)
-        self.delayed_trusted += int(passed.sum())
-        self.within_bounds += sum(self._within(samples[at : at + 2], int(begin[at])) for at in np.flatnonzero(passed))
+        self.delayed_trusted += int((delayed & (mine | theirs)).sum())
+        for at in np.flatnonzero(delayed & mine):
+            why = self._excuse(samples[at : at + 2], int(begin[at]))
+            self.within_bounds += why == "within_bounds"
+            self.alike += why == "alike"
         self.same_ids += int((same & there).sum())
 
-    def _within(self, pair: Records, begin: int) -> bool:
-        """Whether the delays alone leave E / B within the bounds; each is in E of one window and in B of the next."""
+    def _excuse(self, pair: Records, begin: int) -> str | None:
+        """Why a window with a delay is trusted all the same, and rightly.
+
+        Each delay is in E of one window and in B of the next: the test sees that two samples took unlike times.
+        """
         first, last = (self.delays.get(int(one["number"]), 0) for one in pair)
-        undelayed = begin - first
-        return undelayed >= 0 and _one(begin, undelayed + last, self.bounds)
+        if begin >= first and _one(begin, begin - first + last, self.bounds):
+            return "alike" if first and last else "within_bounds"
+        other = int(pair["end"][0 if last else 1]) - int(pair["begin"][0 if last else 1])
+        return "alike" if 2 * other >= max(first, last) > 0 else None
