@@ -123,7 +123,9 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     cost = _sound(tables, "cost")
     if len(cost):
         cost["slower_%"] = 100 * (cost["ratio"] - 1)
-        shown["Cost on the target, cycles per iteration"] = _medians(cost, ["arm", "what"], ["off", "on", "slower_%"])
+        shown["Cost on the target, cycles per iteration"] = _medians(
+            cost, ["arm", "workload", "what"], ["off", "on", "slower_%"]
+        )
     if "counters" in tables:
         refused = tables["counters"][~tables["counters"]["used"].astype(bool)]
         if len(refused):

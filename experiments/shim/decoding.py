@@ -124,8 +124,9 @@ def _injected(found: Found, trial: Trial, folder: Path) -> None:
         raise RunError(f"{len(delays)} delays were written of {said.injected}")
     check = recheck(folder, "injected", said, {int(d["number"]): int(d["delay"]) for d in delays})
     _put_recheck(found, "injected", check)
-    if check.samples == said.windows + 1 and check.delayed != said.injected_windows:
-        raise RunError(f"{check.delayed} windows touch a delay by the file, {said.injected_windows} by the program")
+    if check.samples == said.windows + 1 and check.delayed != said.injected_windows + said.injected_long:
+        program = said.injected_windows + said.injected_long
+        raise RunError(f"{check.delayed} windows touch a delay by the file, {program} by the program")
     if len(delays):
         shortest, longest = (float(f(delays["delay"])) / said.tsc_hz * 1e9 for f in (np.min, np.max))
         found.put("delays", [{"delays": len(delays), "shortest_ns": shortest, "longest_ns": longest}])
@@ -137,18 +138,28 @@ def _injected(found: Found, trial: Trial, folder: Path) -> None:
     found.value("injected_trusted", check.delayed_trusted - excused if there else None, "windows", none)
     found.value("injected_within_bounds", check.within_bounds, "windows")
     found.value("injected_alike", check.alike, "windows")
-    clean = said.windows - said.injected_windows
-    share = (said.trusted - said.injected_trusted) / clean if clean else None
+    found.value("injected_trusted_program", said.injected_trusted if said.injected else None, "windows", none)
+    clean = check.windows - check.delayed
+    share = check.clean_trusted / clean if clean else None
     found.value("clean_trusted_share", share, "1", "every window touched a delay")
 
 
 def _timer(found: Found, trial: Trial, folder: Path) -> None:
+    """The observer and the timer sampler, one after the other on one target."""
     alone = observed(found, folder, "fast")
     timer = _timer_of(found, folder / "timer.json", "alone")
     rate = alone.samples / alone.seconds if alone.seconds else math.nan
     found.value("timer_samples_per_s", timer.samples_per_s or None, "samples/s", timer.reason or "no samples")
     ratio = rate / timer.samples_per_s if timer.samples_per_s else None
     found.value("rate_over_timer", ratio, "1", timer.reason or "the timer sampler took no sample")
+    if not (folder / "load.bin").is_file() or timer.clock_begin is None or timer.clock_end is None:
+        return
+    spans = {"observer": (alone.clock_begin, alone.clock_end), "timer sampler": (timer.clock_begin, timer.clock_end)}
+    phases = {what: np.array([[one.tsc, two.tsc]], dtype=np.uint64) for what, (one, two) in spans.items()}
+    rows = costs(whole(folder / "load.bin", CHUNK), phases)
+    found.put("cost", rows)
+    middle = rows.groupby("what")["ratio"].median().to_dict()
+    found.value("timer_cost", middle.get("timer sampler", math.nan) - 1, "1", "it has no chunks in it and beside it")
 
 
 def _both(found: Found, trial: Trial, folder: Path) -> None:
@@ -314,13 +325,14 @@ PARTS: dict[str, tuple[Part, ...]] = {
                 "injected_flags_wrong": "windows",
                 "injected_within_bounds": "windows",
                 "injected_alike": "windows",
+                "injected_trusted_program": "windows",
                 "clean_trusted_share": "1",
             },
             _injected,
         ),
     ),
     "timer": (
-        ({"timer_samples_per_s": "samples/s", "rate_over_timer": "1"}, _timer),
+        ({"timer_samples_per_s": "samples/s", "rate_over_timer": "1", "timer_cost": "1"}, _timer),
         ({"rate_over_timer_both": "1"}, _both),
     ),
     "cost": (({"observer_cost": "1", "spin_cost": "1", "observer_over_spin": "1"}, _cost),),

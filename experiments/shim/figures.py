@@ -235,7 +235,7 @@ def timeline(tables: Tables) -> Figure | None:
 
 def cost(tables: Tables) -> Figure | None:
     """How much slower the target is while it is observed, against the observer's period."""
-    table, runs = _table(tables, "cost"), _table(tables, "runs", "cost")
+    table, runs = _table(tables, "cost", "cost"), _table(tables, "runs", "cost")
     if table.empty or runs.empty:
         return None
     table = table[table["what"] == "observer"]

@@ -45,7 +45,8 @@ class Signal(Said):
 class Observed(Said):
     """shim.json: one run of the observer. Numbers of windows and switches; periods in cycles and ns.
 
-    Of samples and switches: lost where the ring was full, skipped where no more were asked for.
+    Of samples and switches: lost where the ring was full, skipped where no more were asked for. Of windows that touch a
+    delay: injected_long are those that are long for so short a delay, and no part of the others.
     """
 
     observer_cpu: int
@@ -69,6 +70,7 @@ class Observed(Said):
     injected: int
     injected_windows: int
     injected_trusted: int
+    injected_long: int = 0
     samples_written: int
     samples_lost: int
     samples_skipped: int = 0
@@ -112,6 +114,8 @@ class TimerSampled(Said):
     seconds: float = 0.0
     samples_per_s: float = 0.0
     tids: dict[str, int] = {}
+    clock_begin: ClockPair | None = None
+    clock_end: ClockPair | None = None
     reason: str | None = None
 
 

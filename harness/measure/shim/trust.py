@@ -83,6 +83,7 @@ class Recheck:
     windows     that could be judged again: both samples are in the file
     trusted     of them, by this test
     wrong       flags TRUSTED or ZERO that the program set or left out wrongly
+    clean_trusted  of those that touch no delay
     delayed     windows that begin with or end in a delayed sample
     delayed_trusted  of them, that either test trusts
     within_bounds    of these, those whose delay is too short for so long a window
@@ -96,6 +97,7 @@ class Recheck:
     windows: int = 0
     trusted: int = 0
     wrong: int = 0
+    clean_trusted: int = 0
     delayed: int = 0
     delayed_trusted: int = 0
     within_bounds: int = 0
@@ -126,6 +128,7 @@ class Recheck:
         self.gaps += int((~there).sum())
         self.trusted += int((mine & there).sum())
         self.wrong += int((wrong & there).sum())
+        self.clean_trusted += int((mine & there & ~delayed).sum())
         self.delayed += int(delayed.sum())
         self.delayed_trusted += int((delayed & (mine | theirs)).sum())
         for at in np.flatnonzero(delayed & mine):
