@@ -81,7 +81,7 @@ def trust(folder: Path) -> None:
 
 
 def timer(folder: Path) -> None:
-    # On for a second, and on again after it; the sampler's phase is slower by a half.
+    # The sampler's phase is slower by a half.
     files.shim(folder, "fast", samples=2_000_000, clock_end=files.pair(START + 10_000_000))
     chunks = files.chunks(20)
     chunks["iterations"][10:15] = 500_000
@@ -163,8 +163,8 @@ def test_every_figure_of_a_whole_trial(tmp_path):
         "wrong_threads": 0, "unmatched_switches": 0, "missed_switches_share": 5 / 999, "compared_switches": 995,
         "missed_switches_share_slot": 5 / 995, "samples_per_s": 2e6, "trusted_share": 0.99, "flags_wrong": 0,
         "injected_windows": 10, "injected_trusted": 0, "injected_flags_wrong": 0, "clean_trusted_share": 1,
-        "timer_samples_per_s": 4000, "rate_over_timer": 500, "rate_over_timer_both": 500, "timer_cost": 1, "observer_cost": 0.25,
-        "spin_cost": 5 / 45, "observer_over_spin": 1.125 - 1,
+        "timer_samples_per_s": 4000, "rate_over_timer": 500, "rate_over_timer_both": 500, "timer_cost": 1,
+        "observer_cost": 0.25, "spin_cost": 5 / 45, "observer_over_spin": 1.125 - 1,
         "known_error": 0.002, "counter_check_error": 1.5e-5, "wrong_counter_refused": 1, "refusal_reasons": 1,
         "idle_periods": 50, "idle_periods_missed": 1, "thread_rate_error": 1 / 0.98 - 1, "trial_marked": 0,
     }  # fmt: skip
