@@ -54,6 +54,20 @@ def test_sizes_are_those_of_the_documents():
     assert [kind.itemsize for kind in (SWITCH, INJECTED, EVENT, CHUNK)] == [40, 24, 24, 40]
 
 
+def test_fields_lie_where_the_documents_say():
+    def layout(kind):
+        return {name: (kind.fields[name][1], kind.fields[name][0].str) for name in kind.names}
+
+    ids = {"pid": (8, "<i4"), "tgid": (12, "<i4")}
+    assert layout(SWITCH) == {"seen": (0, "<u8"), **ids, "count": (16, "<u8"), "time": (24, "<u8"), "flags": (32, "<u4"),
+                              "cpu": (36, "<u4")}  # fmt: skip
+    assert layout(INJECTED) == {"number": (0, "<u8"), "begin": (8, "<u8"), "delay": (16, "<u8")}
+    assert layout(EVENT) == {"time": (0, "<u8"), "prev": (8, "<i4"), "next": (12, "<i4"), "cpu": (16, "<u4"),
+                             "flags": (20, "<u4")}  # fmt: skip
+    assert layout(CHUNK) == {"begin": (0, "<u8"), "end": (8, "<u8"), "kind": (16, "<u4"), "tid": (20, "<i4"),
+                             "instructions": (24, "<u8"), "iterations": (32, "<u8")}  # fmt: skip
+
+
 def test_a_sample_by_the_letter_of_the_format(tmp_path):
     path = tmp_path / "s"
     words = [(7).to_bytes(8, "little"), (9).to_bytes(8, "little"), (-1).to_bytes(4, "little", signed=True)]
