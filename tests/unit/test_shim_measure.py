@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.errors import RunError
@@ -58,9 +58,8 @@ def test_fields_lie_where_the_documents_say():
     def layout(kind):
         return {name: (kind.fields[name][1], kind.fields[name][0].str) for name in kind.names}
 
-    ids = {"pid": (8, "<i4"), "tgid": (12, "<i4")}
-    assert layout(SWITCH) == {"seen": (0, "<u8"), **ids, "count": (16, "<u8"), "time": (24, "<u8"), "flags": (32, "<u4"),
-                              "cpu": (36, "<u4")}  # fmt: skip
+    assert layout(SWITCH) == {"seen": (0, "<u8"), "pid": (8, "<i4"), "tgid": (12, "<i4"), "count": (16, "<u8"),
+                              "time": (24, "<u8"), "flags": (32, "<u4"), "cpu": (36, "<u4")}  # fmt: skip
     assert layout(INJECTED) == {"number": (0, "<u8"), "begin": (8, "<u8"), "delay": (16, "<u8")}
     assert layout(EVENT) == {"time": (0, "<u8"), "prev": (8, "<i4"), "next": (12, "<i4"), "cpu": (16, "<u4"),
                              "flags": (20, "<u4")}  # fmt: skip
@@ -118,6 +117,9 @@ RATIONALS = st.tuples(st.fractions(Fraction(1, 1000), 1), st.fractions(1, 50)).m
 
 
 @given(st.lists(st.one_of(NEAR, st.tuples(WORD, WORD)), max_size=30), st.one_of(st.just(Bounds()), RATIONALS))
+@example([], Bounds(Fraction(1, 2**64), Fraction(2**64)))
+@example([(0, 1), (1, 1)], Bounds(Fraction(1, 2**64), Fraction(2**64 + 1, 2**63)))
+@example([(10**19, 101 * 10**17 + by) for by in (-1, 0, 1)], Bounds())
 def test_trust_is_exact(pairs, bounds):
     begin, end = (np.array([pair[i] for pair in pairs], dtype=np.uint64) for i in (0, 1))
     expected = [b > 0 and bounds.low <= Fraction(e, b) <= bounds.high for b, e in pairs]
@@ -182,6 +184,7 @@ def test_what_the_bounds_let_through_is_told_apart(at, delay, delayed, within, a
     check.add(made)
     assert (check.delayed, check.delayed_trusted, check.wrong) == (delayed, within + alike, 0)
     assert (check.within_bounds, check.alike) == (within, alike)
+    assert check.clean_trusted == 49 - delayed
 
 
 def test_a_sample_that_was_interrupted_for_as_long_as_its_neighbour_is_delayed_hides_the_delay():
@@ -201,6 +204,11 @@ def test_a_delayed_window_that_the_program_trusts_in_spite_of_its_delay_is_withi
     check = Recheck(Bounds(), {20: int(log["delay"][0])})
     check.add(made)
     assert (check.delayed_trusted, check.within_bounds, check.alike, check.wrong) == (1, 0, 0, 1)
+    # Nor where the other sample took long as well, but not as long.
+    made["end"][19] += np.uint64(6000)
+    check = Recheck(Bounds(), {20: int(log["delay"][0])})
+    check.add(made[18:])
+    assert (check.delayed_trusted, check.within_bounds, check.alike) == (1, 0, 0)
 
 
 # -- switches ----------------------------------------------------------------------------------------------

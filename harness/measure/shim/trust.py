@@ -42,10 +42,10 @@ def trusted(begin: Clocks, end: Clocks, bounds: Bounds) -> Flags:
     low, high = bounds.low, bounds.high
     factors = max(low.numerator, low.denominator, high.numerator, high.denominator)
     longest = max(int(begin.max(initial=0)), int(end.max(initial=0)))
-    if longest * factors > _WORD:
+    if max(longest, 1) * factors > _WORD:
         # Products of 64 bits would wrap: the long windows are done one by one, they are few.
-        limit = np.uint64(_WORD // factors) if factors <= _WORD else np.uint64(0)
-        long = (begin > limit) | (end > limit)
+        limit = np.uint64(_WORD // factors)
+        long = (begin > limit) | (end > limit) | (factors > _WORD)
         found: Flags = np.zeros(begin.shape, dtype=np.bool_)
         if not long.all():
             found[~long] = trusted(begin[~long], end[~long], bounds)
