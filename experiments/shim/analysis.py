@@ -48,7 +48,8 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Long form: arm, trial, metric, value, unit, reason.
 
     Nothing of a marked trial is a figure: it has no rows where another trial of its arm is sound, else rows that are
-    absent with the mark as their reason. `host_wait_share` and `trial_marked` say it of every trial.
+    absent with the mark as their reason, if they have none of their own. `host_wait_share` and `trial_marked` are of
+    every trial.
     """
     trials, measured = tables["trials"], tables["measured"]
     marks = trials.set_index(["arm", "trial"])["marked"].to_dict()
@@ -59,15 +60,16 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         if pd.isna(mark):
             rows.append(mine[METRIC])
         elif arm not in sound:
-            rows.append(mine[METRIC].assign(value=np.nan, reason=f"the trial is left out: {mark}"))
+            own = mine["reason"].where(mine["value"].isna())
+            rows.append(mine[METRIC].assign(value=np.nan, reason=own.fillna(f"the trial is left out: {mark}")))
     for row in trials.to_dict("records"):
         key = {"arm": row["arm"], "trial": row["trial"], "unit": "1"}
         waited, mark = row["host_wait"], row["marked"]
         reason = None if pd.notna(waited) else "no record of the host's scheduling"
         rows.append(pd.DataFrame([key | {"metric": "host_wait_share", "value": waited, "reason": reason}]))
         rows.append(pd.DataFrame([key | {"metric": "trial_marked", "value": float(pd.notna(mark)), "reason": None}]))
-    found = pd.concat([part.astype({"value": "float64", "reason": "object"}) for part in rows], ignore_index=True)
-    return found[METRIC]
+    rows = [part.astype({"value": "float64", "reason": "object"}) for part in rows]
+    return pd.concat(rows, ignore_index=True)[METRIC] if rows else measured[METRIC]
 
 
 def _sound(tables: dict[str, pd.DataFrame], name: str) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from .cpu import pattern, phases, switches
 from .found import Found, Part, Trial, guarded
 from .run import COUNTER, observed, recheck, samples
 
+TRIAL = ("arm", "trial", "ppid", "period", "clock", "fidelity", "pmu", "host_wait", "marked")
 #: Of the time of known work, how much may be uncertain.
 CLOSE = 0.01
 
@@ -51,8 +52,7 @@ def decode(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             found.workload = workload
             for part in PARTS.get(workload, ()):
                 guarded(found, part, trial, trial.path / workload)
-    tables = {"trials": pd.DataFrame(about).astype({"marked": "object"})} if about else {}
-    return tables | found.tables()
+    return {"trials": pd.DataFrame(about, columns=[*TRIAL]).astype({"marked": "object"})} | found.tables()
 
 
 # -- workloads ------------------------------------------------------------------------------------------------

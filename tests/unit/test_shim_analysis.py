@@ -200,9 +200,29 @@ def test_where_the_host_disturbed_all_trials_every_figure_is_absent_with_the_rea
         files.host(one.path, 0.12)
     found = measured(trials)
     figures = found[~found.index.get_level_values("metric").isin(["trial_marked", "host_wait_share"])]
+    assert {"slot_wrong", "rate_over_timer"} <= set(figures.index.get_level_values("metric"))
     assert figures["value"].isna().all()
     assert figures["reason"].str.contains("left out: the host descheduled vCPU 1").all()
     assert ANALYSIS.figures(ANALYSIS.tables(trials)) == {}
+
+
+def test_what_is_absent_for_a_reason_of_its_own_keeps_it_in_a_trial_that_is_left_out(tmp_path):
+    one = trial(tmp_path, workloads=("known",))
+    files.host(one.path, 0.12)
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["pmu_known_error", "reason"] == "PMU absent: TCG emulates no PMU"
+    assert "left out" in found.loc["known_error", "reason"]
+
+
+def test_no_trial_at_all():
+    tables = ANALYSIS.tables([])
+    assert ANALYSIS.metrics(tables).empty
+    assert ANALYSIS.figures(tables) == {}
+    assert ANALYSIS.summary(tables) == {}
+    assert len(ANALYSIS.profiles(tables)) == 0
+    line = ANALYSIS.timeline(tables)
+    assert line is not None
+    assert line.empty
 
 
 def test_the_host_does_not_matter_to_the_virtual_clock(tmp_path):
