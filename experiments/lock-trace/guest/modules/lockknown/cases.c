@@ -43,6 +43,8 @@ static void be_interrupted_waiting(struct known_thread *me, struct known_tally *
 	struct known_thread *partner = &me->run->thread[1];
 	bool sees = known_sees_waiters(LOCKKNOWN_SPIN);
 
+	/* The other cases are over. */
+	smp_store_release(&me->held, round);
 	if (!known_wait(me->run, smp_load_acquire(&partner->held) == round, KNOWN_YIELD))
 		return;
 	tally->attempts++;
@@ -64,6 +66,8 @@ static void interrupt_waiter(struct known_thread *me, struct known_tally *mine, 
 	bool sees = known_sees_waiters(LOCKKNOWN_SPIN);
 	u32 before = me->irqs;
 
+	if (!known_wait(me->run, smp_load_acquire(&partner->held) == round, KNOWN_YIELD))
+		return;
 	mine->attempts++;
 	spin_lock(lock);
 	mine->acquired++;

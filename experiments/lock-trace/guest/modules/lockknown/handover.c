@@ -367,6 +367,7 @@ int known_release(struct lockknown_setup *setup, char **report)
 	let_go(run);
 	error = known_finish(run);
 	*setup = run->setup;
+	setup->scenario = LOCKKNOWN_RELEASE;
 	*report = known_report(run);
 	known_discard(run);
 	return error;

@@ -112,11 +112,17 @@ static bool be_interrupted(struct known_thread *me)
 	return came;
 }
 
+/* Whether threads can meet at a lock that they do not hold while they sleep or wait. */
+static bool may_meet(const struct lockknown_setup *setup)
+{
+	return setup->threads > 1 && (num_online_cpus() > 1 || known_sleeps(setup->kind));
+}
+
 static noinline void compete(struct known_thread *me, bool read)
 {
 	struct known_tally *tally = known_tally(me, &known_shared[0], "shared", 0, read);
 
-	tally->unsure++;
+	tally->unsure += may_meet(&me->run->setup);
 	known_pair(&known_shared[0], tally, me->run->setup.kind, read, me->run->setup.hold);
 }
 
@@ -218,7 +224,7 @@ static void nested_thread(struct known_thread *me)
 
 		known_loop(setup->gap);
 		outer->attempts++;
-		outer->unsure += setup->threads > 1;
+		outer->unsure += may_meet(setup);
 		known_take(&known_shared[0], setup->kind, false, &flags);
 		outer->acquired++;
 		known_pair(&known_inner, inner, setup->kind, false, setup->hold);

@@ -1,0 +1,70 @@
+/* What the kernel's /dev/lock_trace gives and takes: include/uapi/linux/lock_trace.h of kernel-patches/lock-trace. */
+#ifndef LOCK_TRACE_H
+#define LOCK_TRACE_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+enum {
+	LOCK_TRACE_ALL = 1,
+	LOCK_TRACE_PAPER,
+	LOCK_TRACE_PER_LOCK,
+	LOCK_TRACE_TRACEPOINT,
+	LOCK_TRACE_VALIDATE,
+};
+
+enum {
+	LOCK_TRACE_ATTEMPT = 1,
+	LOCK_TRACE_ACQUIRED,
+	LOCK_TRACE_RELEASE,
+	LOCK_TRACE_FAILED,
+	LOCK_TRACE_ABANDONED,
+	LOCK_TRACE_INIT,
+};
+
+struct lock_trace_event {
+	__u64 position;
+	__u64 time;
+	__u64 lock;
+	__u64 site;
+	__u64 order;
+	__u32 sequence;
+	__u32 entry;
+	__u32 pid;
+	__u32 depth;
+	__u16 cpu;
+	__u8 kind;
+	__u8 type;
+	__u8 stream;
+	__u8 context;
+	__u16 flags;
+};
+
+struct lock_trace_setup {
+	__u32 arm;
+	__u32 ring_order;
+	__u32 lock_order;
+	__u32 site_order;
+	__u32 pool_order;
+	__u32 reserved;
+};
+
+struct lock_trace_status {
+	__u64 arm, running, start, stop, tsc_khz;
+	__u64 events;
+	__u64 kept, dropped;
+	__u64 written, lost;
+	__u64 untracked;
+	__u64 nested;
+	__u64 first_loss;
+	__u64 log_events, paper_kept, paper_dropped, paper_lost;
+	__u64 pool_peak, pool_full;
+	__u64 locks, sites, sites_full;
+	__u64 kinds[8];
+};
+
+#define LOCK_TRACE_START	_IOW('L', 1, struct lock_trace_setup)
+#define LOCK_TRACE_STOP		_IO('L', 2)
+#define LOCK_TRACE_STATUS	_IOR('L', 3, struct lock_trace_status)
+
+#endif

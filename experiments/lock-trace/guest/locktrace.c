@@ -1,0 +1,244 @@
+/*
+ * locktrace: run a command while the kernel traces locks.
+ *
+ *   locktrace -m ARM [-n] [-r ORDER] [-l ORDER] [-s ORDER] [-p ORDER] [-i US] -o DIR [--] COMMAND...
+ *
+ *   -m ARM     all, paper, per-lock, tracepoint or validate; off: only run the command
+ *   -n         read nothing before the command has ended: the rings fill up
+ *   -r ORDER   log2 of the events of each CPU's ring (the kernel's choice; so are the following)
+ *   -l ORDER   log2 of the entries of the table of locks
+ *   -s ORDER   log2 of the entries of the table of call sites
+ *   -p ORDER   log2 of the events of the paper's shared buffer
+ *   -i US      time between two samples of how full the rings are (10000)
+ *
+ * DIR gets
+ *   events.bin   struct lock_trace_event (lock_trace.h), as the kernel gave them
+ *   status.json  the setup, every field of struct lock_trace_status after the end, and what the launcher saw
+ *   locks.tsv, sites.tsv   the kernel's tables (debugfs lock_trace/locks and sites)
+ *   fill.tsv     samples while it ran: time (TSC), then counts of events, kept, dropped, written, lost, drained
+ *
+ * The trace begins before the command is started, and ends after it has ended. INT, TERM and HUP are passed on to it.
+ * The exit status is the command's; if a signal ended it, the launcher ends by the same. 2: wrong arguments; 3: no
+ * trace, or not all of it could be written; 126 and 127: the command could not be run, or found.
+ */
+#include "drain.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define DEVICE	 "/dev/lock_trace"
+#define DEBUGFS	 "/sys/kernel/debug/lock_trace/"
+#define USAGE	 "locktrace -m all|paper|per-lock|tracepoint|validate|off [-n] [-r ORDER] [-l ORDER] [-s ORDER] " \
+		 "[-p ORDER] [-i US] -o DIR [--] COMMAND..."
+
+enum { MOST_ORDER = 24, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+static const char *const arms[] = { "off", "all", "paper", "per-lock", "tracepoint", "validate" };
+
+struct options {
+	struct lock_trace_setup setup;
+	const char *folder;
+	char *const *command;
+	uint64_t interval_ns;
+	bool late;
+};
+
+static void parse(struct options *options, int argc, char **argv)
+{
+	struct lock_trace_setup *setup = &options->setup;
+	bool has_arm = false;
+	int option;
+
+	opterr = 0;
+	while ((option = getopt(argc, argv, "+m:nr:l:s:p:i:o:")) != -1) {
+		switch (option) {
+		case 'm':
+			setup->arm = word("-m", optarg, arms, sizeof(arms) / sizeof(arms[0]));
+			has_arm = true;
+			break;
+		case 'n': options->late = true; break;
+		case 'r': setup->ring_order = number("-r", optarg, 1, MOST_ORDER); break;
+		case 'l': setup->lock_order = number("-l", optarg, 1, MOST_ORDER); break;
+		case 's': setup->site_order = number("-s", optarg, 1, MOST_ORDER); break;
+		case 'p': setup->pool_order = number("-p", optarg, 1, MOST_ORDER); break;
+		case 'i': options->interval_ns = number("-i", optarg, 100, 10000000) * 1000; break;
+		case 'o': options->folder = optarg; break;
+		default: usage(USAGE);
+		}
+	}
+	if (!has_arm || !options->folder || optind == argc)
+		usage(USAGE);
+	options->command = argv + optind;
+}
+
+static void __attribute__((noreturn)) become(char *const command[])
+{
+	int error;
+
+	execvp(command[0], command);
+	error = errno;
+	complain(error, "%s", command[0]);
+	_exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
+}
+
+static volatile pid_t child;
+
+/* To the command, if the signal was not sent to it too (by a terminal). */
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (child > 0 && info->si_code != SI_KERNEL)
+		kill(child, number);
+}
+
+static int start(const struct options *options)
+{
+	int device = open(DEVICE, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (device < 0)
+		die(EXIT_TOOL, errno, "%s (is the kernel built with KREPRO_LOCK_TRACE?)", DEVICE);
+	if (mkdir(options->folder, 0777) && errno != EEXIST)
+		die(EXIT_TOOL, errno, "%s", options->folder);
+	return device;
+}
+
+static void start_trace(int device, const struct lock_trace_setup *setup)
+{
+	if (!ioctl(device, LOCK_TRACE_START, setup))
+		return;
+	switch (errno) {
+	case EBUSY: die(EXIT_TOOL, 0, "a trace is running already");
+	case ENOMEM: die(EXIT_TOOL, 0, "no memory for rings and tables of this size");
+	case EINVAL: die(EXIT_TOOL, 0, "the kernel takes no rings or tables of this size");
+	default: die(EXIT_TOOL, errno, "starting the trace");
+	}
+}
+
+/* The command's end, with the trace running. */
+static int run(char *const command[])
+{
+	static const int passed[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART };
+	sigset_t set, original;
+	int wait_status;
+	pid_t pid;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaddset(&set, passed[i]);
+	sigprocmask(SIG_BLOCK, &set, &original);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigprocmask(SIG_SETMASK, &original, NULL);
+		become(command);
+	}
+	if (pid < 0)
+		die(EXIT_TOOL, errno, "fork");
+	child = pid;
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaction(passed[i], &action, NULL);
+	sigprocmask(SIG_SETMASK, &original, NULL);
+	while (waitpid(pid, &wait_status, 0) < 0)
+		if (errno != EINTR)
+			die(EXIT_TOOL, errno, "waiting for the command");
+	child = 0;
+	return wait_status;
+}
+
+static void copy_table(const char *name, const char *folder)
+{
+	char path[256], buffer[1 << 16];
+	FILE *file;
+	ssize_t size;
+	int from;
+
+	snprintf(path, sizeof(path), DEBUGFS "%s", name);
+	from = open(path, O_RDONLY | O_CLOEXEC);
+	if (from < 0)
+		die(EXIT_TOOL, errno, "%s (is debugfs mounted?)", path);
+	snprintf(buffer, sizeof(buffer), "%s.tsv", name);
+	file = create_in(folder, buffer);
+	while ((size = read(from, buffer, sizeof(buffer))) > 0)
+		fwrite(buffer, 1, size, file);
+	if (size < 0)
+		die(EXIT_TOOL, errno, "%s", path);
+	close(from);
+	close_or_die(file, name);
+}
+
+static void write_status(const struct options *options, const struct lock_trace_status *status,
+			 const struct drain *drain, int wait_status, uint64_t elapsed_ns)
+{
+	static const char *const names[] = {
+		"arm", "running", "start", "stop", "tsc_khz", "events", "kept", "dropped", "written", "lost",
+		"untracked", "nested", "first_loss", "log_events", "paper_kept", "paper_dropped", "paper_lost",
+		"pool_peak", "pool_full", "locks", "sites", "sites_full",
+	};
+	enum { NAMES = sizeof(names) / sizeof(names[0]), KINDS = sizeof(status->kinds) / sizeof(status->kinds[0]) };
+	const __u64 *values = (const __u64 *)status;
+	FILE *file = create_in(options->folder, "status.json");
+
+	_Static_assert(sizeof(*status) == (NAMES + KINDS) * sizeof(*values), "a name for each");
+	fprintf(file, "{");
+	for (unsigned int i = 0; i < NAMES; i++)
+		fprintf(file, "\"%s\": %llu, ", names[i], (unsigned long long)values[i]);
+	fprintf(file, "\"kinds\": [");
+	for (unsigned int i = 0; i < KINDS; i++)
+		fprintf(file, "%s%llu", i ? ", " : "", (unsigned long long)status->kinds[i]);
+	fprintf(file, "], \"ring_order\": %u, \"lock_order\": %u, \"site_order\": %u, \"pool_order\": %u, ",
+		options->setup.ring_order, options->setup.lock_order, options->setup.site_order,
+		options->setup.pool_order);
+	fprintf(file, "\"cpus\": %ld, \"late\": %s, \"drained\": %llu, \"elapsed_ns\": %llu, \"wait_status\": %d}\n",
+		sysconf(_SC_NPROCESSORS_ONLN), options->late ? "true" : "false",
+		(unsigned long long)(drain->size / EVENT), (unsigned long long)elapsed_ns, wait_status);
+	close_or_die(file, "status.json");
+}
+
+/* End as the command did. */
+static int end_as(int wait_status)
+{
+	const struct rlimit none = { 0, 0 };
+
+	if (!WIFSIGNALED(wait_status))
+		return WEXITSTATUS(wait_status);
+	setrlimit(RLIMIT_CORE, &none);
+	signal(WTERMSIG(wait_status), SIG_DFL);
+	raise(WTERMSIG(wait_status));
+	return 128 + WTERMSIG(wait_status);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .interval_ns = 10000000 };
+	struct drain drain = { 0 };
+	struct lock_trace_status status;
+	uint64_t begin_ns, elapsed_ns;
+	int wait_status;
+
+	parse(&options, argc, argv);
+	if (!options.setup.arm)
+		become(options.command);
+	drain.device = start(&options);
+	drain.late = options.late;
+	drain.interval_ns = options.interval_ns;
+	drain_prepare(&drain, options.folder);
+	start_trace(drain.device, &options.setup);
+	drain_begin(&drain);
+	begin_ns = now_ns();
+	wait_status = run(options.command);
+	elapsed_ns = now_ns() - begin_ns;
+	if (ioctl(drain.device, LOCK_TRACE_STOP))
+		die(EXIT_TOOL, errno, "stopping the trace");
+	drain_end(&drain, options.folder);
+	if (ioctl(drain.device, LOCK_TRACE_STATUS, &status))
+		die(EXIT_TOOL, errno, "the trace's status");
+	copy_table("locks", options.folder);
+	copy_table("sites", options.folder);
+	write_status(&options, &status, &drain, wait_status, elapsed_ns);
+	if (drain.failed)
+		die(EXIT_TOOL, drain.error, "%s: the trace is not whole", drain.failed);
+	return end_as(wait_status);
+}
