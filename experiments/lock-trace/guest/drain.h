@@ -73,6 +73,15 @@ static inline bool next_window(struct drain *drain)
 	return true;
 }
 
+static inline uint64_t over_streams(const __u64 *counts)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < LOCK_TRACE_STREAMS; i++)
+		sum += counts[i];
+	return sum;
+}
+
 static inline void take_sample(struct drain *drain, uint64_t now)
 {
 	struct lock_trace_status status;
@@ -92,10 +101,10 @@ static inline void take_sample(struct drain *drain, uint64_t now)
 	drain->samples[drain->count++] = (struct sample){
 		.time = (uint64_t)high << 32 | low,
 		.events = status.events,
-		.kept = status.kept,
-		.dropped = status.dropped,
-		.written = status.written,
-		.lost = status.lost,
+		.kept = over_streams(status.kept),
+		.dropped = over_streams(status.dropped),
+		.written = over_streams(status.written),
+		.lost = over_streams(status.lost),
 		.drained = drain->size / EVENT,
 	};
 }

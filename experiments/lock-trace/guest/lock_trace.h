@@ -22,6 +22,13 @@ enum {
 	LOCK_TRACE_INIT,
 };
 
+enum {
+	LOCK_TRACE_STREAM_LOG,
+	LOCK_TRACE_STREAM_PER_LOCK,
+	LOCK_TRACE_STREAM_PAPER,
+	LOCK_TRACE_STREAMS,
+};
+
 struct lock_trace_event {
 	__u64 position;
 	__u64 time;
@@ -40,7 +47,7 @@ struct lock_trace_event {
 	__u16 flags;
 };
 
-struct lock_trace_setup {
+struct lock_trace_setup {		/* 0: the kernel's choice */
 	__u32 arm;
 	__u32 ring_order;
 	__u32 lock_order;
@@ -50,17 +57,27 @@ struct lock_trace_setup {
 };
 
 struct lock_trace_status {
-	__u64 arm, running, start, stop, tsc_khz;
+	__u64 arm;
+	__u64 running;
+	__u64 start;
+	__u64 stop;
+	__u64 tsc_khz;
 	__u64 events;
-	__u64 kept, dropped;
-	__u64 written, lost;
+	__u64 kinds[8];
+	__u64 kept[LOCK_TRACE_STREAMS];
+	__u64 dropped[LOCK_TRACE_STREAMS];
+	__u64 written[LOCK_TRACE_STREAMS];
+	__u64 lost[LOCK_TRACE_STREAMS];
+	__u64 first_loss;
 	__u64 untracked;
 	__u64 nested;
-	__u64 first_loss;
-	__u64 log_events, paper_kept, paper_dropped, paper_lost;
-	__u64 pool_peak, pool_full;
-	__u64 locks, sites, sites_full;
-	__u64 kinds[8];
+	__u64 waiting;
+	__u64 locks;
+	__u64 sites;
+	__u64 sites_full;
+	__u64 holds_full;
+	__u64 pool_peak;
+	__u64 pool_full;
 };
 
 #define LOCK_TRACE_START	_IOW('L', 1, struct lock_trace_setup)

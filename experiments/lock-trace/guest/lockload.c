@@ -19,6 +19,7 @@
  *   --timer-us N      load of spin locks: a timer trylocks the shared lock so often
  *   --free-held       reuse: every fourth lock is freed while it is held
  *   --seed N          (KREPRO_SEED, or 1)
+ *   --no-lap          no marks for the oracle
  *   -o DIR            write known.tsv, what was done to which lock; and lap.tsv, the TSC at the marks of the lap
  *
  * pair times N (10000) pairs of acquire and release of each kind of lock, one by one with interrupts off, and
@@ -33,7 +34,7 @@
 
 #define DEVICE "/dev/lockknown"
 #define USAGE "lockload SCENARIO [--kind K] [--threads N] [--ops N] [--conflicts N] [--reads N] [--hold N] [--gap N] " \
-	      "[--compete] [--timer-us N] [--free-held] [--seed N] [-o DIR] | pair [--n N] [-o DIR]"
+	      "[--compete] [--timer-us N] [--free-held] [--seed N] [--no-lap] [-o DIR] | pair [--n N] [-o DIR]"
 
 enum { EXIT_NOT_HERE = 4, DRAIN_US = 50000 };
 
@@ -65,9 +66,10 @@ struct options {
 	struct lockknown_setup setup;
 	uint32_t count;		/* of pairs */
 	const char *folder;
+	bool unmarked;
 };
 
-enum { KIND = 256, THREADS, OPS, CONFLICTS, READS, HOLD, GAP, COMPETE, TIMER, FREE_HELD, SEED, COUNT };
+enum { KIND = 256, THREADS, OPS, CONFLICTS, READS, HOLD, GAP, COMPETE, TIMER, FREE_HELD, SEED, NO_LAP, COUNT };
 
 static const struct option known_options[] = {
 	{ "kind", required_argument, NULL, KIND },
@@ -81,6 +83,7 @@ static const struct option known_options[] = {
 	{ "timer-us", required_argument, NULL, TIMER },
 	{ "free-held", no_argument, NULL, FREE_HELD },
 	{ "seed", required_argument, NULL, SEED },
+	{ "no-lap", no_argument, NULL, NO_LAP },
 	{ "n", required_argument, NULL, COUNT },
 	{ 0 },
 };
@@ -119,6 +122,7 @@ static void parse(struct options *options, int argc, char **argv)
 		case TIMER: setup->timer_us = number("--timer-us", optarg, 10, 1000000); break;
 		case FREE_HELD: setup->flags |= LOCKKNOWN_FREE_HELD; break;
 		case SEED: setup->seed = number("--seed", optarg, 0, UINT32_MAX); break;
+		case NO_LAP: options->unmarked = true; break;
 		case COUNT: options->count = number("--n", optarg, 1, LOCKKNOWN_MAX_PAIRS); break;
 		case 'o': options->folder = optarg; break;
 		default: usage(USAGE);
@@ -151,7 +155,7 @@ static int run(int device, struct options *options, struct lap *lap)
 	struct lockknown_setup *setup = &options->setup;
 	int error;
 
-	lap_begin(lap);
+	lap_begin(lap, !options->unmarked);
 	error = ioctl(device, LOCKKNOWN_RUN, setup) ? errno : 0;
 	lap_end(lap);
 	if (options->folder && error != EINVAL && error != EBUSY && error != EOPNOTSUPP)
@@ -193,7 +197,7 @@ static int run_pairs(int device, const struct options *options, struct lap *lap)
 		if (!cycles[pair])
 			die(EXIT_TOOL, errno, "memory for %u pairs", options->count);
 	}
-	lap_begin(lap);
+	lap_begin(lap, true);
 	for (unsigned int pair = 0; pair < LOCKKNOWN_PAIRS; pair++) {
 		struct lockknown_pair_setup setup = { .pair = pair, .count = options->count,
 						      .cycles = (uintptr_t)cycles[pair] };
@@ -223,7 +227,7 @@ int main(int argc, char **argv)
 	if (device < 0)
 		die(EXIT_TOOL, errno, DEVICE);
 	status = options.count ? run_pairs(device, &options, &lap) : run(device, &options, &lap);
-	if (!status)
+	if (!status && !options.unmarked)
 		write_lap(options.folder, &lap);
 	return status;
 }

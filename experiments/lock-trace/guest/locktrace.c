@@ -15,7 +15,8 @@
  *   events.bin   struct lock_trace_event (lock_trace.h), as the kernel gave them
  *   status.json  the setup, every field of struct lock_trace_status after the end, and what the launcher saw
  *   locks.tsv, sites.tsv   the kernel's tables (debugfs lock_trace/locks and sites)
- *   fill.tsv     samples while it ran: time (TSC), then counts of events, kept, dropped, written, lost, drained
+ *   fill.tsv     samples while it ran: time (TSC), then counts: events; kept, dropped,
+ *                written and lost, sums over the streams; drained, what had been read
  *
  * The trace begins before the command is started, and ends after it has ended. INT, TERM and HUP are passed on to it.
  * The exit status is the command's; if a signal ended it, the launcher ends by the same. 2: wrong arguments; 3: no
@@ -172,23 +173,27 @@ static void copy_table(const char *name, const char *folder)
 static void write_status(const struct options *options, const struct lock_trace_status *status,
 			 const struct drain *drain, int wait_status, uint64_t elapsed_ns)
 {
-	static const char *const names[] = {
-		"arm", "running", "start", "stop", "tsc_khz", "events", "kept", "dropped", "written", "lost",
-		"untracked", "nested", "first_loss", "log_events", "paper_kept", "paper_dropped", "paper_lost",
-		"pool_peak", "pool_full", "locks", "sites", "sites_full",
+	enum { STREAMS = LOCK_TRACE_STREAMS, KINDS = sizeof(status->kinds) / sizeof(status->kinds[0]) };
+	static const struct { const char *name; unsigned int count; } fields[] = {
+		{ "arm", 1 }, { "running", 1 }, { "start", 1 }, { "stop", 1 }, { "tsc_khz", 1 }, { "events", 1 },
+		{ "kinds", KINDS }, { "kept", STREAMS }, { "dropped", STREAMS }, { "written", STREAMS },
+		{ "lost", STREAMS }, { "first_loss", 1 }, { "untracked", 1 }, { "nested", 1 }, { "waiting", 1 },
+		{ "locks", 1 }, { "sites", 1 }, { "sites_full", 1 }, { "holds_full", 1 }, { "pool_peak", 1 },
+		{ "pool_full", 1 },
 	};
-	enum { NAMES = sizeof(names) / sizeof(names[0]), KINDS = sizeof(status->kinds) / sizeof(status->kinds[0]) };
-	const __u64 *values = (const __u64 *)status;
+	const __u64 *value = (const __u64 *)status;
 	FILE *file = create_in(options->folder, "status.json");
 
-	_Static_assert(sizeof(*status) == (NAMES + KINDS) * sizeof(*values), "a name for each");
 	fprintf(file, "{");
-	for (unsigned int i = 0; i < NAMES; i++)
-		fprintf(file, "\"%s\": %llu, ", names[i], (unsigned long long)values[i]);
-	fprintf(file, "\"kinds\": [");
-	for (unsigned int i = 0; i < KINDS; i++)
-		fprintf(file, "%s%llu", i ? ", " : "", (unsigned long long)status->kinds[i]);
-	fprintf(file, "], \"ring_order\": %u, \"lock_order\": %u, \"site_order\": %u, \"pool_order\": %u, ",
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		fprintf(file, "\"%s\": %s", fields[i].name, fields[i].count > 1 ? "[" : "");
+		for (unsigned int j = 0; j < fields[i].count; j++)
+			fprintf(file, "%s%llu", j ? ", " : "", (unsigned long long)*value++);
+		fprintf(file, "%s, ", fields[i].count > 1 ? "]" : "");
+	}
+	if (value != (const __u64 *)(status + 1))
+		die(EXIT_TOOL, 0, "a field of the status has no name");
+	fprintf(file, "\"ring_order\": %u, \"lock_order\": %u, \"site_order\": %u, \"pool_order\": %u, ",
 		options->setup.ring_order, options->setup.lock_order, options->setup.site_order,
 		options->setup.pool_order);
 	fprintf(file, "\"cpus\": %ld, \"late\": %s, \"drained\": %llu, \"elapsed_ns\": %llu, \"wait_status\": %d}\n",

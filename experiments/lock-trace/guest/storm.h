@@ -47,7 +47,7 @@ static inline struct lap storm_run(const struct storm *storm, void (*work)(const
 		work(storm, i);
 		_exit(0);
 	}
-	lap_begin(&lap);
+	lap_begin(&lap, true);
 	if (write(ends[1], bytes, storm->processes) != (ssize_t)storm->processes)
 		die(EXIT_TOOL, errno, "starting");
 	for (unsigned int i = 0; i < storm->processes; i++)

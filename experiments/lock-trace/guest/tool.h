@@ -120,6 +120,7 @@ static inline void close_or_die(FILE *file, const char *name)
 struct lap {
 	uint64_t begin, end;		/* TSC */
 	uint64_t begin_ns, elapsed_ns;
+	bool marked;
 };
 
 #define LAP_MARK(operation, tsc) do {							\
@@ -128,15 +129,22 @@ struct lap {
 	(tsc) = (uint64_t)high__ << 32 | low__;						\
 } while (0)
 
-static inline void lap_begin(struct lap *lap)
+static inline void lap_begin(struct lap *lap, bool marked)
 {
+	lap->marked = marked;
 	lap->begin_ns = now_ns();
-	LAP_MARK(0, lap->begin);
+	if (marked)
+		LAP_MARK(0, lap->begin);
+	else
+		lap->begin = 0;
 }
 
 static inline void lap_end(struct lap *lap)
 {
-	LAP_MARK(1, lap->end);
+	if (lap->marked)
+		LAP_MARK(1, lap->end);
+	else
+		lap->end = 0;
 	lap->elapsed_ns = now_ns() - lap->begin_ns;
 }
 
