@@ -13,7 +13,7 @@
 enum { ONE, OWN, MOST_FILES = 1024 };
 
 static const char *const layouts[] = { [ONE] = "one", [OWN] = "own" };
-static char base[64];
+static char base[256];
 static unsigned int layout = ONE, files = 64;
 
 static void folder_of(unsigned int process, char *path, size_t size)
@@ -42,7 +42,7 @@ static void storm_work(const struct storm *storm, unsigned int index)
 {
 	uint64_t random = storm_random(storm, index);
 	bool exists[MOST_FILES] = { false };
-	char path[128], name[32], other[32];
+	char path[288], name[32], other[32];
 	int folder;
 
 	folder_of(index, path, sizeof(path));
@@ -72,7 +72,7 @@ static void storm_work(const struct storm *storm, unsigned int index)
 
 static void remove_all(const struct storm *storm)
 {
-	char path[128], name[256];
+	char path[288], name[320];
 
 	for (unsigned int process = 0; process < storm->processes; process++) {
 		folder_of(process, path, sizeof(path));
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 {
 	struct storm storm = { .operations = 1000, .processes = 2, .seed = default_seed() };
 	const char *below = "/tmp";
-	char path[128];
+	char path[288];
 	struct lap lap;
 	int option;
 
@@ -119,6 +119,6 @@ int main(int argc, char **argv)
 	lap = storm_run(&storm, storm_work);
 	remove_all(&storm);
 	write_lap(storm.folder, &lap);
-	print_times("filestorm", storm.operations * storm.processes, &lap);
+	print_times("filestorm", storm.operations * storm.processes, lap.elapsed_ns, lap.end - lap.begin);
 	return 0;
 }

@@ -52,6 +52,6 @@ int main(int argc, char **argv)
 		usage(USAGE);
 	lap = storm_run(&storm, storm_work);
 	write_lap(storm.folder, &lap);
-	print_times("forkstorm", storm.operations * storm.processes, &lap);
+	print_times("forkstorm", storm.operations * storm.processes, lap.elapsed_ns, lap.end - lap.begin);
 	return 0;
 }

@@ -93,6 +93,6 @@ int main(int argc, char **argv)
 		connect_pair(type, first);
 	lap = storm_run(&storm, storm_work);
 	write_lap(storm.folder, &lap);
-	print_times("pingpong", storm.operations * storm.processes / 2, &lap);
+	print_times("pingpong", storm.operations * storm.processes / 2, lap.elapsed_ns, lap.end - lap.begin);
 	return 0;
 }

@@ -23,7 +23,8 @@ static inline uint64_t storm_random(const struct storm *storm, unsigned int inde
 }
 
 /* Run work() in each process, begun by one byte for each from a pipe; the lap is from there to the end of the last. */
-static inline struct lap storm_run(const struct storm *storm, void (*work)(const struct storm *storm, unsigned int index))
+static inline struct lap storm_run(const struct storm *storm,
+				   void (*work)(const struct storm *storm, unsigned int index))
 {
 	const char bytes[MOST_PROCESSES] = { 0 };
 	struct lap lap;

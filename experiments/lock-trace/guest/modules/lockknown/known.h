@@ -163,7 +163,7 @@ static inline bool known_chosen(u32 number, u32 permille)
 	return (u64)number * permille / 1000 != (u64)(number - 1) * permille / 1000;
 }
 
-/* What to do while waiting. Who holds a spin lock may only spin; who sleeps lets those sleep that wait for its mutex. */
+/* What to do while waiting. Who holds a spin lock may only spin; who sleeps makes those sleep that want its mutex. */
 enum { KNOWN_SPIN, KNOWN_YIELD, KNOWN_SLEEP };
 
 /* Wait for a condition; false when the run comes to an end first. */
