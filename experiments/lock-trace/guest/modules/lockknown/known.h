@@ -166,13 +166,19 @@ static inline bool known_chosen(u32 number, u32 permille)
 /* What to do while waiting. Who holds a spin lock may only spin; who sleeps makes those sleep that want its mutex. */
 enum { KNOWN_SPIN, KNOWN_YIELD, KNOWN_SLEEP };
 
+/* After 16 turns, 32, 64 and so on, at last every 512: giving the CPU away takes locks, which fill a trace. */
+static inline bool known_pauses(u32 turns)
+{
+	return turns >= 16 && (!(turns & (turns - 1)) || !(turns % 512));
+}
+
 /* Wait for a condition; false when the run comes to an end first. */
 #define known_wait(run, condition, how) ({					\
 	u64 limit__ = ktime_get_ns() + KNOWN_LIMIT_NS;				\
 	bool met__;								\
 	for (u32 turns__ = 1; !(met__ = (condition)); turns__++) {		\
 		cpu_relax();							\
-		if (turns__ % 16)						\
+		if (!known_pauses(turns__))					\
 			continue;						\
 		if (ktime_get_ns() > limit__)					\
 			known_fail(run, -ETIMEDOUT);				\
