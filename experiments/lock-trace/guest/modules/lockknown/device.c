@@ -5,7 +5,7 @@
  * counting. When the ioctl comes back, read() on the same file gives the counts: tab-separated, a line per lock and
  * way to take it (see known_report()).
  *
- * conflicts are attempts and failed trylocks that certainly met somebody who held or waited for the lock, and
+ * conflicts are attempts and trylocks that certainly met somebody who held or waited for the lock, and
  * conflicts_most adds those that may have; depth is the most that certainly were there before one.
  */
 #include <linux/fs.h>

@@ -42,7 +42,7 @@ struct known_tally {
 	u64 released;
 	u64 failed;		/* trylocks */
 	u64 abandoned;		/* attempts */
-	u64 conflicts;		/* attempts and failed trylocks that certainly met somebody */
+	u64 conflicts;		/* attempts and trylocks that certainly met somebody */
 	u64 unsure;		/* those that may have */
 	u64 depth;		/* most others that certainly were there at an attempt */
 	u64 inits;

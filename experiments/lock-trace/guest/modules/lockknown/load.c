@@ -140,15 +140,18 @@ static enum hrtimer_restart on_timer(struct hrtimer *timer)
 	struct known_run *run = container_of(timer, struct known_run, timer);
 	struct known_tally *tally = run->timer_tally;
 
+	/*
+	 * Whether a tracer sees it meet somebody is not certain: the lock is free when the task has said that it wants
+	 * it and has not got it yet, and still taken when the task has said that it lets go.
+	 */
+	tally->unsure++;
 	if (spin_trylock(&known_shared[0].spin)) {
 		tally->acquired++;
 		tally->tried++;
 		spin_unlock(&known_shared[0].spin);
 		tally->released++;
 	} else {
-		/* It may come between the moment that a tracer calls the release and the release. */
 		tally->failed++;
-		tally->unsure++;
 	}
 	hrtimer_forward_now(timer, ns_to_ktime(run->setup.timer_us * (u64)NSEC_PER_USEC));
 	return HRTIMER_RESTART;
