@@ -5,7 +5,7 @@
 #include "known.h"
 
 /* A trylock in an interrupt on this CPU. */
-static void try_in_irq(struct known_thread *me, spinlock_t *lock, struct known_tally *tally, bool is_held)
+static void try_in_irq(struct known_thread *me, raw_spinlock_t *lock, struct known_tally *tally, bool is_held)
 {
 	if (known_irq(me, me->cpu, lock, tally, false) && me->irq_got == is_held)
 		known_fail(me->run, -EPROTO);
@@ -20,7 +20,7 @@ static void wait_in_irq(struct known_thread *me, struct known_tally *mine, struc
 	unsigned long flags;
 
 	mine->attempts++;
-	spin_lock_irqsave(&known_irq_lock, flags);
+	raw_spin_lock_irqsave(&known_irq_lock, flags);
 	mine->acquired++;
 	if (sees)
 		irq->depth = 1;
@@ -28,8 +28,8 @@ static void wait_in_irq(struct known_thread *me, struct known_tally *mine, struc
 	if (!sees)
 		udelay(50);
 	else if (sent)
-		known_wait(me->run, spin_is_contended(&known_irq_lock), KNOWN_SPIN);
-	spin_unlock_irqrestore(&known_irq_lock, flags);
+		known_wait(me->run, raw_spin_is_contended(&known_irq_lock), KNOWN_SPIN);
+	raw_spin_unlock_irqrestore(&known_irq_lock, flags);
 	mine->released++;
 	if (sent)
 		known_wait(me->run, smp_load_acquire(&me->irqs) != before, KNOWN_SPIN);
@@ -52,9 +52,9 @@ static void be_interrupted_waiting(struct known_thread *me, struct known_tally *
 	tally->unsure += !sees;
 	tally->depth = max_t(u64, tally->depth, sees);
 	WRITE_ONCE(me->trying, round);
-	spin_lock(&known_shared[0].spin);
+	raw_spin_lock(&known_shared[0].spin);
 	tally->acquired++;
-	spin_unlock(&known_shared[0].spin);
+	raw_spin_unlock(&known_shared[0].spin);
 	tally->released++;
 	smp_store_release(&me->over, round);
 }
@@ -62,24 +62,24 @@ static void be_interrupted_waiting(struct known_thread *me, struct known_tally *
 static void interrupt_waiter(struct known_thread *me, struct known_tally *mine, struct known_tally *irq, u32 round)
 {
 	struct known_thread *partner = &me->run->thread[0];
-	spinlock_t *lock = &known_shared[0].spin;
+	raw_spinlock_t *lock = &known_shared[0].spin;
 	bool sees = known_sees_waiters(LOCKKNOWN_SPIN);
 	u32 before = me->irqs;
 
 	if (!known_wait(me->run, smp_load_acquire(&partner->held) == round, KNOWN_YIELD))
 		return;
 	mine->attempts++;
-	spin_lock(lock);
+	raw_spin_lock(lock);
 	mine->acquired++;
 	smp_store_release(&me->held, round);
-	known_wait(me->run, READ_ONCE(partner->trying) == round && (!sees || spin_is_contended(lock)), KNOWN_SPIN);
+	known_wait(me->run, READ_ONCE(partner->trying) == round && (!sees || raw_spin_is_contended(lock)), KNOWN_SPIN);
 	if (!sees)
 		udelay(50);
 	if (known_irq(me, partner->cpu, lock, irq, false) &&
 	    known_wait(me->run, smp_load_acquire(&me->irqs) != before, KNOWN_SPIN) && me->irq_got)
 		known_fail(me->run, -EPROTO);
 	irq->conflicts++;
-	spin_unlock(lock);
+	raw_spin_unlock(lock);
 	mine->released++;
 	known_wait(me->run, smp_load_acquire(&partner->over) == round, KNOWN_YIELD);
 }
@@ -87,7 +87,7 @@ static void interrupt_waiter(struct known_thread *me, struct known_tally *mine, 
 static void irq_thread(struct known_thread *me)
 {
 	unsigned int cases = me->run->threads > 1 ? 4 : 2;
-	spinlock_t *lock = &known_shared[0].spin;
+	raw_spinlock_t *lock = &known_shared[0].spin;
 	struct known_tally *mine = known_tally(me, &known_shared[0], "shared", 0, false);
 	struct known_tally *irq = known_irq_tally(me, lock, "shared", 0);
 	struct known_tally *other = NULL, *other_irq = NULL;
@@ -111,10 +111,10 @@ static void irq_thread(struct known_thread *me)
 		switch (i % cases) {
 		case 0:
 			mine->attempts++;
-			spin_lock(lock);
+			raw_spin_lock(lock);
 			mine->acquired++;
 			try_in_irq(me, lock, irq, true);
-			spin_unlock(lock);
+			raw_spin_unlock(lock);
 			mine->released++;
 			break;
 		case 1:
@@ -231,20 +231,20 @@ int known_recursion(struct lockknown_setup *setup, char **report)
 
 static void double_thread(struct known_thread *me)
 {
-	spinlock_t *lock = &known_double_lock;
+	raw_spinlock_t *lock = &known_double_lock;
 	struct known_tally *tally = known_tally_at(me, lock, "double", 0, "spin");
 
 	for (u32 i = 0; i < me->run->setup.operations && !READ_ONCE(me->run->stop); i++) {
 		known_loop(me->run->setup.gap);
 		tally->attempts += 2;
-		spin_lock(lock);
-		spin_unlock(lock);
+		raw_spin_lock(lock);
+		raw_spin_unlock(lock);
 		/* The release ends a section without preemption that nobody began. */
 		preempt_disable();
-		spin_unlock(lock);
-		spin_lock(lock);
+		raw_spin_unlock(lock);
+		raw_spin_lock(lock);
 		try_in_irq(me, lock, tally, true);
-		spin_unlock(lock);
+		raw_spin_unlock(lock);
 		tally->acquired += 2;
 		tally->released += 3;
 		tally->orphans++;
@@ -271,7 +271,7 @@ static void no_constructor(void *object)
 static void reuse_thread(struct known_thread *me)
 {
 	for (u32 i = 1; i <= me->run->setup.operations && !READ_ONCE(me->run->stop); i++) {
-		spinlock_t *lock = kmem_cache_alloc(reused, GFP_KERNEL);
+		raw_spinlock_t *lock = kmem_cache_alloc(reused, GFP_KERNEL);
 		struct known_tally *tally;
 
 		if (!lock) {
@@ -279,17 +279,17 @@ static void reuse_thread(struct known_thread *me)
 			return;
 		}
 		tally = known_tally_at(me, lock, "reused", 0, "spin");
-		spin_lock_init(lock);
+		raw_spin_lock_init(lock);
 		tally->inits++;
 		for (unsigned int j = 0; j < 3; j++) {
-			spin_lock(lock);
-			spin_unlock(lock);
+			raw_spin_lock(lock);
+			raw_spin_unlock(lock);
 		}
 		tally->attempts += 3;
 		tally->acquired += 3;
 		tally->released += 3;
 		if (me->run->setup.flags & LOCKKNOWN_FREE_HELD && i % 4 == 0) {
-			spin_lock(lock);
+			raw_spin_lock(lock);
 			preempt_enable();
 			tally->attempts++;
 			tally->acquired++;
@@ -307,6 +307,9 @@ int known_reuse(struct lockknown_setup *setup, char **report)
 	if (setup->kind != LOCKKNOWN_SPIN || setup->threads != 1)
 		return -EINVAL;
 	if (setup->flags & LOCKKNOWN_FREE_HELD && (IS_ENABLED(CONFIG_DEBUG_SPINLOCK) || IS_ENABLED(CONFIG_LOCKDEP)))
+		return -EOPNOTSUPP;
+	/* KASAN keeps freed memory for a while. */
+	if (IS_ENABLED(CONFIG_KASAN))
 		return -EOPNOTSUPP;
 	/* A cache with a constructor is merged with no other: freed memory comes back here at once. */
 	reused = kmem_cache_create("lockknown", 64, 64, 0, no_constructor);

@@ -338,6 +338,9 @@ int known_hold(struct lockknown_setup *setup, char **report)
 	known_go(run);
 	known_wait(run, all_there(run), KNOWN_SLEEP);
 	*report = known_report(run);
+	*setup = run->setup;
+	setup->end = rdtsc_ordered();
+	setup->elapsed_ns = ktime_get_ns() - setup->elapsed_ns;
 	error = READ_ONCE(run->stop);
 	if (error) {
 		let_go(run);

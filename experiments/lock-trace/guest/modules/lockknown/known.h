@@ -23,7 +23,7 @@ enum { KNOWN_TALLIES = 8 };
 
 /* A lock of each kind, each in a cache line of its own. */
 struct known_lock {
-	spinlock_t spin ____cacheline_aligned;
+	raw_spinlock_t spin ____cacheline_aligned;
 	rwlock_t rw ____cacheline_aligned;
 	struct mutex mutex ____cacheline_aligned;
 	struct rw_semaphore rwsem ____cacheline_aligned;
@@ -67,9 +67,9 @@ struct known_thread {
 	/* An interrupt that wants a lock: see known_irq(). */
 	struct irq_work irq;
 	call_single_data_t call;
-	spinlock_t *wanted;
+	raw_spinlock_t *wanted;
 	struct known_tally *irq_tally;
-	bool irq_waits;		/* with spin_lock(), else by a trylock */
+	bool irq_waits;		/* with raw_spin_lock(), else by a trylock */
 	bool irq_got;
 	u32 irqs;
 } ____cacheline_aligned;
@@ -90,8 +90,8 @@ struct known_run {
 extern struct known_lock known_own[LOCKKNOWN_MAX_THREADS];
 extern struct known_lock known_shared[LOCKKNOWN_MAX_THREADS];
 extern struct known_lock known_inner;
-extern spinlock_t known_irq_lock;	/* taken with interrupts off: by interrupts too */
-extern spinlock_t known_double_lock;
+extern raw_spinlock_t known_irq_lock;	/* taken with interrupts off: by interrupts too */
+extern raw_spinlock_t known_double_lock;
 
 /* run.c */
 void known_init_locks(void);
@@ -105,10 +105,10 @@ struct known_tally *known_tally(struct known_thread *me, struct known_lock *lock
 				unsigned int number, bool read);
 struct known_tally *known_tally_at(struct known_thread *me, const void *lock, const char *name, unsigned int number,
 				   const char *type);
-struct known_tally *known_irq_tally(struct known_thread *me, const spinlock_t *lock, const char *name,
+struct known_tally *known_irq_tally(struct known_thread *me, const raw_spinlock_t *lock, const char *name,
 				    unsigned int number);
 char *known_report(const struct known_run *run);
-bool known_irq(struct known_thread *me, unsigned int cpu, spinlock_t *lock, struct known_tally *tally, bool waits);
+bool known_irq(struct known_thread *me, unsigned int cpu, raw_spinlock_t *lock, struct known_tally *tally, bool waits);
 
 /* load.c, cases.c, handover.c: run to their end, answer 0 or a negative error; *report is to be freed by kfree(). */
 int known_load(struct lockknown_setup *setup, char **report);
@@ -203,7 +203,7 @@ static inline bool known_someone_waits(struct known_lock *lock, unsigned int kin
 	switch (kind) {
 	case LOCKKNOWN_SPIN:
 	case LOCKKNOWN_SPIN_IRQ:
-		return spin_is_contended(&lock->spin);
+		return raw_spin_is_contended(&lock->spin);
 	case LOCKKNOWN_RWLOCK:
 		return rwlock_is_contended(&lock->rw);
 	case LOCKKNOWN_MUTEX:
@@ -226,10 +226,10 @@ static __always_inline void known_take(struct known_lock *lock, unsigned int kin
 {
 	switch (kind) {
 	case LOCKKNOWN_SPIN:
-		spin_lock(&lock->spin);
+		raw_spin_lock(&lock->spin);
 		break;
 	case LOCKKNOWN_SPIN_IRQ:
-		spin_lock_irqsave(&lock->spin, *flags);
+		raw_spin_lock_irqsave(&lock->spin, *flags);
 		break;
 	case LOCKKNOWN_RWLOCK:
 		if (read)
@@ -254,7 +254,7 @@ static __always_inline bool known_try(struct known_lock *lock, unsigned int kind
 	switch (kind) {
 	case LOCKKNOWN_SPIN:
 	case LOCKKNOWN_SPIN_IRQ:
-		return spin_trylock(&lock->spin);
+		return raw_spin_trylock(&lock->spin);
 	case LOCKKNOWN_RWLOCK:
 		return read ? read_trylock(&lock->rw) : write_trylock(&lock->rw);
 	case LOCKKNOWN_MUTEX:
@@ -268,10 +268,10 @@ static __always_inline void known_give(struct known_lock *lock, unsigned int kin
 {
 	switch (kind) {
 	case LOCKKNOWN_SPIN:
-		spin_unlock(&lock->spin);
+		raw_spin_unlock(&lock->spin);
 		break;
 	case LOCKKNOWN_SPIN_IRQ:
-		spin_unlock_irqrestore(&lock->spin, flags);
+		raw_spin_unlock_irqrestore(&lock->spin, flags);
 		break;
 	case LOCKKNOWN_RWLOCK:
 		if (read)

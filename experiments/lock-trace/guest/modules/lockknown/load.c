@@ -100,14 +100,14 @@ static bool be_interrupted(struct known_thread *me)
 	bool came;
 
 	tally->attempts++;
-	spin_lock(&lock->spin);
+	raw_spin_lock(&lock->spin);
 	tally->acquired++;
 	came = known_irq(me, me->cpu, &lock->spin, tally, false);
 	tally->conflicts++;
 	if (came && me->irq_got)
 		known_fail(me->run, -EPROTO);
 	known_loop(me->run->setup.hold);
-	spin_unlock(&lock->spin);
+	raw_spin_unlock(&lock->spin);
 	tally->released++;
 	return came;
 }
@@ -145,10 +145,10 @@ static enum hrtimer_restart on_timer(struct hrtimer *timer)
 	 * it and has not got it yet, and still taken when the task has said that it lets go.
 	 */
 	tally->unsure++;
-	if (spin_trylock(&known_shared[0].spin)) {
+	if (raw_spin_trylock(&known_shared[0].spin)) {
 		tally->acquired++;
 		tally->tried++;
-		spin_unlock(&known_shared[0].spin);
+		raw_spin_unlock(&known_shared[0].spin);
 		tally->released++;
 	} else {
 		tally->failed++;

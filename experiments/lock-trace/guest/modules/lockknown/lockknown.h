@@ -6,8 +6,8 @@
 #include <linux/types.h>
 
 enum lockknown_kind {
-	LOCKKNOWN_SPIN,
-	LOCKKNOWN_SPIN_IRQ,	/* spin_lock_irqsave() */
+	LOCKKNOWN_SPIN,		/* raw_spinlock_t: some are taken in interrupts */
+	LOCKKNOWN_SPIN_IRQ,	/* raw_spin_lock_irqsave() */
 	LOCKKNOWN_RWLOCK,
 	LOCKKNOWN_MUTEX,
 	LOCKKNOWN_RWSEM,
@@ -77,7 +77,8 @@ struct lockknown_pair_setup {
 /*
  * RUN and HOLD come back when the scenario is over: EINVAL (setup), EBUSY (another one runs, or a lock is held),
  * EOPNOTSUPP (not on this kernel, or not with so few CPUs), ETIMEDOUT (somebody waited for 5 s in vain),
- * EPROTO (a lock did what no lock may do), EINTR. What was counted is then there to be read.
+ * EPROTO (a lock did what no lock may do), ENOSPC (more locks than can be counted), EINTR. What was counted until then
+ * can be read.
  */
 #define LOCKKNOWN_RUN	_IOWR('K', 1, struct lockknown_setup)
 #define LOCKKNOWN_PAIR	_IOW('K', 2, struct lockknown_pair_setup)

@@ -26,9 +26,9 @@ static noinline void pairs_##name(u64 *cycles, u32 count)			\
 }
 
 PAIRS(none, , )
-PAIRS(spin, spin_lock(&known_own[0].spin), spin_unlock(&known_own[0].spin))
-PAIRS(spin_irqsave, spin_lock_irqsave(&known_own[0].spin, flags),
-      spin_unlock_irqrestore(&known_own[0].spin, flags))
+PAIRS(spin, raw_spin_lock(&known_own[0].spin), raw_spin_unlock(&known_own[0].spin))
+PAIRS(spin_irqsave, raw_spin_lock_irqsave(&known_own[0].spin, flags),
+      raw_spin_unlock_irqrestore(&known_own[0].spin, flags))
 PAIRS(read, read_lock(&known_own[0].rw), read_unlock(&known_own[0].rw))
 PAIRS(write, write_lock(&known_own[0].rw), write_unlock(&known_own[0].rw))
 PAIRS(mutex, mutex_lock(&known_own[0].mutex), mutex_unlock(&known_own[0].mutex))

@@ -13,12 +13,12 @@ enum { LINE = 256 };
 struct known_lock known_own[LOCKKNOWN_MAX_THREADS];
 struct known_lock known_shared[LOCKKNOWN_MAX_THREADS];
 struct known_lock known_inner;
-spinlock_t known_irq_lock;
-spinlock_t known_double_lock;
+raw_spinlock_t known_irq_lock;
+raw_spinlock_t known_double_lock;
 
 /* A class of lockdep and lock_stat for the locks of each name. */
 #define INIT(lock) do {				\
-	spin_lock_init(&(lock).spin);		\
+	raw_spin_lock_init(&(lock).spin);		\
 	rwlock_init(&(lock).rw);		\
 	mutex_init(&(lock).mutex);		\
 	init_rwsem(&(lock).rwsem);		\
@@ -32,8 +32,8 @@ void known_init_locks(void)
 		INIT(known_shared[i]);
 	}
 	INIT(known_inner);
-	spin_lock_init(&known_irq_lock);
-	spin_lock_init(&known_double_lock);
+	raw_spin_lock_init(&known_irq_lock);
+	raw_spin_lock_init(&known_double_lock);
 }
 
 void known_fail(struct known_run *run, int error)
@@ -73,14 +73,14 @@ static void interrupted(struct known_thread *me)
 
 	if (me->irq_waits) {
 		tally->attempts++;
-		spin_lock(me->wanted);
+		raw_spin_lock(me->wanted);
 	} else {
-		got = spin_trylock(me->wanted);
+		got = raw_spin_trylock(me->wanted);
 	}
 	if (got) {
 		tally->acquired++;
 		tally->tried += !me->irq_waits;
-		spin_unlock(me->wanted);
+		raw_spin_unlock(me->wanted);
 		tally->released++;
 	} else {
 		tally->failed++;
@@ -104,7 +104,7 @@ static void on_call(void *argument)
  * are over, me->irq_got is what a trylock answered. On this CPU it is over when this comes back. False at the end of
  * the run.
  */
-bool known_irq(struct known_thread *me, unsigned int cpu, spinlock_t *lock, struct known_tally *tally, bool waits)
+bool known_irq(struct known_thread *me, unsigned int cpu, raw_spinlock_t *lock, struct known_tally *tally, bool waits)
 {
 	u32 before = me->irqs;
 	bool here = cpu == raw_smp_processor_id();
@@ -210,8 +210,10 @@ static struct known_tally *new_tally(struct known_thread *me, const void *lock, 
 {
 	struct known_tally *tally;
 
-	if (WARN_ON_ONCE(me->used == KNOWN_TALLIES))
+	if (me->used == KNOWN_TALLIES) {
+		known_fail(me->run, -ENOSPC);
 		return &me->tally[KNOWN_TALLIES - 1];
+	}
 	tally = &me->tally[me->used++];
 	tally->lock = lock;
 	tally->name = name;
@@ -230,7 +232,7 @@ struct known_tally *known_tally_at(struct known_thread *me, const void *lock, co
 }
 
 /* Where an interrupt counts that may come while the thread counts. */
-struct known_tally *known_irq_tally(struct known_thread *me, const spinlock_t *lock, const char *name,
+struct known_tally *known_irq_tally(struct known_thread *me, const raw_spinlock_t *lock, const char *name,
 				    unsigned int number)
 {
 	struct known_tally *tally = new_tally(me, lock, name, number, "spin");
