@@ -18,9 +18,12 @@ def write_oracle(
     samples: Sequence[tuple[int, int]] = (),
     words: Sequence[int] = (),
     numbers: Sequence[int] = (),
+    locks: Sequence[tuple[int, int, int, int, int, int]] = (),
     **report: Any,
 ) -> None:
-    """regions: (address, context) -> (instructions, entries); samples: (region, address); words: of pages.bin."""
+    """regions: (address, context) -> (instructions, entries); samples: (region, address); words: of pages.bin; locks:
+    region, kind, target, site, count, lock.
+    """
     folder = trial / "oracle"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "functions.bin").open("wb") as sink:
@@ -33,6 +36,8 @@ def write_oracle(
     (folder / "pages.bin").write_bytes(np.array(words, dtype="<u8").tobytes())
     (folder / "pages.idx").write_bytes(np.array(numbers, dtype="<u8").tobytes())
     (folder / "pages.clk").write_bytes(np.array([100, 5000, 110, 9000], dtype="<u8").tobytes())
+    calls = [(region | kind << 32, *rest) for region, kind, *rest in locks]
+    (folder / "locks.bin").write_bytes(np.array(calls, dtype="<u8").tobytes())
     whole = {
         "format": 1,
         "modes": dict.fromkeys(("functions", "sampler", "pages", "counters", "nmi")),
@@ -53,6 +58,7 @@ def write_oracle(
             "check_wrong": 0,
             "spans": [[0, len(words), 100]],
         },
+        "locks": {"calls": len(calls), "told": sum(call[3] for call in calls), "untold": 0},
         "counters": {"check_instructions": [200100], "instructions": [1000000]},
         "sampler": {"samples": len(rows)},
         "nmi": {"sent": 20, "refused": 0},

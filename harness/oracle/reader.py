@@ -32,7 +32,9 @@ WORKLOAD, LAP = 0, 2
 _FUNCTION = np.dtype(
     [("region", "<u4"), ("kind", "<u2"), ("context", "<u2"), ("address", "<u8"), ("n", "<u8"), ("entries", "<u8")]
 )
-_LOCK = np.dtype([("region", "<u4"), ("kind", "<u4"), ("target", "<u8"), ("site", "<u8"), ("count", "<u8")])
+_LOCK = np.dtype(
+    [("region", "<u4"), ("kind", "<u4"), ("target", "<u8"), ("site", "<u8"), ("count", "<u8"), ("lock", "<u8")]
+)
 _SAMPLE = np.dtype([("ns", "<i8"), ("address", "<u8"), ("about", "<u8")])
 
 
@@ -75,6 +77,14 @@ class PagesReport(_Read):
     spans: list[tuple[int, int, int]]
 
 
+class LocksReport(_Read):
+    """Distinct calls (function, lock, site), calls that were told by these, and calls that were not."""
+
+    calls: int
+    told: int
+    untold: int
+
+
 class SamplerReport(_Read):
     samples: int
 
@@ -100,6 +110,7 @@ class OracleReport(_Read):
     functions: FunctionsReport | None = None
     pages: PagesReport | None = None
     counters: CountersReport | None = None
+    locks: LocksReport | None = None
     sampler: SamplerReport | None = None
     nmi: NmiReport | None = None
     shift: int
@@ -112,13 +123,16 @@ class OracleReport(_Read):
             return f"the oracle did not run in mode {mode}"
         if (reason := self.modes[mode] or self._marks_wrong()) is not None:
             return reason
+        wrong = None
         if mode == "functions" and self.functions is not None:
-            return self._functions_wrong(self.functions)
-        if mode == "pages" and self.pages is not None:
-            return self._pages_wrong(self.pages)
-        if mode == "counters" and self.counters is not None:
-            return self._counters_wrong(self.counters)
-        return None
+            wrong = self._functions_wrong(self.functions)
+        elif mode == "pages" and self.pages is not None:
+            wrong = self._pages_wrong(self.pages)
+        elif mode == "counters" and self.counters is not None:
+            wrong = self._counters_wrong(self.counters)
+        elif mode == "locks" and self.locks is None:
+            wrong = "an older oracle ran, which did not tell locks apart"
+        return wrong
 
     def _marks_wrong(self) -> str | None:
         if self.marks.mismatched or not self.marks.from_user:
@@ -231,21 +245,30 @@ class Oracle:
         )
 
     def locks(self, symbols: SymbolMap, *, kind: int = WORKLOAD) -> pd.DataFrame:
-        """Calls of the counted functions by call site.
+        """Calls of the counted functions by lock and call site.
 
-        region int64, target object, caller object (function of the call; None: all entries of the target),
-        site uint64 (address of the call), count int64
+        region  int64   as in `functions`
+        target  object  the function that was called
+        lock    uint64  its first argument
+        caller  object  function that the call returns to; "(outside)" for modules
+        site    uint64  address that it returns to
+        count   int64   calls
+
+        Calls that were not told apart are rows with lock 0, site 0 and no caller: counts by target are exact always,
+        those by lock and site when there is no such row. `report.locks` has both sums.
         """
         self.need("locks")
         data = self._records("locks.bin", _LOCK)
         data = data[data["kind"] == kind]
-        targets = symbols.name[symbols.at(data["target"])].astype(object)
-        callers = symbols.name[symbols.at(data["site"])].astype(object)
-        callers[data["site"] == data["target"]] = None
+        # A call may be its function's last instruction: the place it returns to is the next function's.
+        index = symbols.at(data["site"] - np.uint64(1))
+        callers = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
+        callers[data["site"] == 0] = None
         return pd.DataFrame(
             {
                 "region": data["region"].astype(np.int64),
-                "target": targets,
+                "target": symbols.name[symbols.at(data["target"])].astype(object),
+                "lock": data["lock"],
                 "caller": callers,
                 "site": data["site"],
                 "count": data["count"].astype(np.int64),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -96,6 +98,32 @@ def test_page_words_become_runs(tmp_path):
     assert runs["ns"].iloc[2] == 9000 + 8 * (0x1000000 + 5 + 100 - 110)
     for size in (1, 2, 3, 10):
         pd.testing.assert_frame_equal(pd.concat(list(sequence.chunks(size)), ignore_index=True), runs)
+
+
+def test_lock_calls_have_their_lock_and_the_caller_before_the_return_address(tmp_path):
+    after = READ + 0x40
+    calls = [
+        (0, 0, TAIL, after, 5, 0xC2000000),  # returns behind vfs_read: the call was its last instruction
+        (0, 0, TAIL, 0xF8000000, 2, 0xC2000040),
+        (0, 0, TAIL, 0, 3, 0),
+        (0, 2, TAIL, READ + 4, 9, 0xC2000000),
+    ]
+    write_oracle(tmp_path, [REGION], locks=calls, modes={"locks": None})
+    table = Oracle(tmp_path).locks(SYMBOLS)
+    assert table["target"].tolist() == ["tail"] * 3
+    assert table["caller"].tolist()[:2] == ["vfs_read", "(outside)"]
+    assert table["caller"].isna().tolist() == [False, False, True]
+    assert table["lock"].tolist() == [0xC2000000, 0xC2000040, 0]
+    assert table["count"].tolist() == [5, 2, 3]
+    assert Oracle(tmp_path).locks(SYMBOLS, kind=2)["count"].tolist() == [9]
+
+
+def test_an_oracle_that_told_no_locks_is_absent(tmp_path):
+    write_oracle(tmp_path, [REGION], modes={"locks": None})
+    path = tmp_path / "oracle/oracle.json"
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "locks"}))
+    with pytest.raises(OracleAbsent, match="older oracle"):
+        Oracle(tmp_path).locks(SYMBOLS)
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,20 @@ struct byte_array {
 };
 
 /* Numbers of QEMU's gdb stub for x86-64 targets (target/i386/gdbstub.c). */
-enum { REGISTER_SP = 7, REGISTER_IP = 16, REGISTER_FLAGS = 17, REGISTER_CS = 18, REGISTER_CR3 = 29 };
+enum {
+	REGISTER_AX,
+	REGISTER_DI = 5,
+	REGISTER_SP = 7,
+	REGISTER_IP = 16,
+	REGISTER_FLAGS = 17,
+	REGISTER_CS = 18,
+	REGISTER_CR3 = 29,
+};
 enum { QEMU_CLOCK_VIRTUAL = 1 };
 
 WEAK void *qemu_get_cpu(int index);
 WEAK int x86_cpu_gdb_read_register(void *cpu, struct byte_array *into, int number);
+WEAK int cpu_memory_rw_debug(void *cpu, uint64_t address, void *data, uint64_t size, bool is_write);
 WEAK struct byte_array *g_byte_array_sized_new(unsigned int size);
 WEAK struct byte_array *g_byte_array_set_size(struct byte_array *array, unsigned int length);
 WEAK void timer_init_full(void *timer, void *lists, int clock, int scale, int attributes, void (*cb)(void *), void *data);

@@ -1,113 +1,158 @@
 /*
- * Acquires and releases per call site: every call of, or tail jump to, one of the given functions counts inline
- * at the instruction that makes it. What reaches them through a pointer has no such place; the functions' own
- * entries, counted too, show how much that is.
+ * Acquires and releases per lock and call site: who called the given functions, for which lock.
+ *
+ * A call's target is a block's first instruction, where registers are true: the first argument is the lock, and the
+ * word at the top of the stack says where the function returns to. So calls through pointers and tail jumps have a
+ * site too. Entries count inline besides: what the table has no room for, or could not be told, is known exactly.
  */
 #include "oracle.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SITES = 1 << 14 };
+enum { MAX_CALLS = 1 << 17, MOST_CALLS = MAX_CALLS / 4 * 3, MAX_LOCKS = sizeof(places.lock) / sizeof(places.lock[0]) };
 
-static struct site {
-	uint64_t address; /* of the call; the function itself for its entries */
-	uint64_t target;
-	uint64_t count, at_begin[KINDS];
-} sites[MAX_SITES];
-static size_t n_sites;
+struct count {
+	uint64_t now, at_begin[KINDS];
+};
+
+static struct call {
+	uint64_t lock, site; /* site: where the call returns to */
+	uint32_t function;   /* 1 + its number; 0: unused */
+	struct count count;
+} calls[MAX_CALLS];
+static size_t n_calls;
+static struct count entries[MAX_LOCKS];
+static uint64_t told, untold; /* in regions that ended */
 static FILE *sink;
 
-static struct site *site_at(uint64_t address, uint64_t target)
+static struct call *call_at(uint32_t function, uint64_t lock, uint64_t site)
 {
-	size_t i = (address * 0x9e3779b97f4a7c15ull) >> 50;
+	uint64_t hash = (lock ^ (site << 20) ^ function) * 0x9e3779b97f4a7c15ull;
+	size_t i = (hash ^ hash >> 32) % MAX_CALLS;
 
-	while (sites[i].address && (sites[i].address != address || sites[i].target != target))
-		i = (i + 1) % MAX_SITES;
-	if (!sites[i].address) {
-		if (++n_sites == MAX_SITES)
-			die("more than %d call sites of locks", MAX_SITES - 1);
-		sites[i].address = address;
-		sites[i].target = target;
+	while (calls[i].function &&
+	       (calls[i].lock != lock || calls[i].site != site || calls[i].function != function))
+		i = (i + 1) % MAX_CALLS;
+	if (!calls[i].function) {
+		if (n_calls == MOST_CALLS)
+			return NULL;
+		n_calls++;
+		calls[i].lock = lock;
+		calls[i].site = site;
+		calls[i].function = function;
 	}
-	return &sites[i];
+	return &calls[i];
 }
 
-static bool is_lock(uint64_t address)
+static void on_entry(unsigned int cpu, void *data)
 {
-	for (size_t i = 0; i < places.n_locks; i++)
-		if (places.lock[i] == address)
-			return true;
-	return false;
+	bool wide = places.kernel >> 32;
+	uint64_t lock, site = 0;
+	struct call *call;
+
+	(void)cpu;
+	if (!open_region[KIND_WORKLOAD] && !open_region[KIND_LAP])
+		return;
+	/* The kernel's i386 calling convention is regparm. */
+	lock = read_register(wide ? REGISTER_DI : REGISTER_AX);
+	if (cpu_memory_rw_debug(qemu_get_cpu(0), read_register(REGISTER_SP), &site, wide ? 8 : 4, false))
+		return;
+	call = call_at((uint32_t)(uintptr_t)data, wide ? lock : (uint32_t)lock, site);
+	if (call)
+		call->count.now++;
 }
 
-/* The target of a direct call, or of a jump; conditional jumps are counted by the entries alone. */
-static uint64_t target_of(uint64_t address, const uint8_t *code, size_t size)
+void locks_translate(struct qemu_plugin_insn *insn, uint64_t address, bool first)
 {
-	int32_t offset;
-	uint64_t target;
-
-	if (size != 5 || (code[0] != 0xe8 && code[0] != 0xe9))
-		return 0;
-	memcpy(&offset, code + 1, sizeof(offset));
-	target = address + size + (uint64_t)(int64_t)offset;
-	return places.kernel >> 32 ? target : (uint32_t)target;
-}
-
-void locks_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size)
-{
-	uint64_t target;
-
 	if (!on(MODE_LOCKS) || address < places.kernel)
 		return;
-	target = target_of(address, code, size);
-	if (target && is_lock(target))
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
-							   &site_at(address, target)->count, 1);
-	if (is_lock(address))
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
-							   &site_at(address, address)->count, 1);
+	for (size_t i = 0; i < places.n_locks; i++) {
+		if (places.lock[i] != address)
+			continue;
+		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &entries[i].now, 1);
+		if (first)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS,
+							       (void *)(uintptr_t)(i + 1));
+		return;
+	}
 }
 
-static int by_address(const struct site *a, const struct site *b)
+static int by_place(const void *left, const void *right)
 {
-	if (a->target != b->target)
-		return a->target < b->target ? -1 : 1;
-	return a->address < b->address ? -1 : a->address > b->address;
+	const struct call *a = &calls[*(const uint32_t *)left], *b = &calls[*(const uint32_t *)right];
+
+	if (a->function != b->function)
+		return a->function < b->function ? -1 : 1;
+	if (a->lock != b->lock)
+		return a->lock < b->lock ? -1 : 1;
+	return a->site < b->site ? -1 : a->site > b->site;
+}
+
+static void put(enum kind kind, uint32_t function, uint64_t site, uint64_t count, uint64_t lock)
+{
+	uint64_t record[] = { (uint64_t)(region[kind] - 1) | (uint64_t)kind << 32, places.lock[function - 1], site,
+			      count, lock };
+
+	if (fwrite(record, sizeof(record), 1, sink) != 1)
+		die("locks.bin: %s", strerror(errno));
+}
+
+static uint64_t since_begin(const struct count *count, enum kind kind)
+{
+	return count->now - count->at_begin[kind];
+}
+
+static void write_region(enum kind kind)
+{
+	static uint32_t order[MOST_CALLS];
+	uint64_t left[MAX_LOCKS];
+	size_t n = 0;
+
+	if (!sink)
+		sink = output("locks.bin");
+	for (uint32_t i = 0; i < MAX_CALLS; i++)
+		if (since_begin(&calls[i].count, kind))
+			order[n++] = i;
+	qsort(order, n, sizeof(order[0]), by_place);
+	for (size_t i = 0; i < places.n_locks; i++)
+		left[i] = since_begin(&entries[i], kind);
+	for (size_t i = 0; i < n; i++) {
+		const struct call *call = &calls[order[i]];
+		uint64_t count = since_begin(&call->count, kind);
+
+		put(kind, call->function, call->site, count, call->lock);
+		left[call->function - 1] -= count;
+		told += count;
+	}
+	for (uint32_t i = 0; i < places.n_locks; i++) {
+		if (left[i])
+			put(kind, i + 1, 0, left[i], 0);
+		untold += left[i];
+	}
 }
 
 void locks_region(enum kind kind, bool begin)
 {
-	static uint16_t order[MAX_SITES];
-	size_t n = 0;
-
 	if (!on(MODE_LOCKS) || kind == KIND_CHECK)
 		return;
-	for (size_t i = 0; i < MAX_SITES; i++) {
-		if (begin)
-			sites[i].at_begin[kind] = sites[i].count;
-		else if (sites[i].count != sites[i].at_begin[kind])
-			order[n++] = (uint16_t)i;
-	}
-	if (begin)
+	if (!begin) {
+		write_region(kind);
 		return;
-	for (size_t i = 1; i < n; i++) /* few, and once per region */
-		for (size_t k = i; k && by_address(&sites[order[k]], &sites[order[k - 1]]) < 0; k--) {
-			uint16_t swap = order[k];
-
-			order[k] = order[k - 1];
-			order[k - 1] = swap;
-		}
-	if (!sink)
-		sink = output("locks.bin");
-	for (size_t i = 0; i < n; i++) {
-		const struct site *site = &sites[order[i]];
-		uint64_t record[4] = { (uint64_t)(region[kind] - 1) | (uint64_t)kind << 32, site->target, site->address,
-				       site->count - site->at_begin[kind] };
-
-		if (fwrite(record, sizeof(record), 1, sink) != 1)
-			die("locks.bin: %s", strerror(errno));
 	}
+	for (size_t i = 0; i < MAX_CALLS; i++)
+		calls[i].count.at_begin[kind] = calls[i].count.now;
+	for (size_t i = 0; i < places.n_locks; i++)
+		entries[i].at_begin[kind] = entries[i].now;
+}
+
+void locks_report(FILE *json)
+{
+	if (on(MODE_LOCKS))
+		fprintf(json, " \"locks\": {\"calls\": %zu, \"told\": %" PRIu64 ", \"untold\": %" PRIu64 "},\n", n_calls,
+			told, untold);
 }
 
 void locks_finish(void)

@@ -183,7 +183,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		if (i == n - 1 && (address & (PAGE - 1)) + LONGEST > PAGE)
 			functions_flush();
 		functions_translate(insn, address, code, size);
-		locks_translate(insn, address, code, size);
+		locks_translate(insn, address, i == 0);
 		pages_translate(insn, address, code, size);
 		sampler_translate(address, code, size);
 	}
@@ -278,6 +278,7 @@ static void finish(qemu_plugin_id_t id, void *data)
 		mismatched_marks, marks_from_user ? "true" : "false", region[KIND_WORKLOAD], region[KIND_LAP]);
 	functions_report(sink);
 	pages_report(sink);
+	locks_report(sink);
 	counters_report(sink);
 	sampler_report(sink);
 	fprintf(sink, " \"shift\": %d, \"seed\": %" PRIu64 ", \"period_ns\": %" PRIu64 "}\n", shift, seed, period_ns);
@@ -310,6 +311,8 @@ static void probe(const struct qemu_info *info, const char *counters)
 	if (!registers_known())
 		absent[MODE_FUNCTIONS] = absent[MODE_PAGES] = absent[MODE_SAMPLER] =
 			"this QEMU does not export its registers";
+	if (!registers_known() || !cpu_memory_rw_debug)
+		absent[MODE_LOCKS] = "this QEMU does not export its registers and memory";
 	if (!timer_init_full || !timer_mod_ns || !qemu_clock_get_ns)
 		absent[MODE_SAMPLER] = absent[MODE_NMI] = "this QEMU does not export its timers";
 	if (shift < 0)

@@ -53,8 +53,8 @@ static inline bool on(enum mode mode)
 	return wanted[mode] && !absent[mode];
 }
 
-/* Any register is true between two instructions outside a block; SP also at a block's first instruction, and
- * what only helpers write (CR3, CS, RFLAGS.IF) everywhere. */
+/* Any register is true between two instructions outside a block; general ones also at a block's first instruction,
+ * and what only helpers write (CR3, CS, RFLAGS.IF) everywhere. */
 bool registers_known(void);
 uint64_t read_register(int number); /* of the first CPU */
 uint64_t random_u64(uint64_t *state);
@@ -81,8 +81,9 @@ void functions_report(FILE *sink);
 void functions_finish(void);
 
 /* locks.c */
-void locks_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size);
+void locks_translate(struct qemu_plugin_insn *insn, uint64_t address, bool first); /* of its block */
 void locks_region(enum kind kind, bool begin);
+void locks_report(FILE *sink);
 void locks_finish(void);
 
 /* pages.c */
