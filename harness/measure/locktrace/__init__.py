@@ -1,0 +1,1 @@
+"""Lock events: decoding traces of kernel-patches/lock-trace, replaying its filters, waits and holds by call site."""

@@ -1,0 +1,188 @@
+"""Acquisitions: who asked for which lock, when it was got and let go, put together from single events."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.measure.locktrace.events import (
+    ABANDONED,
+    ACQUIRED,
+    ATTEMPT,
+    CONFLICT,
+    CONTEXT_BITS,
+    FAILED,
+    INIT,
+    RELEASE,
+    SHARED,
+    Events,
+    Flags,
+    Indices,
+)
+from harness.measure.locktrace.replay import is_attempt, is_try
+
+#: Sums of wait and hold times are float64: exact to 2**53 cycles, some weeks.
+COLUMNS = {
+    "lock": "uint64",  # address
+    "generation": "int64",  # how often the lock was initialised before
+    "type": "uint8",
+    "site": "uint64",  # of the acquisition
+    "pid": "uint32",
+    "cpu": "uint16",  # where it began
+    "context": "uint8",
+    "begin": "float64",  # time of the attempt or the successful trylock, cycles; NaN: not seen
+    "acquired": "float64",  # NaN: never
+    "end": "float64",  # time of the release, or of giving up; NaN: not seen
+    "contended": "bool",  # somebody incompatible was there
+    "depth": "uint32",  # how many others held or waited
+    "abandoned": "bool",
+}
+
+
+def lock_order(events: Events) -> Indices:
+    """Indices of the events by lock, and within a lock in the order in which they happened: by sequence where they are
+    numbered, else by time.
+    """
+    return np.asarray(
+        np.lexsort((events["position"], events["cpu"], events["time"], events["sequence"], events["lock"])),
+        dtype=np.int64,
+    )
+
+
+def acquisitions(events: Events) -> pd.DataFrame:
+    """One row per acquisition of one stream, COLUMNS, in `lock_order` of their first events. An acquisition of which
+    only a part was traced has NaN for the rest; failed trylocks and releases alone are none.
+    """
+    mine = events[lock_order(events)]
+    lock = mine["lock"]
+    generation = pd.Series(mine["kind"] == INIT).groupby(lock, sort=False).cumsum().to_numpy(dtype=np.int64)
+    kind, tried = mine["kind"], is_try(mine)
+    got = kind == ACQUIRED
+    where = [lock, generation]
+    # A wait ends with its own thread's next event; an interrupt of the thread may wait for the same lock meanwhile.
+    ends_wait = (got & ~tried) | (kind == ABANDONED)
+    wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, mine["pid"], mine["context"] & CONTEXT_BITS])
+    # Exclusive holders follow each other; of several readers the release is its thread's, or else anybody's.
+    shared = np.isin(mine["type"], SHARED)
+    free, let_go = got.copy(), kind == RELEASE
+    hold_end = np.full(len(mine), -1, dtype=np.int64)
+    for chosen, key in (
+        (~shared, where),
+        (shared, [*where, mine["pid"]]),
+        (shared, where),
+        (np.ones(len(mine), dtype=bool), where),  # a writer that became a reader
+    ):
+        found = _matched(free & chosen, let_go & chosen, key)
+        paired = found >= 0
+        hold_end[paired] = found[paired]
+        free[paired], let_go[found[paired]] = False, False
+    return _rows(mine, generation, wait_end, hold_end, is_attempt(mine))
+
+
+def _matched(opens: Flags, closes: Flags, key: list[npt.NDArray[np.generic]]) -> Indices:
+    """For every element that opens, the index of the one that closes it as brackets do, within one key; -1: none."""
+    result = np.full(len(opens), -1, dtype=np.int64)
+    at = np.flatnonzero(opens | closes)
+    if not at.size:
+        return result
+    group = pd.DataFrame({str(i): column[at] for i, column in enumerate(key)}).groupby(list(map(str, range(len(key)))))
+    number = group.ngroup().to_numpy()
+    step = np.where(opens[at], 1, -1)
+    by_group = pd.Series(step).groupby(number, sort=False)
+    total = by_group.cumsum()
+    low = total.groupby(number, sort=False).cummin().clip(upper=0)
+    # What brings the sum below all before it closes something that was never seen to open.
+    unopened = total.to_numpy() < low.groupby(number, sort=False).shift(fill_value=0).to_numpy()
+    level = (total - low).to_numpy() + (step < 0)
+    order = np.lexsort((np.arange(at.size), level, number))
+    order = order[~unopened[order]]
+    left, right = order[:-1], order[1:]
+    pair = (number[left] == number[right]) & (level[left] == level[right]) & (step[left] > 0) & (step[right] < 0)
+    result[at[left[pair]]] = at[right[pair]]
+    return result
+
+
+def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indices, attempts: Flags) -> pd.DataFrame:
+    time = mine["time"].astype(np.float64)
+    nan = np.full(len(mine), np.nan)
+    waited = wait_end >= 0
+    # Where each acquisition was got: at the end of its wait, or at itself for what has no attempt.
+    got = np.where(mine["kind"] == ACQUIRED, np.arange(len(mine)), -1)
+    got[waited] = np.where(mine["kind"][wait_end[waited]] == ACQUIRED, wait_end[waited], -1)
+    first = attempts.copy()
+    first |= mine["kind"] == ACQUIRED
+    first[wait_end[waited]] = False
+    abandoned = np.zeros(len(mine), dtype=bool)
+    abandoned[waited] = mine["kind"][wait_end[waited]] == ABANDONED
+    acquired, end = nan.copy(), nan.copy()
+    has = got >= 0
+    acquired[has] = time[got[has]]
+    released = np.where(has, hold_end[got], -1)
+    end[released >= 0] = time[released[released >= 0]]
+    end[abandoned] = time[wait_end[abandoned]]
+    begin = np.where(attempts, time, np.nan)
+    columns = {
+        "lock": mine["lock"],
+        "generation": generation,
+        "type": mine["type"],
+        "site": mine["site"],
+        "pid": mine["pid"],
+        "cpu": mine["cpu"],
+        "context": mine["context"] & CONTEXT_BITS,
+        "begin": begin,
+        "acquired": acquired,
+        "end": end,
+        "contended": (mine["flags"] & CONFLICT != 0) & attempts,
+        "depth": np.where(attempts, mine["depth"], 0),
+        "abandoned": abandoned,
+    }
+    return pd.DataFrame({name: column[first] for name, column in columns.items()}).astype(COLUMNS)
+
+
+def failures(events: Events) -> pd.DataFrame:
+    """Failed trylocks: lock uint64, type uint8, site uint64, contended bool."""
+    mine = events[events["kind"] == FAILED]
+    columns = {name: mine[name] for name in ("lock", "type", "site")}
+    return pd.DataFrame({**columns, "contended": mine["flags"] & CONFLICT != 0})
+
+
+SITE_COLUMNS = {
+    "acquisitions": "int64",  # got
+    "contended": "int64",  # attempts that found somebody incompatible
+    "failed": "int64",  # trylocks
+    "abandoned": "int64",  # waits that were given up
+    "wait_total": "float64",  # cycles from the attempt to the acquisition, of all whose attempt was seen
+    "wait_max": "float64",
+    "waits": "int64",  # how many these are
+    "hold_total": "float64",  # cycles from the acquisition to the release, of all whose release was seen
+    "hold_max": "float64",
+    "holds": "int64",
+    "depth_max": "int64",  # longest chain of waiters: most others that held or waited when one more came
+}
+
+
+def by_key(found: pd.DataFrame, failed: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """SITE_COLUMNS by the columns `key` of both tables (`acquisitions` and `failures`), sorted by them."""
+    table = found.assign(
+        got=found["acquired"].notna(),
+        wait=found["acquired"] - found["begin"],
+        hold=(found["end"] - found["acquired"]).where(~found["abandoned"]),
+    )
+    sums = table.groupby(key, dropna=False).agg(
+        acquisitions=("got", "sum"),
+        contended=("contended", "sum"),
+        abandoned=("abandoned", "sum"),
+        wait_total=("wait", "sum"),
+        wait_max=("wait", "max"),
+        waits=("wait", "count"),
+        hold_total=("hold", "sum"),
+        hold_max=("hold", "max"),
+        holds=("hold", "count"),
+        depth_max=("depth", "max"),
+    )
+    both = sums.join(failed.groupby(key, dropna=False).agg(failed=("contended", "size")), how="outer")
+    # The longest of none is not known; how many there are, and their sum, is.
+    counts = [name for name in SITE_COLUMNS if name not in ("wait_max", "hold_max")]
+    both[counts] = both[counts].fillna(0)
+    return both.reset_index().astype(SITE_COLUMNS)[[*key, *SITE_COLUMNS]]

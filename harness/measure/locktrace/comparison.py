@@ -1,0 +1,123 @@
+"""A kept stream against what the offline filter selects of the full log, event for event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from harness.measure.locktrace.events import (
+    OPEN,
+    STREAM_LOG,
+    STREAM_PAPER,
+    STREAM_PER_LOCK,
+    VALIDATE,
+    Events,
+    describe,
+    only,
+)
+from harness.measure.locktrace.replay import Replay, paper_filter, per_lock_filter
+from harness.measure.locktrace.status import LockTraceStatus, log_loss
+
+_KEY = ["lock", "sequence"]
+#: What two copies of one event must have in common.
+SAME = ("time", "site", "pid", "cpu", "kind", "type", "context", "flags")
+EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class FilterComparison:
+    """One filter of one trace; counts are NaN, and `reason` says why, where events that it needs were lost.
+
+    filter     per-lock or paper
+    log        events in the full log
+    selected   of them the offline filter keeps
+    equal      of these are in the kept stream, alike in all fields
+    missing    selected, and not in the kept stream
+    extra      in the kept stream, and not selected
+    different  selected and kept, but with another value in a field
+    examples   the first of what differs: what object (missing, extra, different), event object
+    """
+
+    filter: str
+    log: int
+    selected: float
+    equal: float
+    missing: float
+    extra: float
+    different: float
+    reason: str | None
+    examples: pd.DataFrame
+
+
+def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterComparison]:
+    """Both filters of a trace of arm VALIDATE."""
+    assert status.arm == VALIDATE
+    log = only(events, STREAM_LOG)
+    lost = log_loss(status, events)
+    found = []
+    for name, select, stream, its_loss in (
+        ("per-lock", per_lock_filter, STREAM_PER_LOCK, status.lost),
+        ("paper", paper_filter, STREAM_PAPER, status.paper_lost),
+    ):
+        if lost or its_loss:
+            reason = f"{lost} events of the log and {its_loss} of the filter were lost"
+            found.append(_unknown(name, len(log), reason))
+        else:
+            found.append(compare(name, log, select(log), only(events, stream)))
+    return found
+
+
+def _unknown(name: str, log: int, reason: str) -> FilterComparison:
+    nan = float("nan")
+    return FilterComparison(name, log, nan, nan, nan, nan, nan, reason, _examples([]))
+
+
+def compare(name: str, log: Events, replay: Replay, stream: Events) -> FilterComparison:
+    """The kept `stream` against what `replay` selects of `log`. An event is known by its lock and sequence; locks that
+    had no place in the table have no sequence, and are in neither.
+    """
+    wanted, found = _frame(log[replay.kept]), _frame(stream)
+    # A key twice in the stream pairs once; what is left over is extra.
+    both = wanted.assign(copy=wanted.groupby(_KEY).cumcount()).merge(
+        found.assign(copy=found.groupby(_KEY).cumcount()), on=[*_KEY, "copy"], how="outer", indicator=True
+    )
+    missing = both.loc[both["_merge"] == "left_only", "at_x"].to_numpy(dtype=np.int64)
+    extra = both.loc[both["_merge"] == "right_only", "at_y"].to_numpy(dtype=np.int64)
+    pairs = both.loc[both["_merge"] == "both", ["at_x", "at_y"]].to_numpy(dtype=np.int64)
+    selected = log[replay.kept]
+    alike = _alike(selected[pairs[:, 0]], stream[pairs[:, 1]])
+    different = pairs[~alike, 1]
+    return FilterComparison(
+        filter=name,
+        log=len(log),
+        selected=len(selected),
+        equal=int(alike.sum()),
+        missing=len(missing),
+        extra=len(extra),
+        different=len(different),
+        reason=None,
+        examples=_examples(
+            [("missing", selected[missing]), ("extra", stream[extra]), ("different", stream[different])]
+        ),
+    )
+
+
+def _frame(events: Events) -> pd.DataFrame:
+    return pd.DataFrame({name: events[name] for name in _KEY}).assign(at=np.arange(len(events)))
+
+
+def _alike(left: Events, right: Events) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    alike = np.ones(len(left), dtype=bool)
+    for name in SAME:
+        # The end of the trace writes what is open then a second time, and says so.
+        clear = np.uint16(0xFFFF ^ OPEN) if name == "flags" else None
+        mine, other = left[name], right[name]
+        alike &= (mine & clear) == (other & clear) if clear is not None else mine == other
+    return alike
+
+
+def _examples(parts: list[tuple[str, Events]]) -> pd.DataFrame:
+    rows = [(what, describe(event)) for what, events in parts for event in events[:EXAMPLES]]
+    return pd.DataFrame(rows, columns=["what", "event"], dtype="object")
