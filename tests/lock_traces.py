@@ -36,11 +36,13 @@ LOCKS = (0xFFFF888000001000, 0xFFFF888000002040, 0xFFFFFFFF82000010)
 #: Threads as (pid, context): the last one is an interrupt of the first.
 THREADS = ((11, 0), (12, 0), (13, 0), (11, 2))
 SITE = 0xFFFFFFFF81000100
+#: LENT - N: a release of acquisition N, which was a reader, by another task.
+LENT = -2
 
 
 @dataclass
 class Made:
-    """One event, and which acquisition it belongs to; -1: none."""
+    """One event, and which acquisition it belongs to; -1: none; see LENT."""
 
     lock: int
     kind: int
@@ -56,6 +58,7 @@ class _Held:
     thread: int
     type: int
     holds: bool
+    got: int = 0
 
 
 @dataclass
@@ -64,11 +67,12 @@ class Simulation:
 
     events: list[Made] = field(default_factory=list)
     here: dict[int, list[_Held]] = field(default_factory=dict)
+    lent: set[int] = field(default_factory=set)
     count: int = 0
 
     def step(self, thread: int, lock: int, action: int, shared: bool) -> None:
         """`action`: 0 begin or go on, 1 try, 2 release, 3 give up, 4 release what nobody holds, 5 initialise,
-        6 release for another thread.
+        6 release for another thread: of a reader, nobody can tell for which.
         """
         mode = (READ if shared else WRITE) if lock else SPIN
         here = self.here.setdefault(lock, [])
@@ -76,7 +80,7 @@ class Simulation:
         waits = next((held for held in mine if not held.holds), None)
         if action == 0 and waits:
             if self._free(here, waits.type):
-                waits.holds = True
+                waits.holds, waits.got = True, len(self.events)
                 self._add(lock, ACQUIRED, waits)
         elif action == 0 and (not mine or (mode in SHARED and all(held.type in SHARED for held in mine))):
             here.append(self._new(thread, mode, False))
@@ -84,23 +88,33 @@ class Simulation:
         elif action == 1 and not waits:
             if self._free(here, mode):
                 here.append(self._new(thread, mode, True))
+                here[-1].got = len(self.events)
                 self._add(lock, ACQUIRED, here[-1], tried=True)
             else:
                 self.events.append(Made(lock, FAILED, mode, thread, -1))
         elif action == 2 and mine and not waits:
-            self._end(lock, mine[-1], RELEASE, thread)
+            # A task's readers are told apart by nothing but when they came, whatever context it is in.
+            same = [held for held in here if held.holds and THREADS[held.thread][0] == THREADS[thread][0]]
+            last = max(same, key=lambda held: held.got)
+            self._end(lock, last if last.type in SHARED else mine[-1], RELEASE, thread)
         elif action == 3 and waits:
             self._end(lock, waits, ABANDONED, thread)
-        elif action == 4 and not any(held.holds for held in here):
+        elif action == 4 and not any(held.holds for held in here) and lock not in self.lent:
             self.events.append(Made(lock, RELEASE, mode, thread, -1))
-        elif action == 5 and not here:
+        elif action == 5 and not here and lock not in self.lent:
             self.events.append(Made(lock, INIT, mode, thread, -1))
-        elif action == 6 and not mine:
+        elif action == 6:
             holders = [held for held in here if held.holds]
             if holders and THREADS[thread][0] not in {THREADS[held.thread][0] for held in holders}:
-                # Alike in all but the context: the one of the same context, the last of several.
-                same = [held for held in holders if THREADS[held.thread][1] == THREADS[thread][1]]
-                self._end(lock, (same or holders)[-1], RELEASE, thread)
+                if holders[-1].type in SHARED:
+                    # Its own releases end what the task got last: what stays is what it got first.
+                    its = [held for held in holders if THREADS[held.thread][0] == THREADS[holders[-1].thread][0]]
+                    first = min(its, key=lambda held: held.got)
+                    self.lent.add(lock)
+                    here.remove(first)
+                    self.events.append(Made(lock, RELEASE, first.type, thread, LENT - first.number))
+                else:
+                    self._end(lock, holders[-1], RELEASE, thread)
 
     def _new(self, thread: int, mode: int, holds: bool) -> _Held:
         self.count += 1
@@ -123,15 +137,16 @@ def ambiguous(made: Sequence[Made]) -> bool:
     """Whether nobody can tell from these events which acquisition a release ends: one that began before them, or that
     of another reader.
     """
-    holders: dict[int, dict[int, int]] = {}
+    holders: dict[int, set[int]] = {}
     for event in made:
-        here = holders.setdefault(event.lock, {})
+        here = holders.setdefault(event.lock, set())
+        number = LENT - event.acquisition if event.acquisition <= LENT else event.acquisition
         if event.kind == ACQUIRED:
-            here[event.acquisition] = event.thread
+            here.add(number)
         elif event.kind == RELEASE:
-            owner = here.pop(event.acquisition, None)
-            if here and (owner is None or THREADS[owner][0] != THREADS[event.thread][0]):
+            if here and number not in here:
                 return True
+            here.discard(number)
     return False
 
 
@@ -181,20 +196,21 @@ def _one_generation(made: Sequence[Made], places: list[int], found: Expected) ->
             spans.setdefault(made[i].acquisition, []).append(i)
     for number in [number for number, mine in spans.items() if made[mine[0]].kind in (RELEASE, ABANDONED)]:
         del spans[number]  # its begin was not seen: to the filter, a release alone
+    lent = {LENT - made[i].acquisition: i for i in places if made[i].acquisition <= LENT}
+    last = max(places, default=0) + 1
     ends = {
-        number: mine[-1] if made[mine[-1]].kind in (RELEASE, ABANDONED) else max(places) + 1
+        number: lent.get(number, mine[-1] if made[mine[-1]].kind in (RELEASE, ABANDONED) else last)
         for number, mine in spans.items()
     }
 
     def there(i: int) -> list[int]:
-        return [number for number, mine in spans.items() if mine[0] < i <= ends[number] and i not in mine]
+        return [number for number, mine in spans.items() if mine[0] < i < ends[number] and i not in mine]
 
     marks = []
     for i in places:
-        event = made[i]
+        event, others = made[i], there(i)
         alone = event.acquisition not in spans
         begins = not alone and spans[event.acquisition][0] == i
-        others = [number for number in there(i) if ends[number] != i]
         reader = event.type in SHARED
         clash = bool(others) and not (reader and all(made[spans[number][0]].type in SHARED for number in others))
         if begins or event.kind == FAILED:
@@ -206,13 +222,15 @@ def _one_generation(made: Sequence[Made], places: list[int], found: Expected) ->
                 found.kept[i] = clash
         elif alone and event.kind in (RELEASE, ABANDONED):
             found.kept[i] = True
-            if others:
+            if others and LENT - event.acquisition not in spans:
                 marks.append(i)
     for number, mine in spans.items():
         first = _block_begin(number, spans, ends)
-        if any(first <= mark <= ends[number] for mark in marks):
-            for i in mine:
-                found.kept[i] = True
+        keeps = any(first <= mark <= ends[number] for mark in marks)
+        if ends[number] == last:
+            keeps = any(made[i].kind == ACQUIRED for i in mine) or found.conflict[mine[0]]
+        for i in mine:
+            found.kept[i] = keeps or number in lent
 
 
 def _block_begin(number: int, spans: dict[int, list[int]], ends: dict[int, int]) -> int:
@@ -228,24 +246,23 @@ def paper_expected(made: Sequence[Made]) -> list[bool]:
     """The definition, word for word."""
     kept = [True] * len(made)
     for lock in {event.lock for event in made}:
-        counter, block = 0, list[int]()
+        counter, block, negative = 0, list[int](), False
         for i in (i for i in range(len(made)) if made[i].lock == lock):
             event = made[i]
             if event.kind == INIT:
-                counter, block, kept[i] = 0, [], False
+                counter, block, negative, kept[i] = 0, [], False, False
                 continue
             block.append(i)
             counter += event.kind == ATTEMPT or event.tried
             counter -= event.kind in (RELEASE, ABANDONED)
+            negative |= counter < 0
             if counter == 0:
-                kinds = [(made[k].kind, made[k].tried) for k in block]
-                if kinds in (
-                    [(ACQUIRED, True), (RELEASE, False)],
-                    [(ATTEMPT, False), (ACQUIRED, False), (RELEASE, False)],
-                ):
+                began = sum(made[k].kind == ATTEMPT or made[k].tried for k in block)
+                odd = any(made[k].kind in (FAILED, ABANDONED) for k in block) or negative
+                if began == 1 and not odd and event.kind == RELEASE:
                     for k in block:
                         kept[k] = False
-                block = []
+                block, negative = [], False
     return kept
 
 

@@ -14,6 +14,7 @@ from harness.measure.locktrace.events import (
     ATTEMPT,
     FAILED,
     OPEN,
+    READ,
     RELEASE,
     SPIN,
     STREAM_PAPER,
@@ -87,17 +88,28 @@ def test_alone_is_dropped_and_a_second_one_keeps_both():
 
 
 def test_a_second_release_is_kept_and_costs_the_papers_filter_its_count():
-    events = [(A, 0, 1), (Q, 0, 1), (R, 0, 1), (R, 0, -1), (A, 1, 2), (Q, 1, 2), (R, 1, 2), (A, 2, 3), (Q, 2, 3)]
+    events = [(A, 0, 1), (Q, 0, 1), (R, 0, 1), (R, 0, -1), (A, 1, 2), (Q, 1, 2), (R, 1, 2), (A, 2, 3)]
     ours, papers = kept(one(*events))
-    assert ours == [False, False, False, True, False, False, False, False, False]
+    assert ours == [False, False, False, True, False, False, False, False]
     # The counter stays one too low: the release with the next attempt is a block, and so it goes on.
-    assert papers == [False, False, False, True, True, True, True, True, True]
+    assert papers == [False, False, False, True, True, True, True, True]
 
 
 def test_a_trace_that_begins_inside_a_block_keeps_the_waiter_of_a_holder_never_seen():
     # Thread 1 comes while thread 0, whose acquisition was before the trace, still holds.
     ours, _ = kept(one((A, 1, 1), (R, 0, -1), (Q, 1, 1), (R, 1, 1)))
     assert ours == [True] * 4
+
+
+def test_what_is_held_in_the_end_is_kept():
+    assert kept(one((A, 0, 1), (Q, 0, 1)))[0] == [True] * 2
+    assert kept(one((A, 0, 1)))[0] == [False]
+    assert kept(one((A, 0, 1), (A, 1, 2)))[0] == [False, True]
+
+
+def test_a_reader_let_go_of_by_another_task_is_kept_with_its_release():
+    made = [Made(1, kind, READ, thread, number) for kind, thread, number in ((A, 0, 1), (Q, 0, 1), (R, 1, -3))]
+    assert kept(made)[0] == [True] * 3
 
 
 def test_a_failed_trylock_marks_only_where_somebody_is():

@@ -8,6 +8,7 @@ Neither looks at clocks of different CPUs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,13 +56,7 @@ def is_try(events: Events) -> Flags:
     return np.asarray((events["kind"] == ACQUIRED) & (events["flags"] & TRY != 0))
 
 
-def _steps(events: Events) -> npt.NDArray[np.int64]:
-    """+1 for an acquisition that begins, -1 for one that ends."""
-    ends = (events["kind"] == RELEASE) | (events["kind"] == ABANDONED)
-    return np.asarray(is_attempt(events).astype(np.int64) - ends)
-
-
-def _starts(key: npt.NDArray[np.uint64]) -> Flags:
+def _starts(key: npt.NDArray[Any]) -> Flags:
     """Whether an element differs from the one before it."""
     return np.concatenate([[True], key[1:] != key[:-1]])[: len(key)]
 
@@ -89,28 +84,28 @@ def sequence_order(log: Events) -> Indices:
 
 
 def paper_filter(log: Events) -> Replay:
-    """The paper's filter: a block ends when its lock's counter is 0 after an event, and is dropped if it is one
-    acquisition and its release. An INIT is dropped and ends the block before it; what is open in the end is kept.
+    """The paper's filter. A block ends when its lock's counter is 0 after an event; it is dropped if one acquisition
+    began in it, a release ended it, nothing failed or was given up, and the counter was never negative. An INIT is
+    dropped and ends the block before it, which is kept, as is what is open in the end.
     """
     seen = np.flatnonzero(log["order"] != 0)
     order = seen[np.lexsort((log["order"][seen], log["lock"][seen]))]
     mine = log[order]
-    kind, steps = mine["kind"], _steps(mine)
+    if not len(mine):
+        return _scattered(len(log), order, np.zeros(0, bool), np.zeros(0, np.int64))
+    kind, begins = mine["kind"], is_attempt(mine)
+    steps = begins.astype(np.int64) - (kind == RELEASE) - (kind == ABANDONED)
     init = kind == INIT
-    starts = _starts(mine["lock"])
-    counter = _since(np.cumsum(steps), steps, starts | init)
-    ends = (counter == 0) | np.append(starts[1:] | init[1:], True)[: len(mine)]
-    block = np.cumsum(np.append(False, ends[:-1])[: len(mine)])
-    first = np.flatnonzero(np.append(True, ends[:-1])[: len(mine)])
-    size = np.diff(np.append(first, len(mine)))
-    plain = np.zeros(len(first), dtype=bool)
-    if len(mine):
-        last = first + size - 1
-        closed = (counter[last] == 0) & (kind[last] == RELEASE)
-        tried = (size == 2) & is_try(mine)[first]
-        waited = (size == 3) & (kind[first] == ATTEMPT) & (kind[np.minimum(first + 1, len(mine) - 1)] == ACQUIRED)
-        plain = closed & (tried | (waited & ~is_try(mine)[np.minimum(first + 1, len(mine) - 1)]))
-    return _scattered(len(log), order, ~plain[block] & ~init, np.where(init, -1, block))
+    starts = _starts(mine["lock"]) | init
+    counter = _since(np.cumsum(steps), steps, starts)
+    ends = (counter == 0) | np.append(starts[1:], True)
+    block = np.cumsum(np.append(False, ends[:-1]))
+    first = np.flatnonzero(np.append(True, ends[:-1]))
+    last = np.append(first[1:], len(mine)) - 1
+    odd = (counter < 0) | (kind == FAILED) | (kind == ABANDONED)
+    dropped = (np.add.reduceat(begins.astype(np.int64), first) == 1) & ~np.logical_or.reduceat(odd, first)
+    dropped &= (counter[last] == 0) & (kind[last] == RELEASE)
+    return _scattered(len(log), order, ~dropped[block] & ~init, np.where(init, -1, block))
 
 
 def _scattered(n: int, order: Indices, kept: Flags, block: Indices) -> Replay:
@@ -126,19 +121,69 @@ def _scattered(n: int, order: Indices, kept: Flags, block: Indices) -> Replay:
 
 @dataclass(slots=True)
 class _Party:
-    """Somebody who waits for a lock or holds it."""
+    """Somebody who waits for a lock or holds it; `clashed`: he met somebody when he came."""
 
     pid: int
     context: int
     reader: bool
     holds: bool
+    clashed: bool
     events: list[int]
 
 
-def per_lock_filter(log: Events) -> Replay:
-    """The per-lock filter: an acquisition is kept if its block was marked by a conflict when it ended.
+@dataclass(slots=True)
+class _Lock:
+    """One lock while its events are followed. `parties` that another task has let go of stay: which they are is not
+    known, only how many, `gone`.
+    """
 
-    Acquisitions that the end of the log, or an INIT of their lock, finds open end there. RunError as `sequence_order`.
+    parties: list[_Party]
+    gone: int = 0
+    marked: bool = False
+
+    def there(self) -> int:
+        """How many hold or wait."""
+        return len(self.parties) - self.gone
+
+    def readers(self) -> int:
+        """How many acquisitions for reading nobody was seen to release, those that are gone among them."""
+        return sum(party.holds and party.reader for party in self.parties)
+
+    def clashes(self, reader: bool) -> bool:
+        """Whether one who comes meets somebody incompatible."""
+        return self.there() > 0 and not (reader and all(party.reader for party in self.parties))
+
+    def waiting(self, pid: int, context: int) -> _Party | None:
+        """The thread's own wait, in the same context: an interrupt of one who waits may wait too."""
+        for party in self.parties:
+            if not party.holds and party.pid == pid and party.context == context:
+                return party
+        return None
+
+    def released(self, pid: int, reader: bool) -> _Party | None:
+        """Whose acquisition a release ends: the holder's, or the last that this task got as a reader."""
+        held = [party for party in self.parties if party.holds and party.reader == reader]
+        if reader:
+            held = [party for party in held if party.pid == pid]
+        return max(held, key=lambda party: party.events[-1], default=None)
+
+    def leave(self, party: _Party | None) -> None:
+        """Somebody goes; None: a reader, but nobody knows which."""
+        if party is None:
+            self.gone += 1
+        else:
+            self.parties.remove(party)
+            self.gone = min(self.gone, self.readers())
+        if not self.there():
+            self.marked = False
+
+
+def per_lock_filter(log: Events) -> Replay:
+    """The per-lock filter: an acquisition is kept if its block is marked by a conflict when it ends.
+
+    What is held when the log ends is kept; of what waits then, only attempts that met somebody are. A release of a
+    reader by a task that has no acquisition of its own is kept, and so is what it ends, as held to the end. RunError
+    as `sequence_order`.
     """
     order = sequence_order(log)
     mine = log[order]
@@ -170,9 +215,13 @@ def _plain_blocks(mine: Events) -> Flags:
     holds = (kind == ACQUIRED).astype(np.int64) - (kind == RELEASE)
     waits = (kind == ATTEMPT).astype(np.int64) - ((kind == ACQUIRED) & ~tries) - (kind == ABANDONED)
     odd = (_since(np.cumsum(holds), holds, starts) < 0) | (kind == INIT)
-    thread = np.lexsort((mine["context"] & CONTEXT_BITS, mine["pid"], lock))
-    turns = _starts(lock[thread]) | _starts(mine["pid"][thread]) | _starts(mine["context"][thread] & CONTEXT_BITS)
-    odd[thread] |= _since(np.cumsum(waits[thread]), waits[thread], turns) < 0
+    shared = np.isin(mine["type"], SHARED)
+    # Each context of a thread waits for itself; what a task got for reading, it should let go of.
+    for counts, context in ((waits, mine["context"] & CONTEXT_BITS), (np.where(shared, holds, 0), None)):
+        keys = [lock, mine["pid"]] + ([] if context is None else [context])
+        order = np.lexsort(keys[::-1])
+        turns = np.logical_or.reduce([_starts(key[order]) for key in keys])
+        odd[order] |= _since(np.cumsum(counts[order]), counts[order], turns) < 0
     regular = ~np.bincount(lock, weights=odd).astype(bool)[lock]
     # Where none of these sums is negative and all together are 0, nobody is there.
     steps = holds + waits
@@ -190,65 +239,50 @@ def _follow(
     mine: Events, at: Indices, kept: Flags, inside: Flags, conflict: Flags, depth: Indices, begins: Flags
 ) -> None:
     """Event by event; `at` is where to write what is found of each."""
-    reader = np.isin(mine["type"], SHARED).tolist()
-    tried, context = is_try(mine).tolist(), (mine["context"] & CONTEXT_BITS).tolist()
+    reader, tried = np.isin(mine["type"], SHARED).tolist(), is_try(mine).tolist()
+    context = (mine["context"] & CONTEXT_BITS).tolist()
     columns = (mine["lock"].tolist(), mine["kind"].tolist(), mine["pid"].tolist(), context, reader, tried, at.tolist())
-    current, parties, marked = None, list[_Party](), False
-    for lock, kind, pid, its_context, reads, got, i in zip(*columns, strict=True):
-        if lock != current or kind == INIT:
-            _end(parties, marked, kept)
-            current, parties, marked = lock, [], False
-            if kind == INIT:
-                continue
-        clashes = bool(parties) and not (reads and all(party.reader for party in parties))
-        party = _waiting(parties, pid, its_context) if kind in (ACQUIRED, ABANDONED) and not got else None
+    current, lock = None, _Lock([])
+    for address, kind, pid, its_context, reads, got, i in zip(*columns, strict=True):
+        if address != current:
+            _end_of_log(lock, kept)
+            current, lock = address, _Lock([])
+        if kind == INIT:
+            for open_one in lock.parties:
+                kept[open_one.events] = lock.marked
+            lock = _Lock([])
+            continue
+        party = lock.waiting(pid, its_context) if kind in (ACQUIRED, ABANDONED) and not got else None
         if kind == ATTEMPT or (kind == ACQUIRED and party is None):
-            if not parties:
-                begins[i], marked = True, False
-            marked |= clashes
-            inside[i], conflict[i], depth[i] = True, clashes, len(parties)
-            parties.append(_Party(pid, its_context, reads, kind == ACQUIRED, [i]))
-        elif kind == ACQUIRED:
-            assert party is not None
+            clash, begins[i], depth[i] = lock.clashes(reads), not lock.there(), lock.there()
+            inside[i], conflict[i] = True, clash
+            lock.marked |= clash
+            lock.parties.append(_Party(pid, its_context, reads, kind == ACQUIRED, clash, [i]))
+        elif kind == ACQUIRED and party is not None:
             inside[i] = party.holds = True
             party.events.append(i)
         elif kind == FAILED:
-            inside[i], conflict[i], kept[i] = bool(parties), clashes, clashes
-            marked |= clashes
+            clash = lock.clashes(reads)
+            inside[i], conflict[i], kept[i] = lock.there() > 0, clash, clash
+            lock.marked |= clash
         else:
-            party = party if kind == ABANDONED else _holding(parties, pid, its_context, reads)
-            if party is None:
-                inside[i], kept[i] = bool(parties), True
-                marked |= bool(parties)
+            party = party if kind == ABANDONED else lock.released(pid, reads)
+            inside[i] = lock.there() > 0
+            if party is not None:
+                party.events.append(i)
+                kept[party.events] = lock.marked
+                lock.leave(party)
                 continue
-            inside[i] = True
-            party.events.append(i)
-            _end([party], marked, kept)
-            parties.remove(party)
-    _end(parties, marked, kept)
+            kept[i] = True
+            if kind == RELEASE and reads and lock.readers() > lock.gone:
+                lock.leave(None)
+            else:
+                lock.marked |= lock.there() > 0
+    _end_of_log(lock, kept)
 
 
-def _end(parties: list[_Party], marked: bool, kept: Flags) -> None:
-    """Acquisitions end: their events are kept if their block is marked."""
-    if marked:
-        for party in parties:
+def _end_of_log(lock: _Lock, kept: Flags) -> None:
+    """What is open: holders may be what somebody looks for; who waits is known by whom he met."""
+    for party in lock.parties:
+        if party.holds or party.clashed:
             kept[party.events] = True
-
-
-def _waiting(parties: list[_Party], pid: int, context: int) -> _Party | None:
-    """The thread's own wait, in the same context: an interrupt of one who waits may wait too."""
-    for party in parties:
-        if not party.holds and party.pid == pid and party.context == context:
-            return party
-    return None
-
-
-def _holding(parties: list[_Party], pid: int, context: int, reader: bool) -> _Party | None:
-    """Whose acquisition a release ends: the same way of holding, the same thread, its context, the last of several."""
-    best, most = None, -1
-    for party in parties:
-        if party.holds:
-            alike = 4 * (party.reader == reader) + 2 * (party.pid == pid) + (party.context == context)
-            if alike >= most:
-                best, most = party, alike
-    return best
