@@ -17,6 +17,7 @@ import numpy as np
 from harness.measure.locktrace.events import (
     ABANDONED,
     ACQUIRED,
+    ALL,
     ATTEMPT,
     CONFLICT,
     EVENT,
@@ -28,6 +29,7 @@ from harness.measure.locktrace.events import (
     SPIN,
     STREAM_LOG,
     TRY,
+    VALIDATE,
     WRITE,
     Events,
 )
@@ -270,13 +272,23 @@ def write_events(folder: Path, events: Events, **status: Any) -> None:
     """events.bin, and a status.json that fits it but for what is given."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "events.bin").write_bytes(renumbered(events).tobytes())
-    kinds = np.bincount(events["kind"], minlength=8).tolist()
-    whole = {
-        **{"arm": 1, "running": 0, "start": 500, "stop": 2_000_500, "tsc_khz": 1_000_000},
-        **{"events": len(events), "kept": len(events), "dropped": 0, "written": len(events), "lost": 0},
-        **{"kinds": kinds, "first_loss": 0},
+    (folder / "status.json").write_text(json.dumps(status_of(events, **status)))
+
+
+def status_of(events: Events, arm: int = ALL, **more: Any) -> dict[str, Any]:
+    """A status in which all sums hold: of VALIDATE the log has every event, of the other arms their only stream."""
+    written = np.bincount(events["stream"], minlength=3).tolist()
+    mine = events[events["stream"] == STREAM_LOG] if arm == VALIDATE else events
+    zeros = dict.fromkeys(
+        ("first_loss", "untracked", "nested", "waiting", "locks", "sites", "sites_full", "holds_full", "pool_peak",
+         "pool_full"), 0,
+    )  # fmt: skip
+    whole: dict[str, Any] = {
+        **{"arm": arm, "running": 0, "start": 500, "stop": 2_000_500, "tsc_khz": 1_000_000, "events": len(mine)},
+        **{"kinds": np.bincount(mine["kind"], minlength=8).tolist(), "kept": written, "written": written},
+        **{"dropped": [len(mine) - n if n or arm == VALIDATE else 0 for n in written], "lost": [0, 0, 0], "cpus": 4},
     }
-    (folder / "status.json").write_text(json.dumps(whole | status))
+    return whole | zeros | more
 
 
 def renumbered(events: Events) -> Events:

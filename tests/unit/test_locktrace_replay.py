@@ -23,7 +23,7 @@ from harness.measure.locktrace.events import (
 )
 from harness.measure.locktrace.replay import paper_filter, per_lock_filter
 from harness.measure.locktrace.status import LockTraceStatus
-from tests.lock_traces import Made, Simulation, ambiguous, encode, paper_expected, per_lock_expected
+from tests.lock_traces import Made, Simulation, ambiguous, encode, paper_expected, per_lock_expected, status_of
 
 ACTIONS = st.lists(
     st.tuples(
@@ -146,10 +146,8 @@ def test_an_empty_log():
 # -- streams against the filters -------------------------------------------------------------------------
 
 
-def status(log, **more) -> LockTraceStatus:
-    counts = {"events": len(log), "log_events": len(log), "kept": 0, "dropped": 0, "written": 0, "lost": 0}
-    whole = {"arm": VALIDATE, "start": 0, "stop": 9, "tsc_khz": 1000, "kinds": [0] * 8, **counts, **more}
-    return LockTraceStatus.model_validate(whole)
+def status(events, **more) -> LockTraceStatus:
+    return LockTraceStatus.model_validate(status_of(events, VALIDATE, **more))
 
 
 def contended():
@@ -164,7 +162,8 @@ def contended():
 def test_streams_as_they_should_be_are_equal():
     log, ours, papers = contended()
     ours["flags"][0] |= OPEN  # said of the copy alone
-    for found in compare_filters(np.concatenate([log, papers, ours]), status(log)):
+    events = np.concatenate([log, papers, ours])
+    for found in compare_filters(events, status(events)):
         assert (found.selected, found.equal, found.missing, found.extra, found.different) == (6, 6, 0, 0, 0)
         assert found.reason is None
         assert found.examples.empty
@@ -180,10 +179,16 @@ def test_what_differs_is_counted_and_shown():
     assert "attempt spinlock lock 0xffff888000001000" in found.examples["event"].iloc[0]
 
 
-@pytest.mark.parametrize(("log_lost", "stream_lost"), [(1, 0), (0, 2)])
-def test_with_lost_events_nothing_is_known(log_lost, stream_lost):
-    log, ours, papers = contended()
-    said = status(log, log_events=len(log) + log_lost, lost=stream_lost)
-    found = compare_filters(np.concatenate([log, ours, papers]), said)[0]
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"written": [8, 6, 6]}, "1 events of the log were lost"),
+        ({"lost": [0, 2, 0]}, "2 events of the filter were lost"),
+        ({"holds_full": 3}, "3 readers found no place"),
+    ],
+)
+def test_with_lost_events_nothing_is_known(said, reason):
+    events = np.concatenate(contended())
+    found = compare_filters(events, status(events, **said))[0]
     assert np.isnan(found.missing)
-    assert found.reason == f"{log_lost} events of the log and {stream_lost} of the filter were lost"
+    assert found.reason == reason

@@ -41,11 +41,9 @@ COLUMNS = {
 
 
 def lock_order(events: Events) -> Indices:
-    """Indices of the events by lock, and within a lock in the order in which they happened: by sequence where they are
-    numbered, else by time.
-    """
+    """Indices of the events by lock, and within a lock by time: a lock's holders follow each other on any CPU's clock."""
     return np.asarray(
-        np.lexsort((events["position"], events["cpu"], events["time"], events["sequence"], events["lock"])),
+        np.lexsort((events["position"], events["cpu"], events["sequence"], events["time"], events["lock"])),
         dtype=np.int64,
     )
 
@@ -140,6 +138,20 @@ def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indice
     return pd.DataFrame({name: column[first] for name, column in columns.items()}).astype(COLUMNS)
 
 
+def first_attempts(events: Events) -> Events:
+    """Without the attempts that repeat one: the kernel's own trace points say so each time that a wait begins anew."""
+    order = lock_order(events)
+    mine = events[order]
+    thread = [mine["lock"], mine["pid"], mine["context"] & CONTEXT_BITS]
+    by_thread = np.lexsort([np.arange(len(mine)), *thread[::-1]])
+    same = np.ones(max(len(mine) - 1, 0), dtype=bool)
+    for key in (*thread, mine["kind"]):
+        same &= key[by_thread][1:] == key[by_thread][:-1]
+    again = np.zeros(len(mine), dtype=bool)
+    again[by_thread[1:]] = same & (mine["kind"][by_thread][1:] == ATTEMPT)
+    return np.asarray(mine[~again])
+
+
 def failures(events: Events) -> pd.DataFrame:
     """Failed trylocks: lock uint64, type uint8, site uint64, contended bool."""
     mine = events[events["kind"] == FAILED]
@@ -149,7 +161,7 @@ def failures(events: Events) -> pd.DataFrame:
 
 SITE_COLUMNS = {
     "acquisitions": "int64",  # got
-    "contended": "int64",  # attempts that found somebody incompatible
+    "contended": "int64",  # of them, met somebody incompatible when they came
     "failed": "int64",  # trylocks
     "abandoned": "int64",  # waits that were given up
     "wait_total": "float64",  # cycles from the attempt to the acquisition, of all whose attempt was seen
@@ -158,7 +170,7 @@ SITE_COLUMNS = {
     "hold_total": "float64",  # cycles from the acquisition to the release, of all whose release was seen
     "hold_max": "float64",
     "holds": "int64",
-    "depth_max": "int64",  # longest chain of waiters: most others that held or waited when one more came
+    "depth_max": "int64",  # longest chain of waiters: most others that held or waited where one more had to wait
 }
 
 
@@ -166,12 +178,14 @@ def by_key(found: pd.DataFrame, failed: pd.DataFrame, key: list[str]) -> pd.Data
     """SITE_COLUMNS by the columns `key` of both tables (`acquisitions` and `failures`), sorted by them."""
     table = found.assign(
         got=found["acquired"].notna(),
+        clash=found["contended"] & found["acquired"].notna(),
         wait=found["acquired"] - found["begin"],
         hold=(found["end"] - found["acquired"]).where(~found["abandoned"]),
+        depth=found["depth"].where(found["contended"], 0),
     )
     sums = table.groupby(key, dropna=False).agg(
         acquisitions=("got", "sum"),
-        contended=("contended", "sum"),
+        contended=("clash", "sum"),
         abandoned=("abandoned", "sum"),
         wait_total=("wait", "sum"),
         wait_max=("wait", "max"),

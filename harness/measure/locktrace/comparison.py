@@ -28,7 +28,7 @@ EXAMPLES = 5
 
 @dataclass(frozen=True)
 class FilterComparison:
-    """One filter of one trace; counts are NaN, and `reason` says why, where events that it needs were lost.
+    """One filter of one trace; counts are NaN, and `reason` says why, where events were lost or a filter was full.
 
     filter     per-lock or paper
     log        events in the full log
@@ -55,17 +55,18 @@ def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterCompa
     """Both filters of a trace of arm VALIDATE."""
     assert status.arm == VALIDATE
     log = only(events, STREAM_LOG)
-    lost = log_loss(status, events)
     found = []
-    for name, select, stream, its_loss in (
-        ("per-lock", per_lock_filter, STREAM_PER_LOCK, status.lost),
-        ("paper", paper_filter, STREAM_PAPER, status.paper_lost),
+    for name, select, stream, full in (
+        ("per-lock", per_lock_filter, STREAM_PER_LOCK, ("readers found no place", status.holds_full)),
+        ("paper", paper_filter, STREAM_PAPER, ("blocks found no place", status.pool_full)),
     ):
-        if lost or its_loss:
-            reason = f"{lost} events of the log and {its_loss} of the filter were lost"
-            found.append(_unknown(name, len(log), reason))
-        else:
-            found.append(compare(name, log, select(log), only(events, stream)))
+        losses = {
+            "events of the log were lost": log_loss(status),
+            "events of the filter were lost": status.lost[stream],
+            full[0]: full[1],
+        }
+        why = ", ".join(f"{count} {what}" for what, count in losses.items() if count)
+        found.append(_unknown(name, len(log), why) if why else compare(name, log, select(log), only(events, stream)))
     return found
 
 

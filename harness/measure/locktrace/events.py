@@ -1,7 +1,9 @@
 """A lock trace's file: events of 64 bytes, as the kernel's include/uapi/linux/lock_trace.h has them.
 
-The launcher appends what it reads: whole events, those of a CPU in order, CPUs one after another. An event's position
-is its place in its CPU's ring; positions count from 1 without a gap, because losses are counted apart and not skipped.
+The launcher appends what it reads: whole events, those of a CPU's ring in order, rings one after another. An event's
+position is its place in the ring; positions count from 1 without a gap, because losses are counted apart and not
+skipped. Which ring it was is not said: an event that a filter decided on later, on another CPU, has the first CPU's
+number.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ CONTEXT_BITS, IRQS_OFF = 0x7F, 0x80
 
 TRY, ORPHAN, OPEN, CONFLICT, OTHER_TASK = (1 << bit for bit in range(5))
 STREAM_LOG, STREAM_PER_LOCK, STREAM_PAPER = range(3)
+STREAMS = ("log", "per-lock", "paper")
 
 EVENT = np.dtype(
     [
-        ("position", "<u8"),  # in its CPU's ring, from 1
+        ("position", "<u8"),  # in the ring of the CPU that wrote it, from 1
         ("time", "<u8"),  # TSC cycles
         ("lock", "<u8"),  # address
         ("site", "<u8"),  # place the call returns to
@@ -81,9 +84,9 @@ class EventLog:
     def chunks(self, events: int = CHUNK) -> Iterator[Events]:
         """Arrays of EVENT, at most `events` long, in the file's order.
 
-        RunError with the place when an event is damaged, or a position is not the one after its CPU's last.
+        RunError with the place when an event is damaged, or its position goes on with no ring's.
         """
-        last: dict[int, int] = {}
+        rings = _Rings(self.path)
         try:
             with self.path.open("rb") as file:
                 for first in range(0, self.events, events):
@@ -91,7 +94,7 @@ class EventLog:
                     if len(part) < min(events, self.events - first):
                         raise RunError("became shorter while it was read", where=str(self.path))
                     self._check_values(part, first)
-                    self._check_positions(part, first, last)
+                    rings.add(part["position"], first)
                     yield part
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror}", where=str(self.path)) from error
@@ -114,22 +117,38 @@ class EventLog:
             said = ", ".join(f"{name} {int(part[name][at])}" for name in names)
             raise RunError(f"event {first + at} is damaged: {said}", where=self._place(first + at))
 
-    def _check_positions(self, part: Events, first: int, last: dict[int, int]) -> None:
-        for cpu in np.unique(part["cpu"]).tolist():
-            mine = np.flatnonzero(part["cpu"] == cpu)
-            position = part["position"][mine]
-            begin = last.get(cpu, 0) + 1
-            wrong = np.flatnonzero(position != np.arange(begin, begin + len(mine), dtype=np.uint64))
-            if wrong.size:
-                at, expected = int(mine[wrong[0]]), begin + int(wrong[0])
-                raise RunError(
-                    f"event {first + at} of CPU {cpu} has position {int(part['position'][at])}, not {expected}",
-                    where=self._place(first + at),
-                )
-            last[cpu] = int(position[-1])
-
     def _place(self, event: int) -> str:
         return f"{self.path}, byte {event * EVENT.itemsize}"
+
+
+class _Rings:
+    """The last position of each ring, as far as the file has been read; `now` is the ring that is being read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last: list[int] = []
+        self.now = -1
+
+    def add(self, position: npt.NDArray[np.uint64], first: int) -> None:
+        """Events from number `first` on. RunError where one is the next of no ring, nor the first of one."""
+        begins = np.flatnonzero(np.diff(position) != 1) + 1 if len(position) else np.empty(0, dtype=np.intp)
+        for low, high in zip([0, *begins.tolist()], [*begins.tolist(), len(position)], strict=True):
+            at = int(position[low])
+            if self.now < 0 or at != self.last[self.now] + 1:
+                self.now = self._ring(at, first + low)
+            self.last[self.now] = int(position[high - 1])
+
+    def _ring(self, position: int, event: int) -> int:
+        if position - 1 in self.last:
+            return self.last.index(position - 1)
+        if position == 1:
+            self.last.append(0)
+            return len(self.last) - 1
+        ends = ", ".join(map(str, sorted(self.last))) or "none"
+        raise RunError(
+            f"event {event} has position {position}, which no ring goes on with: they end at {ends}",
+            where=f"{self.path}, byte {event * EVENT.itemsize}",
+        )
 
 
 def read_events(path: Path) -> Events:

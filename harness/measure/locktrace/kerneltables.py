@@ -19,15 +19,15 @@ LOCK_COLUMNS = {
     "init_site": "str",  # where it was initialised during the trace, or "-"
 }
 SITE_COLUMNS = {
-    "entry": "int64",
+    "entry": "int64",  # of the lock
     "type": "int64",
-    "site": "uint64",
+    "site": "uint64",  # of the acquisition
     "symbol": "str",
     "acquisitions": "int64",
     "contended": "int64",
     "failed": "int64",
     "abandoned": "int64",
-    "kept": "int64",  # events
+    "kept": "int64",  # acquisitions
     "wait_total": "int64",  # cycles, as all times here
     "wait_max": "int64",
     "hold_total": "int64",
@@ -43,7 +43,7 @@ def read_locks(path: Path) -> pd.DataFrame:
 
 
 def read_sites(path: Path) -> pd.DataFrame:
-    """SITE_COLUMNS, a row per type and call site; times are cycles. RunError when it is no such table."""
+    """SITE_COLUMNS, a row per lock, type and call site; times are cycles. RunError when it is no such table."""
     return _read(path, SITE_COLUMNS)
 
 

@@ -11,42 +11,47 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.errors import RunError
 from harness.measure.locktrace.events import (
     KINDS,
+    PAPER,
+    PER_LOCK,
     STREAM_LOG,
     STREAM_PAPER,
     STREAM_PER_LOCK,
+    STREAMS,
     VALIDATE,
     Events,
 )
 
 
 class LockTraceStatus(BaseModel):
-    """struct lock_trace_status after the end: events are hook calls, times TSC cycles; sums over all CPUs."""
+    """struct lock_trace_status after the end: events are hook calls, times TSC cycles; sums over all CPUs. Lists of
+    three are by stream. An arm other than VALIDATE has one stream only.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     arm: int = Field(ge=1, le=VALIDATE)
-    running: int = 0
     start: int
     stop: int
     tsc_khz: int = Field(gt=0)
     events: int
-    kept: int
-    dropped: int
-    written: int
-    lost: int
-    untracked: int = 0
-    nested: int = 0
-    first_loss: int = 0
-    log_events: int = 0
-    paper_kept: int = 0
-    paper_dropped: int = 0
-    paper_lost: int = 0
-    pool_peak: int = 0
-    pool_full: int = 0
-    locks: int = 0
-    sites: int = 0
-    sites_full: int = 0
     kinds: list[int]
+    kept: tuple[int, int, int]
+    dropped: tuple[int, int, int]
+    written: tuple[int, int, int]
+    lost: tuple[int, int, int]
+    first_loss: int
+    untracked: int
+    nested: int
+    waiting: int
+    locks: int
+    sites: int
+    sites_full: int
+    holds_full: int
+    pool_peak: int
+    pool_full: int
+    ring_order: int = 0
+    cpus: int = 1
+    late: bool = False
 
     @property
     def seconds(self) -> float:
@@ -54,9 +59,18 @@ class LockTraceStatus(BaseModel):
         return (self.stop - self.start) / (1000 * self.tsc_khz)
 
     @property
+    def stream(self) -> int:
+        """The stream that the arm's own figures are about: of VALIDATE the per-lock filter."""
+        return {PAPER: STREAM_PAPER, PER_LOCK: STREAM_PER_LOCK, VALIDATE: STREAM_PER_LOCK}.get(self.arm, STREAM_LOG)
+
+    @property
     def useful(self) -> float:
         """Share of the events that were kept; NaN without events."""
-        return self.kept / self.events if self.events else float("nan")
+        return self.kept[self.stream] / self.events if self.events else float("nan")
+
+    def unbalanced(self, stream: int) -> int:
+        """kept + dropped - events of one stream: 0."""
+        return self.kept[stream] + self.dropped[stream] - self.events
 
     def nanoseconds(self, cycles: float) -> float:
         """Cycles as ns."""
@@ -80,33 +94,25 @@ def accounting(status: LockTraceStatus, events: Events) -> pd.DataFrame:
 
     `events`: all events of the file, of every stream.
     """
-    in_file = np.bincount(events["stream"], minlength=STREAM_PAPER + 1).tolist()
+    in_file = np.bincount(events["stream"], minlength=len(STREAMS)).tolist()
     rows = [
-        ("kept + dropped = events", status.kept + status.dropped, status.events),
-        ("kept = written + lost", status.kept, status.written + status.lost),
-        ("kinds = events", sum(status.kinds), status.events),
-        ("kinds known", sum(status.kinds[1 : len(KINDS)]), sum(status.kinds)),
-        ("hooks inside hooks", status.nested, 0),
+        ("kinds = events", sum(status.kinds[1 : len(KINDS)]), status.events),
+        ("kinds known", sum(status.kinds), sum(status.kinds[1 : len(KINDS)])),
+        ("hooks within hooks", status.nested, 0),
     ]
-    if status.arm == VALIDATE:
+    mine = range(len(STREAMS)) if status.arm == VALIDATE else [status.stream]
+    for stream in mine:
+        name = STREAMS[stream]
         rows += [
-            ("written = per-lock events in the file", status.written, in_file[STREAM_PER_LOCK]),
-            ("log = events", status.log_events, status.events),
-            ("paper: kept + dropped = events", status.paper_kept + status.paper_dropped, status.events),
-            (
-                "paper: kept = lost + events in the file",
-                status.paper_kept,
-                status.paper_lost + int(in_file[STREAM_PAPER]),
-            ),
+            (f"{name}: kept + dropped = events", status.kept[stream] + status.dropped[stream], status.events),
+            (f"{name}: kept = written + lost", status.kept[stream], status.written[stream] + status.lost[stream]),
         ]
-    else:
-        rows.append(("written = events in the file", status.written, sum(in_file)))
+    # What an arm has no stream for must be 0.
+    rows += [(f"{name}: written = in the file", status.written[i], in_file[i]) for i, name in enumerate(STREAMS)]
     table = pd.DataFrame(rows, columns=["check", "left", "right"]).astype({"left": "int64", "right": "int64"})
     return table.assign(difference=table["left"] - table["right"])
 
 
-def log_loss(status: LockTraceStatus, events: Events) -> int:
-    """Events that the full log lacks: of VALIDATE its own stream, else what was lost of an arm that keeps all."""
-    if status.arm == VALIDATE:
-        return status.log_events - int((events["stream"] == STREAM_LOG).sum())
-    return status.events - len(events)
+def log_loss(status: LockTraceStatus) -> int:
+    """Events that the full log lacks; of arms that filter, all of them."""
+    return status.events - status.written[STREAM_LOG]
