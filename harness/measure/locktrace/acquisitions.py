@@ -41,7 +41,7 @@ COLUMNS = {
 
 
 def lock_order(events: Events) -> Indices:
-    """Indices of the events by lock, and within a lock by time: a lock's holders follow each other on any CPU's clock."""
+    """Indices of the events by lock, and within a lock by time: its holders follow each other by any CPU's clock."""
     return np.asarray(
         np.lexsort((events["position"], events["cpu"], events["sequence"], events["time"], events["lock"])),
         dtype=np.int64,

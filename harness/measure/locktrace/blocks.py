@@ -9,7 +9,7 @@ from harness.measure.analysis import TIMELINE_COLUMNS
 
 
 def with_blocks(found: pd.DataFrame) -> pd.DataFrame:
-    """`found` (a table of acquisitions) with the number of each one's block as `block`, int64, in order of lock and time.
+    """`found` (a table of acquisitions) with the number of each one's block, `block` int64, in order of lock and time.
 
     A block is a union of spans that overlap, from the first attempt to the last release. What has no known begin or no
     known end is left out.
@@ -40,15 +40,16 @@ def block_table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def longest(found: pd.DataFrame) -> pd.DataFrame:
-    """The acquisitions of one block, the one with the longest chain of waiters, and of several the one that took longest;
-    empty when nobody waited.
+    """The acquisitions of one block, the one with the longest chain of waiters, and of several the one that took
+    longest; empty when nobody waited.
     """
     blocks = block_table(found)
     blocks = blocks[blocks["waiters"] > 0].assign(took=lambda table: table["end"] - table["begin"])
     if blocks.empty:
         return found.iloc[:0]
     first = blocks.sort_values(["chain", "took", "block"], ascending=[False, False, True]).iloc[0]
-    return found[found["block"] == first["block"]].reset_index(drop=True)
+    chosen: pd.DataFrame = found[found["block"] == first["block"]].reset_index(drop=True)
+    return chosen
 
 
 def block_slices(block: pd.DataFrame, process: str, cycles_per_second: float, names: pd.Series) -> pd.DataFrame:

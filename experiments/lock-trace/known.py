@@ -1,0 +1,212 @@
+"""Traces against what is known without them: the module's own counts, and the oracle's of each lap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.errors import RunError
+from harness.measure.locktrace.events import (
+    ABANDONED,
+    ACQUIRED,
+    ALL,
+    ATTEMPT,
+    CONFLICT,
+    FAILED,
+    INIT,
+    MUTEX,
+    ORPHAN,
+    PAPER,
+    READ,
+    RELEASE,
+    RWSEM_READ,
+    RWSEM_WRITE,
+    SPIN,
+    TRY,
+    TYPES,
+    VALIDATE,
+    WRITE,
+    Events,
+)
+from harness.oracle.reader import LAP, Oracle, OracleAbsent
+
+from .decoding import Run, every
+
+MODULE_TYPES = {
+    "spin": SPIN, "read": READ, "write": WRITE, "mutex": MUTEX, "rwsem_read": RWSEM_READ, "rwsem_write": RWSEM_WRITE,
+}  # fmt: skip
+#: Functions that begin and end acquisitions, by the beginning of their names.
+BEGINS = {
+    "_raw_spin_lock": SPIN, "_raw_spin_trylock": SPIN, "_raw_read_lock": READ, "_raw_read_trylock": READ,
+    "_raw_write_lock": WRITE, "_raw_write_trylock": WRITE, "mutex_lock": MUTEX, "mutex_trylock": MUTEX,
+    "down_read": RWSEM_READ, "down_write": RWSEM_WRITE,
+}  # fmt: skip
+ENDS = {
+    "_raw_spin_unlock": SPIN, "_raw_read_unlock": READ, "_raw_write_unlock": WRITE, "mutex_unlock": MUTEX,
+    "up_read": RWSEM_READ, "up_write": RWSEM_WRITE,
+}  # fmt: skip
+DOWNGRADE = "downgrade_write"
+_EXAMPLES = 10
+
+
+def event_counts(events: Events) -> pd.DataFrame:
+    """By lock and type (index): attempts (without trylocks), acquired, tried, released, failed, abandoned, inits,
+    orphans, conflicts (of attempts and of failed trylocks), all int64.
+    """
+    kind, flags = events["kind"], events["flags"]
+    tried = (kind == ACQUIRED) & (flags & TRY != 0)
+    columns = {
+        "attempts": kind == ATTEMPT,
+        "acquired": kind == ACQUIRED,
+        "tried": tried,
+        "released": kind == RELEASE,
+        "failed": kind == FAILED,
+        "abandoned": kind == ABANDONED,
+        "inits": kind == INIT,
+        "orphans": (kind == RELEASE) & (flags & ORPHAN != 0),
+        "conflicts": ((kind == ATTEMPT) | (kind == FAILED)) & (flags & CONFLICT != 0),
+    }
+    table = pd.DataFrame({"lock": events["lock"], "type": events["type"], **columns})
+    return table.groupby(["lock", "type"]).sum().astype("int64")
+
+
+# -- the module --------------------------------------------------------------------------------------------------
+
+
+def _read_known(path: Path) -> pd.DataFrame:
+    """A row per lock and type, in the module's own words, with `kind` as the trace numbers types."""
+    table = pd.read_csv(path, sep="\t", dtype={"address": str})
+    try:
+        lock = [int(text, 16) for text in table["address"]]
+        kind = [MODULE_TYPES[word] for word in table["type"]]
+    except (KeyError, ValueError) as error:
+        raise RunError(f"has {error} where a lock should be", where=str(path)) from error
+    return table.assign(lock=np.array(lock, dtype=np.uint64), kind=kind)
+
+
+def module_rows(run: Run) -> list[dict[str, Any]]:
+    """A row per lock, type and quantity that the module counted: low and high (what it must be between), traced.
+
+    ALL and VALIDATE are counted by their events; PAPER and PER_LOCK by the kernel's table of sites and, of PAPER, the
+    events that it kept: what these do not tell is left out.
+    """
+    files = sorted(run.folder.glob("known*.tsv"))
+    if not files:
+        return []
+    known = pd.concat([_read_known(path) for path in files], ignore_index=True)
+    sums = known.groupby(["lock", "kind"], as_index=False).agg(
+        {"name": "first"}
+        | {name: "sum" for name in known.columns if known[name].dtype.kind == "i" and name not in ("lock", "kind")}
+    )
+    counted = _counted(run)
+    rows = []
+    for row in sums.to_dict("records"):
+        mine = counted.loc[(row["lock"], row["kind"])] if (row["lock"], row["kind"]) in counted.index else None
+        for name in counted.columns:
+            low, high = row[name], row["conflicts_most"] if name == "conflicts" else row[name]
+            traced = 0 if mine is None else int(mine[name])
+            off = max(low - traced, traced - high, 0)
+            about = {"name": row["name"], "type": TYPES[row["kind"]], "quantity": name}
+            rows.append(run.key | about | {"low": low, "high": high, "traced": traced, "difference": off})
+    return rows
+
+
+def _counted(run: Run) -> pd.DataFrame:
+    if run.status.arm in (ALL, VALIDATE):
+        return event_counts(run.log)
+    sites = run.sites.groupby(["lock", "type"])[["acquisitions", "failed", "abandoned"]].sum()
+    sites = sites.rename(columns={"acquisitions": "acquired"})
+    if run.status.arm == PAPER:
+        kept = event_counts(run.log)
+        return sites.add(kept[["acquired", "failed", "abandoned"]], fill_value=0).astype("int64")
+    return sites
+
+
+# -- the oracle --------------------------------------------------------------------------------------------------
+
+
+def laps(run: Run) -> list[tuple[int, int, int]]:
+    """Laps of a workload that lie inside its trace: the number that the oracle gives it, begin and end, TSC cycles."""
+    found: list[tuple[int, int, Path]] = []
+    for other in every([run.trial]):
+        for path in other.folder.rglob("lap*.tsv"):
+            table = pd.read_csv(path, sep="\t")
+            spans = zip(table["begin"].tolist(), table["end"].tolist(), strict=True)
+            found += [(begin, end, path) for begin, end in spans]
+    found.sort()
+    status = run.status
+    return [
+        (number, begin, end)
+        for number, (begin, end, path) in enumerate(found)
+        if path.is_relative_to(run.folder) and status.start <= begin and end <= status.stop
+    ]
+
+
+def oracle_rows(run: Run) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """A row per type and what was counted (begins, ends): locks, calls, traced, differing (locks), difference (sum of
+    the differences of each lock); and the first locks that differ. One row with the reason where the log is not whole or
+    no oracle was there.
+    """
+    try:
+        oracle = Oracle(run.trial.path)
+        oracle.need("locks")
+        report = oracle.report.locks
+        if report is not None and report.untold:
+            raise OracleAbsent(f"the oracle could not tell {report.untold} calls by lock")
+        calls = oracle.locks(run.symbols, kind=LAP)
+        if oracle.report.marks.laps != _laps_written(run):
+            raise OracleAbsent("not every lap that the oracle saw has left its times")
+    except OracleAbsent as error:
+        return [run.key | {"reason": error.message}], pd.DataFrame()
+    if run.status.lost[0] or run.status.arm not in (ALL, VALIDATE):
+        return [run.key | {"reason": "the log is not whole"}], pd.DataFrame()
+    parts = []
+    for number, begin, end in laps(run):
+        exact = _by_role(calls[calls["region"] == number])
+        inside = (run.log["time"] >= begin) & (run.log["time"] <= end)
+        counts = event_counts(run.log[inside])
+        mine = pd.concat(
+            {"begins": counts["attempts"] + counts["tried"] + counts["failed"], "ends": counts["released"]},
+            names=["role"],
+        )
+        told = exact.reset_index()[["role", "type"]].drop_duplicates()
+        both = pd.concat([exact.rename("calls"), mine.rename("traced")], axis=1).fillna(0).reset_index()
+        # Functions that the oracle was not asked for tell nothing.
+        parts.append(both.merge(told, on=["role", "type"]))
+    if not parts:
+        return [run.key | {"reason": "no lap lies inside the trace"}], pd.DataFrame()
+    whole = pd.concat(parts).groupby(["role", "lock", "type"], as_index=False).sum()
+    whole["difference"] = (whole["calls"] - whole["traced"]).abs()
+    rows = [
+        run.key
+        | {"role": role, "type": TYPES[kind], "locks": len(mine), "calls": mine["calls"].sum()}
+        | {"traced": mine["traced"].sum(), "differing": int((mine["difference"] > 0).sum())}
+        | {"difference": mine["difference"].sum(), "reason": None}
+        for (role, kind), mine in whole.groupby(["role", "type"])
+    ]
+    off = whole[whole["difference"] > 0].head(_EXAMPLES)
+    names = [run.classes.get(lock, "(unknown)") for lock in off["lock"].tolist()]
+    return rows, off.assign(**{"class": names}, **run.key)
+
+
+def _laps_written(run: Run) -> int:
+    return sum(
+        len(pd.read_csv(path, sep="\t")) for other in every([run.trial]) for path in other.folder.rglob("lap*.tsv")
+    )
+
+
+def _by_role(calls: pd.DataFrame) -> pd.Series:
+    """Calls by role, lock and type (index)."""
+    parts = []
+    for role, names in (("begins", BEGINS), ("ends", ENDS)):
+        for name, kind in names.items():
+            mine = calls[calls["target"].str.startswith(name)]
+            parts.append(mine[["lock", "count"]].assign(role=role, type=kind))
+    # It lets go of the writer and gets a reader, as the trace has it.
+    both = calls[calls["target"] == DOWNGRADE]
+    parts.append(both[["lock", "count"]].assign(role="ends", type=RWSEM_WRITE))
+    parts.append(both[["lock", "count"]].assign(role="begins", type=RWSEM_READ))
+    return pd.concat(parts).groupby(["role", "lock", "type"])["count"].sum()
