@@ -135,7 +135,7 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
 
 
 def _useful(tables: Tables) -> Figure | None:
-    """Share of acquisitions that the per-lock filter keeps: of each lock class, spread over locks, and of all together."""
+    """Share of acquisitions that the per-lock filter keeps: spread over lock classes, and of all together."""
     table = tables["useful"]
     if table.empty:
         return None

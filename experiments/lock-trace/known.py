@@ -147,7 +147,7 @@ def laps(run: Run) -> list[tuple[int, int, int]]:
 
 def oracle_rows(run: Run) -> tuple[list[dict[str, Any]], pd.DataFrame]:
     """A row per type and what was counted (begins, ends): locks, calls, traced, differing (locks), difference (sum of
-    the differences of each lock); and the first locks that differ. One row with the reason where the log is not whole or
+    the differences of each lock); and the first locks that differ. One row with the reason where the log has gaps or
     no oracle was there.
     """
     try:
