@@ -136,7 +136,7 @@ _LAYOUT: dict[str, list[str]] = {
     "pair": [*KEY, "kind", "mean_first", "mean", "median", "net", "pairs"],
     "quantiles": [*KEY, "kind", "quantile", "cycles"],
     "fill": [*KEY, "seconds", "events", "written", "lost", "in_ring"],
-    "known": [*KEY, "name", "type", "quantity", "low", "high", "traced", "difference"],
+    "known": [*KEY, "name", "type", "quantity", "low", "high", "traced", "difference", "reason"],
     "oracle": [*KEY, "role", "type", "locks", "calls", "traced", "differing", "difference", "reason"],
     "oracle_locks": [*KEY, "class", "role", "lock", "type", "calls", "traced", "difference"],
     "block": [*KEY, "class", "caller", "begin", "acquired", "end", "contended", "depth", "pid", "context", "tsc_khz"],
@@ -277,8 +277,11 @@ def _pair_metrics(rows: _Rows, found: pd.DataFrame, runs: pd.DataFrame) -> None:
 def _known_metrics(rows: _Rows, tables: dict[str, pd.DataFrame]) -> None:
     known = tables["known"]
     for (arm, trial, workload), mine in known.groupby(KEY):
-        rows.add(arm, trial, f"known_difference.{workload}", float(mine["difference"].sum()), "events")
-    for (arm, trial), mine in known.groupby(["arm", "trial"]):
+        reason = mine["reason"].dropna()
+        value = np.nan if len(reason) else float(mine["difference"].sum())
+        why = reason.iloc[0] if len(reason) else None
+        rows.add(arm, trial, f"known_difference.{workload}", value, "events", why)
+    for (arm, trial), mine in known[known["reason"].isna()].groupby(["arm", "trial"]):
         rows.add(arm, trial, "known_difference", float(mine["difference"].sum()), "events")
         rows.add(arm, trial, "known_counts", len(mine), "counts")
     exact = tables["oracle"]

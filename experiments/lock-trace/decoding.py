@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.locktrace.acquisitions import acquisitions, by_key, failures, first_attempts
+from harness.measure.locktrace.acquisitions import acquisitions, by_key, failures, first_attempts, with_conflicts
 from harness.measure.locktrace.classes import StaticData, call_sites, classes_of
 from harness.measure.locktrace.comparison import compare_filters
 from harness.measure.locktrace.events import (
@@ -37,6 +37,8 @@ KEY = ("arm", "trial", "workload")
 COUNTS = ("acquisitions", "contended", "failed", "abandoned", "holds")
 TIMES = ("wait_total", "wait_max", "hold_total", "hold_max")
 FILL_SAMPLES = 400
+#: log2 of events of a CPU's ring where the launcher says nothing else.
+RING_ORDER = 16
 
 
 class Trial(Protocol):
@@ -112,7 +114,15 @@ class Run:
         """The events that waits and holds are made of: all of them, or as many as the arm kept."""
         if self.status.arm == VALIDATE:
             return only(self.events, STREAM_LOG)
-        return first_attempts(self.events) if self.status.arm == TRACEPOINT else self.events
+        if self.status.arm == TRACEPOINT:
+            return first_attempts(self.events)
+        return self.events if self.status.arm == PER_LOCK else with_conflicts(self.events)
+
+    @property
+    def gaps(self) -> str | None:
+        """Why `log` is not all that the arm should have kept; None: it is."""
+        lost = sum(self.status.lost)
+        return f"{lost} events were lost" if lost else None
 
     @cached_property
     def locks(self) -> pd.DataFrame:
@@ -168,7 +178,7 @@ def run_row(run: Run) -> dict[str, Any]:
         # What a filter keeps; without one everything, and the tracepoints see other events.
         "useful": status.useful if status.arm in (PAPER, PER_LOCK, VALIDATE) else np.nan,
         "full_s": (status.first_loss - status.start) / (1000 * status.tsc_khz) if status.first_loss else np.nan,
-        "ring_events": status.cpus << status.ring_order if status.ring_order else np.nan,
+        "ring_events": status.cpus << (status.ring_order or RING_ORDER),
         "late": status.late,
         **{name: getattr(status, name) for name in ("untracked", "nested", "waiting", "sites_full", "holds_full")},
         **{name: getattr(status, name) for name in ("locks", "sites", "pool_peak", "pool_full")},
@@ -183,7 +193,10 @@ def contention(run: Run) -> pd.DataFrame:
 
     PER_LOCK and VALIDATE: the kernel's sums, which have every acquisition. PAPER: those of what was dropped and the
     events that were kept. ALL: the events. TRACEPOINT: what had to wait; no holds, and not how often nobody waited.
+    Nothing of an arm whose events were lost, where they are needed.
     """
+    if run.gaps and run.status.arm in (ALL, PAPER, TRACEPOINT):
+        return pd.DataFrame()
     key = ["lock", "type", "site"]
     parts = []
     if run.status.arm in (PAPER, PER_LOCK, VALIDATE):

@@ -20,11 +20,13 @@ from harness.measure.locktrace.events import (
     MUTEX,
     ORPHAN,
     PAPER,
+    PER_LOCK,
     READ,
     RELEASE,
     RWSEM_READ,
     RWSEM_WRITE,
     SPIN,
+    TRACEPOINT,
     TRY,
     TYPES,
     VALIDATE,
@@ -88,22 +90,24 @@ def _read_known(path: Path) -> pd.DataFrame:
 
 
 def module_rows(run: Run) -> list[dict[str, Any]]:
-    """A row per lock, type and quantity that the module counted: low and high (what it must be between), traced.
+    """A row per lock, type and quantity that the module counted: low and high (what it must be between), traced,
+    difference (how far outside). One row with the reason where events that are needed were lost.
 
     ALL and VALIDATE are counted by their events; PAPER and PER_LOCK by the kernel's table of sites and, of PAPER, the
     events that it kept: what these do not tell is left out.
     """
     files = sorted(run.folder.glob("known*.tsv"))
-    if not files:
+    if not files or run.status.arm == TRACEPOINT:
         return []
-    known = pd.concat([_read_known(path) for path in files], ignore_index=True)
-    sums = known.groupby(["lock", "kind"], as_index=False).agg(
-        {"name": "first"}
-        | {name: "sum" for name in known.columns if known[name].dtype.kind == "i" and name not in ("lock", "kind")}
-    )
+    if run.gaps and run.status.arm != PER_LOCK:
+        return [run.key | {"reason": run.gaps}]
+    known = _sum_known(files)
+    before = run.folder / "begin/known.tsv"
+    if before.exists():
+        known = _begun_before(known, _sum_known([before]))
     counted = _counted(run)
     rows = []
-    for row in sums.to_dict("records"):
+    for row in known.to_dict("records"):
         mine = counted.loc[(row["lock"], row["kind"])] if (row["lock"], row["kind"]) in counted.index else None
         for name in counted.columns:
             low, high = row[name], row["conflicts_most"] if name == "conflicts" else row[name]
@@ -114,9 +118,27 @@ def module_rows(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
+def _sum_known(paths: list[Path]) -> pd.DataFrame:
+    known = pd.concat([_read_known(path) for path in paths], ignore_index=True)
+    counts = [name for name in known.columns if known[name].dtype.kind == "i" and name not in ("lock", "kind")]
+    return known.groupby(["lock", "kind"], as_index=False).agg({"name": "first"} | dict.fromkeys(counts, "sum"))
+
+
+def _begun_before(known: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
+    """What was begun before the trace is none of its acquisitions, and its release one of nothing known."""
+    both = known.merge(before, on=["lock", "kind"], how="left", suffixes=("", "_before")).fillna(0)
+    begun = both["attempts_before"] - both["abandoned_before"]
+    waited = begun - (both["acquired_before"] - both["tried_before"])
+    held = both["acquired_before"] - both["released_before"]
+    acquired, orphans = both["acquired"] - waited, both["orphans"] + waited + held
+    return known.assign(acquired=acquired.astype("int64"), orphans=orphans.astype("int64"))
+
+
 def _counted(run: Run) -> pd.DataFrame:
-    if run.status.arm in (ALL, VALIDATE):
+    if run.status.arm == VALIDATE:
         return event_counts(run.log)
+    if run.status.arm == ALL:
+        return event_counts(run.log).drop(columns="orphans")  # it does not tell them
     sites = run.sites.groupby(["lock", "type"])[["acquisitions", "failed", "abandoned"]].sum()
     sites = sites.rename(columns={"acquisitions": "acquired"})
     if run.status.arm == PAPER:

@@ -20,7 +20,7 @@ from harness.measure.locktrace.events import (
     Flags,
     Indices,
 )
-from harness.measure.locktrace.replay import is_attempt, is_try
+from harness.measure.locktrace.replay import is_attempt, is_try, per_lock_filter
 
 #: Sums of wait and hold times are float64: exact to 2**53 cycles, some weeks.
 COLUMNS = {
@@ -61,20 +61,12 @@ def acquisitions(events: Events) -> pd.DataFrame:
     # A wait ends with its own thread's next event; an interrupt of the thread may wait for the same lock meanwhile.
     ends_wait = (got & ~tried) | (kind == ABANDONED)
     wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, mine["pid"], mine["context"] & CONTEXT_BITS])
-    # Exclusive holders follow each other; of several readers the release is its thread's, or else anybody's.
+    # Exclusive holders follow each other; of several readers, which one another task lets go of is not known.
     shared = np.isin(mine["type"], SHARED)
-    free, let_go = got.copy(), kind == RELEASE
-    hold_end = np.full(len(mine), -1, dtype=np.int64)
-    for chosen, key in (
-        (~shared, where),
-        (shared, [*where, mine["pid"]]),
-        (shared, where),
-        (np.ones(len(mine), dtype=bool), where),  # a writer that became a reader
-    ):
-        found = _matched(free & chosen, let_go & chosen, key)
-        paired = found >= 0
-        hold_end[paired] = found[paired]
-        free[paired], let_go[found[paired]] = False, False
+    let_go = kind == RELEASE
+    hold_end = _matched(got & ~shared, let_go & ~shared, where)
+    readers = _matched(got & shared, let_go & shared, [*where, mine["pid"]])
+    hold_end[shared] = readers[shared]
     return _rows(mine, generation, wait_end, hold_end, is_attempt(mine))
 
 
@@ -138,6 +130,23 @@ def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indice
     return pd.DataFrame({name: column[first] for name, column in columns.items()}).astype(COLUMNS)
 
 
+def with_conflicts(events: Events) -> Events:
+    """A copy in which attempts and failed trylocks say whether they met somebody (CONFLICT, depth), by the order of
+    times: for arms that keep no state of a lock.
+    """
+    told = events.copy()
+    order = lock_order(told)
+    lock = told["lock"][order]
+    starts = np.flatnonzero(np.concatenate([[True], lock[1:] != lock[:-1]])[: len(lock)])
+    numbers = np.arange(1, len(lock) + 1) - np.repeat(starts, np.diff(np.append(starts, len(lock))))
+    told["sequence"][order] = numbers
+    found = per_lock_filter(told)
+    told["flags"] |= np.where(found.conflict, CONFLICT, 0).astype(np.uint16)
+    told["depth"] = np.where(found.depth > 0, found.depth, told["depth"])
+    told["sequence"] = events["sequence"]
+    return told
+
+
 def first_attempts(events: Events) -> Events:
     """Without the attempts that repeat one: the kernel's own trace points say so each time that a wait begins anew."""
     order = lock_order(events)
@@ -181,7 +190,7 @@ def by_key(found: pd.DataFrame, failed: pd.DataFrame, key: list[str]) -> pd.Data
         clash=found["contended"] & found["acquired"].notna(),
         wait=found["acquired"] - found["begin"],
         hold=(found["end"] - found["acquired"]).where(~found["abandoned"]),
-        depth=found["depth"].where(found["contended"], 0),
+        depth=found["depth"].where(found["contended"] & found["acquired"].notna(), 0),
     )
     sums = table.groupby(key, dropna=False).agg(
         acquisitions=("got", "sum"),

@@ -86,7 +86,7 @@ def lock_classes(locks: pd.DataFrame) -> pd.Series:
 
 
 def _class(kind: str, name: str, offset: int, init_site: str) -> str:
-    if kind in ("static", "percpu"):
+    if kind in ("static", "percpu") and name not in ("", "-"):
         return _symbol(name)
     if kind == "slab" and name not in ("", "-"):
         place = _plus(name, offset)
