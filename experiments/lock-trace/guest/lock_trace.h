@@ -80,8 +80,8 @@ struct lock_trace_status {
 	__u64 pool_full;
 };
 
-#define LOCK_TRACE_START	_IOW('L', 1, struct lock_trace_setup)
-#define LOCK_TRACE_STOP		_IO('L', 2)
-#define LOCK_TRACE_STATUS	_IOR('L', 3, struct lock_trace_status)
+#define LOCK_TRACE_START	_IOW('L', 0x20, struct lock_trace_setup)
+#define LOCK_TRACE_STOP		_IO('L', 0x21)
+#define LOCK_TRACE_STATUS	_IOR('L', 0x22, struct lock_trace_status)
 
 #endif
