@@ -1,0 +1,89 @@
+"""locktorture and a parallel load, traced and not, on a kernel that checks its locks; and on one that checks memory."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.build.store import Store
+from harness.experiment.model import Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import prepare
+from harness.experiment.runner import run_trials
+from harness.paths import EXPERIMENTS, ROOT
+from tests.page_trace_suite import splats
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+
+SECONDS = 120
+TORTURED = ("spin_lock_irq", "rw_lock_irq", "mutex_lock", "rwsem_lock")
+STATISTICS = re.compile(r"-torture: +(?:Writes|Reads): +Total: (\d+) .*Fail: (\d+)")
+
+
+def load(target: Path, kernel: str, torture: str | None) -> Path:
+    """The folder that lt-torture left in a guest of two CPUs."""
+    folder = target / "experiment"
+    folder.mkdir(parents=True)
+    shutil.copytree(EXPERIMENTS / "lock-trace" / "guest", folder / "guest")
+    shutil.copytree(ROOT / "tests" / "guest" / "lock_trace", folder / "guest", dirs_exist_ok=True)
+    options = {"torture_type": torture, "nwriters_stress": 2, "nreaders_stress": 1, "stat_interval": 10, "stutter": 2}
+    experiment = Experiment.model_validate(
+        {
+            "name": "torture",
+            "paper": {"authors": ["x"], "year": 2013, "title": "x"},
+            "workloads": {"load": {"command": in_folder(f"lt-torture {SECONDS}"), "timeout_s": 1800}},
+            "arms": {
+                "a": {
+                    "kernel": kernel,
+                    "clock": "wall",
+                    "session": "mailbox",
+                    "cpus": 2,
+                    "cmdline": {f"locktorture.{name}": value for name, value in options.items()} if torture else {},
+                }
+            },
+        }
+    )
+    prepared = prepare(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
+    (record,) = run_trials(prepared.trials)
+    assert record.status == "ok", record.reason
+    return record.relocated(target).path / "load"
+
+
+def in_folder(words: str) -> str:
+    return f"cd /run/krepro/out/$KREPRO_WORKLOAD && {words}"
+
+
+def check_traces(folder: Path) -> None:
+    """Every trace accounts for every event, and there are some."""
+    traces = [path for path in sorted(folder.glob("*/status.json")) if path.parent.name != "off"]
+    assert len(traces) >= 5
+    for path in traces:
+        status = json.loads(path.read_text())
+        assert status["nested"] == 0, path
+        for kept, dropped, written, lost in zip(*(status[n] for n in ("kept", "dropped", "written", "lost")), strict=True):
+            assert kept == written + lost, path
+            assert kept + dropped in (0, status["events"]), path
+    assert int((folder / "turns").read_text()) > 0
+
+
+@pytest.mark.parametrize("torture", TORTURED)
+def test_locktorture_beside_traces(torture: str, tmp_path: Path):
+    folder = load(tmp_path, "modern-6.1-lockdep", torture)
+    check_traces(folder)
+    assert list(splats(folder)) == []
+    log = (folder / "dmesg.end").read_text(errors="replace")
+    found = [(int(total), int(fail)) for total, fail in STATISTICS.findall(log)]
+    assert found and found[-1][0] > found[0][0], "locktorture did nothing"
+    assert all(fail == 0 for _, fail in found)
+    assert "!!!" not in log
+    assert "debug_locks:                             1" in (folder / "lockdep_stats").read_text()
+
+
+def test_a_kernel_that_checks_memory(tmp_path: Path):
+    folder = load(tmp_path, "modern-6.1-debug", None)
+    check_traces(folder)
+    assert list(splats(folder)) == []
