@@ -177,12 +177,32 @@ def run_row(run: Run) -> dict[str, Any]:
         "wrong_sums": int(sums.loc[~balance, "difference"].abs().sum()),
         # What a filter keeps; without one everything, and the tracepoints see other events.
         "useful": status.useful if status.arm in (PAPER, PER_LOCK, VALIDATE) else np.nan,
-        "full_s": (status.first_loss - status.start) / (1000 * status.tsc_khz) if status.first_loss else np.nan,
-        "ring_events": status.cpus << (status.ring_order or RING_ORDER),
+        "full_s": rings_last(run),
+        "ring_events": ring_events(status),
         "late": status.late,
         **{name: getattr(status, name) for name in ("untracked", "nested", "waiting", "sites_full", "holds_full")},
         **{name: getattr(status, name) for name in ("locks", "sites", "pool_peak", "pool_full")},
     }
+
+
+def ring_events(status: LockTraceStatus) -> int:
+    """Events that the rings of all CPUs hold."""
+    return status.cpus << (status.ring_order or RING_ORDER)
+
+
+def rings_last(run: Run) -> float:
+    """Seconds that rings which nobody reads last, filled as fast as the workload filled them from its lap's begin to
+    the first loss; NaN where none was lost. What came before the lap (the workload's start) is no part of it.
+    """
+    status, path = run.status, run.folder / "lap.tsv"
+    if not status.first_loss:
+        return float("nan")
+    begin = int(pd.read_csv(path, sep="\t")["begin"].iloc[0]) if path.is_file() else status.start
+    begin = max(begin, status.start)
+    times = run.events["time"]
+    filled = int(((times >= begin) & (times < status.first_loss)).sum())
+    seconds = (status.first_loss - begin) / (1000 * status.tsc_khz)
+    return seconds * ring_events(status) / filled if filled and seconds > 0 else float("nan")
 
 
 # -- waits and holds by lock class and call site -----------------------------------------------------------------
