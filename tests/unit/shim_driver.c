@@ -9,6 +9,7 @@
  *   page-race READS    a thread that rewrites the page all the time; answers wrong torn
  *   ring SIZE N FILE   N records of 16 bytes into a ring of SIZE, which is emptied once, at the end
  *   ring-live SIZE N FILE   the same while a thread empties it
+ *   event              lines: names; answers the event's name, type and config, or no
  *   ppid-race READS    a thread that rewrites a line all the time; answers wrong torn
  */
 #define _GNU_SOURCE
@@ -176,6 +177,17 @@ int main(int argc, char **argv)
 		while (scanf("%" SCNu64, &a) == 1)
 			printf("%u %" PRIu64 " %" PRIu64 "\n", periods_bucket(a), periods_low(periods_bucket(a)),
 			       periods_low(periods_bucket(a) + 1));
+	} else if (!strcmp(what, "event")) {
+		while (fgets(line, sizeof(line), stdin)) {
+			const struct event *event;
+
+			line[strcspn(line, "\n")] = 0;
+			event = event_named(line);
+			if (event)
+				printf("%s %u %" PRIx64 "\n", event->name, event->type, event->config);
+			else
+				printf("no\n");
+		}
 	} else if (!strcmp(what, "page")) {
 		page_lines();
 	} else if (!strcmp(what, "page-race")) {

@@ -1,10 +1,13 @@
-/* Names of events, as perf and libpfm4 spell them. */
+/* Names of events, as perf and libpfm4's model `perf` spell them, and perf's raw ones. */
 #ifndef SHIM_EVENTS_H
 #define SHIM_EVENTS_H
 
+#include <ctype.h>
 #include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -28,6 +31,28 @@ static const struct event events[] = {
 
 enum { EVENTS = sizeof(events) / sizeof(events[0]) };
 
+/* r01C2: the CPU's own number of an event, hexadecimal. Events of one model have no other name without libpfm4's tables. */
+static inline const struct event *event_raw(const char *name)
+{
+	static struct event raw[8];
+	static int n;
+	char *end;
+	uint64_t config;
+
+	if (name[0] != 'r' || !isxdigit((unsigned char)name[1]) || strlen(name) > 17)
+		return NULL;
+	config = strtoull(name + 1, &end, 16);
+	if (*end)
+		return NULL;
+	for (int i = 0; i < n; i++)
+		if (raw[i].config == config)
+			return &raw[i];
+	if (n == 8)
+		return NULL;
+	raw[n] = (struct event){ strdup(name), PERF_TYPE_RAW, config, "" };
+	return &raw[n++];
+}
+
 /* Libpfm4 says perf::INSTRUCTIONS and PERF_COUNT_HW_INSTRUCTIONS, perf says cpu-cycles and branch-instructions too. */
 static inline const struct event *event_named(const char *name)
 {
@@ -43,6 +68,8 @@ static inline const struct event *event_named(const char *name)
 	for (size_t i = 0; i < 2; i++)
 		if (!strcasecmp(plain, same[i][0]))
 			strcpy(plain, same[i][1]);
+	if (event_raw(name))
+		return event_raw(name);
 	for (int i = 0; i < EVENTS; i++)
 		if (!strcasecmp(plain, events[i].name) || !strcasecmp(name, events[i].other))
 			return &events[i];

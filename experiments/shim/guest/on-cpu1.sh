@@ -29,7 +29,7 @@ check)
 	;;
 switches)
 	shimtruth begin 1 16384 || exit 1
-	shimload switch --gap-us 18 --seconds 1.6 --out "$dir/load" &
+	shimload switch --gap-us 12 --seconds 1.6 --out "$dir/load" &
 	sleep 0.3
 	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 || exit 1
 	wait

@@ -10,7 +10,7 @@
  *   --period P           fast, or time from sample to sample: 10us, 500ns, 3000cycles (fast)
  *   --min-window W       judge no window shorter than this (0)
  *   --bounds LOW,HIGH    trusted when end clocks over begin clocks lie between, inclusive (0.99,1.01)
- *   --event NAME         count this too: instructions, PERF_COUNT_HW_CACHE_MISSES; may be given often
+ *   --event NAME         count this too: instructions, PERF_COUNT_HW_CACHE_MISSES, perf::CYCLES, r01c2; may be given often
  *   --signal NAME=FILE@OFFSET   read this 64-bit word too
  *   --out PREFIX         write PREFIX.shim.json, PREFIX.periods.csv, PREFIX.ids.csv; else the first to standard output
  *   --samples FILE       every window end; - is standard output
