@@ -103,14 +103,14 @@ def test_an_interval_lies_in_its_bucket_which_is_a_sixteenth_wide(programs, inte
 
 def test_events_go_by_the_names_that_people_know(programs):
     names = ["instructions", "INSTRUCTIONS", "perf::INSTRUCTIONS", "PERF_COUNT_HW_INSTRUCTIONS", "cpu-cycles"]
-    names += ["branch-instructions", "CACHE_MISSES", "r01c2", "r", "rxyz", "instruction", "", "perf::"]
+    names += ["branch-instructions", "CACHE_MISSES", "r01c2", "r", "r01c2q", "rxyz", "instruction", "", "perf::"]
     assert ask(programs, "event", lines=names) == [
         *["instructions 0 1"] * 4,
         "cycles 0 0",
         "branches 0 4",
         "cache-misses 0 3",
         "r01c2 4 1c2",
-        *["no"] * 5,
+        *["no"] * 6,
     ]
 
 
