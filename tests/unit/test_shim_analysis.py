@@ -249,6 +249,15 @@ def test_a_wrong_counter_that_was_used_is_told(tmp_path):
     assert values(one)["wrong_counter_refused"] == 0
 
 
+def test_a_counter_is_not_judged_by_work_that_is_not_known(tmp_path):
+    one = trial(tmp_path, workloads=("known",))
+    files.chunks(8, gap=100_000).tofile(one.path / "known" / "load.bin")
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["known_error", "reason"] == "4.2 % of the time was between chunks, 0.24 % at the ends"
+    files.chunks(3)[1:1].tofile(one.path / "known" / "load.bin")
+    assert measured([one]).loc[(one.arm, 0, "known_error"), "reason"] == "no chunk of known work lies between samples"
+
+
 def test_without_slots_switches_are_absent_with_the_reason(tmp_path):
     one = trial(tmp_path, workloads=("switches", "pattern"))
     for workload in one.workloads:
@@ -301,6 +310,10 @@ def test_a_delayed_window_that_is_trusted_is_counted_from_the_file(tmp_path):
     log[:4].tofile(one.path / "trust" / "injected.injected.bin")
     reason = measured([one]).loc[(one.arm, 0, "injected_trusted"), "reason"]
     assert reason == "4 delays were written of 5"
+    log.tofile(one.path / "trust" / "injected.injected.bin")
+    files.shim(one.path / "trust", "injected", injected=5, injected_windows=8, injected_long=1)
+    reason = measured([one]).loc[(one.arm, 0, "injected_trusted"), "reason"]
+    assert reason == "10 windows touch a delay by the file, 9 by the program"
 
 
 def test_samples_too_fast_to_be_written_are_not_judged_again(tmp_path):
@@ -317,6 +330,9 @@ def test_a_map_that_lets_itself_be_written(tmp_path):
     found = measured([one]).loc[(one.arm, 0)]
     assert found.loc["write_refused", "value"] == 0
     assert found.loc["offline_shown", "reason"] == "one CPU"
+    for offline in ({"pid": 0, "tgid": -1}, {"pid": -1, "tgid": 0}):
+        put(one.path / "rights", "rights.json", RIGHTS | {"offline": offline})
+        assert values(one)["offline_shown"] == 0
 
 
 def test_every_figure_is_drawn_and_written(tmp_path):
