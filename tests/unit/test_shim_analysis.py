@@ -370,4 +370,5 @@ def test_the_timeline_and_the_profiles_for_viewers(tmp_path):
         assert (track["start_s"].to_numpy()[1:] >= ends.to_numpy()[:-1] - 1e-12).all()
     stacks = ANALYSIS.profiles(tables).set_index(["profile", "stack"])["weight"]
     assert stacks["period-10us, phases/observer: time", "CPU;one 70"] == pytest.approx(5e6)
+    assert ("period-10us, phases/observer: time", "CPU;(switching)") in stacks
     assert stacks["period-10us, phases/observer: instructions", "CPU;one 70"] == 10_000_000
