@@ -220,7 +220,12 @@ def _counter_error(found: Found, folder: Path, said: Observed, column: int) -> t
     kept = np.flatnonzero(np.isfinite(value).all(axis=1))
     if not kept.size:
         return None, "no chunk of known work lies between samples"
-    first, last = kept[0], kept[-1]
+    # Not where the observer was away for long at just that moment.
+    usual = 2 * np.nanmedian(width)
+    first = kept[np.argmax(width[kept, 0] <= usual)]
+    last = kept[-1 - int(np.argmax(width[kept[::-1], 1] <= usual))]
+    if last < first:
+        return None, "no chunk of known work lies between samples that are close"
     span = float(chunks["end"][last] - chunks["begin"][first])
     inside = chunks[first : last + 1]
     counted, known = value[last, 1] - value[first, 0], float(inside["instructions"].sum())

@@ -254,6 +254,15 @@ def test_a_counter_is_not_judged_by_work_that_is_not_known(tmp_path):
     files.chunks(8, gap=100_000).tofile(one.path / "known" / "load.bin")
     found = measured([one]).loc[(one.arm, 0)]
     assert found.loc["known_error", "reason"] == "4.2 % of the time was between chunks, 0.24 % at the ends"
+    # Samples are missing around the begin of the first chunk: it is left out.
+    made = files.steady(1001, ipc=1.002)
+    np.delete(made, np.s_[5:60]).tofile(one.path / "known" / "known.samples.bin")
+    chunks = files.chunks(10)
+    chunks["begin"] += 1_000_000
+    chunks["end"] += 1_000_000
+    chunks.tofile(one.path / "known" / "load.bin")
+    assert values(one)["known_error"] == pytest.approx(0.002, abs=1e-6)
+    assert ANALYSIS.tables([one])["known"]["chunks"].tolist() == [8]
     files.chunks(3)[1:1].tofile(one.path / "known" / "load.bin")
     assert measured([one]).loc[(one.arm, 0, "known_error"), "reason"] == "no chunk of known work lies between samples"
 
