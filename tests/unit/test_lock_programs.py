@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -137,7 +138,7 @@ def test_every_event_arrives_once_and_in_order(faked, tmp_path, events, late):
     drained = [int(line.split("\t")[-1]) for line in lines]
     assert drained == sorted(drained)
     assert drained[-1] == events
-    assert len(lines) > 20
+    assert len(lines) > 3
     assert set(drained[:-1]) == {0} or not late
 
 
@@ -186,3 +187,15 @@ def test_a_storm_says_what_it_did_and_leaves_nothing(programs, tmp_path, words):
 def test_a_storm_that_fails_says_so(programs, tmp_path):
     done = run(programs, "filestorm", "-C", str(tmp_path / "no"))
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+
+
+def test_a_storm_is_no_better_than_its_processes(programs, tmp_path):
+    done = subprocess.run(
+        [programs / "filestorm", "-C", tmp_path],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "a process failed" in done.stderr
