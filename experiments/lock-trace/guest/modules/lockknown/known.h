@@ -19,7 +19,8 @@
 
 enum { KNOWN_TALLIES = 8 };
 
-#define KNOWN_LIMIT_NS (5 * NSEC_PER_SEC)
+/* Below the 21 s after which a CPU that holds a spin lock is a stall. */
+#define KNOWN_LIMIT_NS (15 * NSEC_PER_SEC)
 
 /* A lock of each kind, each in a cache line of its own. */
 struct known_lock {
@@ -166,10 +167,10 @@ static inline bool known_chosen(u32 number, u32 permille)
 /* What to do while waiting. Who holds a spin lock may only spin; who sleeps makes those sleep that want its mutex. */
 enum { KNOWN_SPIN, KNOWN_YIELD, KNOWN_SLEEP };
 
-/* After 16 turns, 32, 64 and so on, at last every 512: giving the CPU away takes locks, which fill a trace. */
+/* After 16 turns, 32, 64 and so on, at last every 4096: giving the CPU away takes locks, which fill a trace. */
 static inline bool known_pauses(u32 turns)
 {
-	return turns >= 16 && (!(turns & (turns - 1)) || !(turns % 512));
+	return turns >= 16 && (!(turns & (turns - 1)) || !(turns % 4096));
 }
 
 /* Wait for a condition; false when the run comes to an end first. */

@@ -76,7 +76,7 @@ struct lockknown_pair_setup {
 
 /*
  * RUN and HOLD come back when the scenario is over: EINVAL (setup), EBUSY (another one runs, or a lock is held),
- * EOPNOTSUPP (not on this kernel, or not with so few CPUs), ETIMEDOUT (somebody waited for 5 s in vain),
+ * EOPNOTSUPP (not on this kernel, or not with so few CPUs), ETIMEDOUT (somebody waited for 15 s in vain),
  * EPROTO (a lock did what no lock may do), ENOSPC (more locks than can be counted), EINTR. What was counted until then
  * can be read.
  */
