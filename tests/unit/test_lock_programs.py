@@ -148,6 +148,7 @@ def test_a_kernel_that_refuses_is_one_line(faked, tmp_path):
         assert (done.returncode, done.stderr.count("\n")) == (3, 1)
         assert says in done.stderr
     assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "out/events.bin").stat().st_size == 0
 
 
 def test_signals_are_passed_on_and_the_trace_is_whole(programs, tmp_path):

@@ -105,15 +105,21 @@ static int start(const struct options *options)
 	return device;
 }
 
-static void start_trace(int device, const struct lock_trace_setup *setup)
+static void start_trace(const struct drain *drain, const struct lock_trace_setup *setup)
 {
-	if (!ioctl(device, LOCK_TRACE_START, setup))
+	int error;
+
+	if (!ioctl(drain->device, LOCK_TRACE_START, setup))
 		return;
-	switch (errno) {
+	error = errno;
+	/* A window of it was there already. */
+	if (ftruncate(drain->file, 0))
+		complain(errno, "events.bin");
+	switch (error) {
 	case EBUSY: die(EXIT_TOOL, 0, "a trace is running already");
 	case ENOMEM: die(EXIT_TOOL, 0, "no memory for rings and tables of this size");
 	case EINVAL: die(EXIT_TOOL, 0, "the kernel takes no rings or tables of this size");
-	default: die(EXIT_TOOL, errno, "starting the trace");
+	default: die(EXIT_TOOL, error, "starting the trace");
 	}
 }
 
@@ -230,7 +236,7 @@ int main(int argc, char **argv)
 	drain.late = options.late;
 	drain.interval_ns = options.interval_ns;
 	drain_prepare(&drain, options.folder);
-	start_trace(drain.device, &options.setup);
+	start_trace(&drain, &options.setup);
 	drain_begin(&drain);
 	begin_ns = now_ns();
 	wait_status = run(options.command);
