@@ -129,7 +129,11 @@ def _block(run: Run) -> pd.DataFrame:
 #: Columns that a table has even when no trial gives it a row.
 _LAYOUT: dict[str, list[str]] = {
     "runs": [*KEY, "trace", "clock", "problem", "seconds", "events", "kept", "lost", "useful", "full_s", "ring_events"],
-    "contention": [*KEY, "class", "type", "caller", "acquisitions", "contended", "wait_total", "wait_max", "wait_mean"],
+    "contention": [
+        *(*KEY, "class", "type", "caller", "locks", "acquisitions", "contended", "failed", "abandoned", "depth_max"),
+        *("wait_total", "wait_max", "wait_mean", "holds", "hold_total", "hold_max", "hold_mean"),
+        *("contended_waits", "contended_wait_total", "contended_wait_max"),
+    ],
     "useful": [*KEY, "class", "acquisitions", "kept"],
     "filters": [*KEY, "filter", "log", "selected", "equal", "missing", "extra", "different", "reason"],
     "differences": [*KEY, "filter", "what", "event"],
@@ -334,15 +338,16 @@ def contention_table(found: pd.DataFrame, top: int = _TOP) -> pd.DataFrame:
     """As `perf lock contention` prints it: contended, total wait, max wait, avg wait, type, caller; and the class of
     lock. The rows with the longest waits, over all trials and workloads.
     """
-    how = {"contended": "sum", "wait_total": "sum", "wait_max": "max"}
-    mine = found[found["contended"] > 0].groupby(["type", "caller", "class"], as_index=False).agg(how)
-    mine = mine.sort_values(["wait_total", "contended"], ascending=False, kind="stable").head(top)
+    how = {"contended_waits": "sum", "contended_wait_total": "sum", "contended_wait_max": "max"}
+    mine = found[found["contended_waits"] > 0].groupby(["type", "caller", "class"], as_index=False).agg(how)
+    mine = mine.sort_values(["contended_wait_total", "contended_waits"], ascending=False, kind="stable").head(top)
+    mean = mine["contended_wait_total"] / mine["contended_waits"]
     return pd.DataFrame(
         {
-            "contended": mine["contended"].astype("int64"),
-            "total wait": [_time(value) for value in mine["wait_total"]],
-            "max wait": [_time(value) for value in mine["wait_max"]],
-            "avg wait": [_time(value) for value in mine["wait_total"] / mine["contended"]],
+            "contended": mine["contended_waits"].astype("int64"),
+            "total wait": [_time(value) for value in mine["contended_wait_total"]],
+            "max wait": [_time(value) for value in mine["contended_wait_max"]],
+            "avg wait": [_time(value) for value in mean],
             "type": mine["type"],
             "caller": mine["caller"],
             "lock": mine["class"],

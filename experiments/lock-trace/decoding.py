@@ -59,8 +59,8 @@ def _system_map(path: Path) -> SymbolMap:
 
 
 @lru_cache(maxsize=4)
-def _static_data(path: Path) -> StaticData:
-    return StaticData(path)
+def _static_data(path: Path, kallsyms: Path) -> StaticData:
+    return StaticData(path, kallsyms.read_text() if kallsyms.exists() else "")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,8 @@ class Run:
     @cached_property
     def classes(self) -> dict[int, str]:
         """Lock class by address."""
-        return classes_of(self.log, self.locks, _static_data(self.trial.system_map), self.symbols)
+        data = _static_data(self.trial.system_map, self.trial.path / "kallsyms")
+        return classes_of(self.log, self.locks, data, self.symbols)
 
     @cached_property
     def found(self) -> pd.DataFrame:
@@ -214,6 +215,9 @@ def contention(run: Run) -> pd.DataFrame:
     PER_LOCK and VALIDATE: the kernel's sums, which have every acquisition. PAPER: those of what was dropped and the
     events that were kept. ALL: the events. TRACEPOINT: what had to wait; no holds, and not how often nobody waited.
     Nothing of an arm whose events were lost, where they are needed.
+
+    wait_* is from the attempt to the acquisition, of all acquisitions; contended_wait_* of those that met somebody and
+    of waits that were given up, by the events alone.
     """
     if run.gaps and run.status.arm in (ALL, PAPER, TRACEPOINT):
         return pd.DataFrame()
@@ -233,19 +237,38 @@ def contention(run: Run) -> pd.DataFrame:
     if run.status.arm == TRACEPOINT:
         table[["hold_total", "hold_max"]] = np.nan
         table["acquisitions"] = np.nan
-    table["wait_mean"] = table["wait_total"] / table["contended"].where(table["contended"] > 0)
+    waits = table["contended" if run.status.arm == TRACEPOINT else "acquisitions"]
+    table["wait_mean"] = table["wait_total"] / waits.where(waits > 0)
     table["hold_mean"] = table["hold_total"] / table["holds"].where(table["holds"] > 0)
+    table = table.merge(_contended_waits(run), how="left", on=["class", "type", "site"])
+    if run.gaps:
+        table[["contended_wait_total", "contended_wait_max"]] = np.nan
     table["caller"] = call_sites(table["site"], run.symbols)
     table["type"] = [TYPES[kind] for kind in table["type"].tolist()]
     return table.rename(columns={"lock": "locks"}).assign(**run.key)
 
 
+def _contended_waits(run: Run) -> pd.DataFrame:
+    """By class, type and site: contended_waits (how many), contended_wait_total and contended_wait_max in ns."""
+    mine = run.found[run.found["contended"]]
+    waited = (mine["acquired"].fillna(mine["end"].where(mine["abandoned"])) - mine["begin"]).to_numpy()
+    names = [run.classes.get(lock, "(unknown)") for lock in mine["lock"].tolist()]
+    table = pd.DataFrame(
+        {"class": names, "type": mine["type"].to_numpy(np.int64), "site": mine["site"].to_numpy(), "waited": waited}
+    )
+    table["waited"] = run.status.nanoseconds(table["waited"])
+    how = {"contended_waits": "count", "contended_wait_total": "sum", "contended_wait_max": "max"}
+    return table.groupby(["class", "type", "site"], as_index=False)["waited"].agg(**how)
+
+
 def site_differences(run: Run) -> dict[str, Any]:
-    """VALIDATE: the kernel's sums of each lock, type and site against the same from the full log."""
+    """VALIDATE: the kernel's sums of each lock, type and site against the same from the full log. An acquisition that
+    an initialisation of its lock ended is in no sum of the kernel's.
+    """
     if run.status.sites_full or run.status.lost[STREAM_LOG] or run.status.untracked:
         return {"sites_compared": np.nan, "sites_different": np.nan, "sites_reason": "the log or a table has gaps"}
     key, names = ["lock", "type", "site"], [*COUNTS, *TIMES, "depth_max"]
-    mine = by_key(run.found, failures(run.log), key).set_index(key)[names].fillna(0)
+    mine = by_key(run.found[~run.found["forgotten"]], failures(run.log), key).set_index(key)[names].fillna(0)
     theirs = run.sites.set_index(key)[names].astype("float64")
     both = mine.join(theirs, how="outer", lsuffix="_log", rsuffix="_kernel").fillna(0)
     off = np.column_stack([(both[f"{name}_log"] - both[f"{name}_kernel"]).abs() > 0.5 for name in names])

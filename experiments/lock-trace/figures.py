@@ -18,6 +18,8 @@ PAPER = {"off": 500, "all": 1500, "paper": 2700}
 CLOCKS = {"virtual": "instructions", "wall": "TSC cycles"}
 _OUTSIDE = "outside lower center"
 _PAIR, _BUFFER = "spin", "buffer"
+#: Shares of fewer acquisitions are left out.
+_SEEN = 10
 
 Tables = dict[str, pd.DataFrame]
 
@@ -117,6 +119,11 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     axes = figure.add_subplot()
     for trace, rows in groups:
         first = rows[rows["trial"] == rows["trial"].min()].sort_values("seconds")
+        # The last sample is taken when all has been read.
+        first = first.iloc[:-1] if first["in_ring"].iloc[-1] == 0 else first
+        first = first[first["seconds"] > 0]
+        if not first["in_ring"].max() > 0:
+            continue
         look = _look(trace)
         axes.step(
             1000 * first["seconds"], first["in_ring"], where="post", color=look.color, linestyle=look.dashes,
@@ -128,6 +135,7 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     axes.set_xlabel("ms since the trace began (mark: the first event that found no room)")
     axes.set_ylabel("events in the rings, unread")
     axes.set_ylim(bottom=0)
+    axes.set_xscale("log")
     axes.grid(axis="both")
     axes.set_title(f"How long a ring lasts when few events are useful, {clock} clock")
     _legend(figure)
@@ -135,43 +143,40 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
 
 
 def _useful(tables: Tables) -> Figure | None:
-    """Share of acquisitions that the per-lock filter keeps: spread over lock classes, and of all together."""
+    """Share of acquisitions that the per-lock filter keeps: of each class of locks, and of all together."""
     table = tables["useful"]
     if table.empty:
         return None
-    table = table[table["acquisitions"] > 0]
-    # One arm: where both ran, the filter alone.
     arms = list(dict.fromkeys(table["arm"]))
-    plain = [arm for arm in arms if not arm.startswith("validate")] or arms
-    figure = Figure(figsize=(7.5, 1.6 + 0.36 * table["workload"].nunique()), layout="constrained")
+    # The filter alone, where it ran alone.
+    arms = [arm for arm in arms if not arm.startswith("validate")] or arms
+    table = table[table["arm"].isin(arms)]
     names = list(dict.fromkeys(table["workload"]))
+    figure = Figure(figsize=(7.5, 1.8 + 0.42 * len(names)), layout="constrained")
     axes = figure.add_subplot()
-    for i, arm in enumerate(plain):
-        mine = table[table["arm"] == arm]
-        shift = 0.3 * (i - (len(plain) - 1) / 2)
-        _spread(axes, mine, names, shift, series(2 * i), arm)
+    for i, arm in enumerate(arms):
+        mine, look = table[table["arm"] == arm], series(2 * i)
+        for k, (name, rows) in enumerate(mine.groupby("workload", sort=False)):
+            place = names.index(str(name)) + 0.4 * (i - (len(arms) - 1) / 2)
+            by_class = rows.groupby("class")[["acquisitions", "kept"]].sum()
+            by_class = by_class[by_class["acquisitions"] >= _SEEN]
+            share = 100 * by_class["kept"] / by_class["acquisitions"]
+            size = 4 * np.log10(by_class["acquisitions"])
+            axes.scatter(
+                share, np.full(len(share), place), s=size, facecolors="none", edgecolors=look.color, linewidths=0.7,
+                label="_" if k else f"a class of locks, arm {arm}",
+            )  # fmt: skip
+            of_trial = rows.groupby("trial")[["acquisitions", "kept"]].sum()
+            whole = (100 * of_trial["kept"] / of_trial["acquisitions"]).to_numpy()
+            draw_medians(axes, [place], [whole], look, label="_" if k else f"all locks, arm {arm}", horizontal=True)
     _rows_axis(axes, names)
-    axes.set_xlim(-2, 102)
-    axes.set_xlabel("% of acquisitions that are kept: box and line over lock classes, mark all together")
+    axes.set_xscale("symlog", linthresh=0.01, linscale=0.5)
+    axes.set_xlim(-0.003, 140)
+    axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
+    axes.set_xlabel(f"% of acquisitions that are kept; classes that were acquired {_SEEN} times or more")
     axes.set_title("Useful share, by workload")
-    _legend(figure)
+    _legend(figure, columns=2)
     return figure
-
-
-def _spread(axes: Axes, mine: pd.DataFrame, names: Sequence[str], shift: float, look: Series, arm: str) -> None:
-    for name, rows in mine.groupby("workload"):
-        place = names.index(str(name)) + shift
-        by_class = rows.groupby("class")[["acquisitions", "kept"]].sum()
-        low, quarter, middle, most, high = (100 * by_class["kept"] / by_class["acquisitions"]).quantile(
-            [0, 0.25, 0.5, 0.75, 1]
-        )
-        axes.plot([low, high], [place, place], color=look.color, linewidth=1)
-        axes.barh(place, most - quarter, 0.22, left=quarter, **look.bar())
-        axes.plot([middle, middle], [place - 0.11, place + 0.11], color=INK, linewidth=1)
-        of_trial = rows.groupby("trial")[["acquisitions", "kept"]].sum()
-        share = (100 * of_trial["kept"] / of_trial["acquisitions"]).to_numpy()
-        label = f"all locks, arm {arm}" if name == next(iter(sorted(set(mine["workload"])))) else "_"
-        draw_medians(axes, [place], [share], look, label=label, horizontal=True)
 
 
 # -- one block -----------------------------------------------------------------------------------------------------
@@ -187,7 +192,9 @@ def _block(table: pd.DataFrame) -> Figure | None:
     best = span.sort_values(["chain", "took", *keys], ascending=[False, False, True, True, True]).iloc[0]
     mine = table[(table[keys] == best[keys]).all(axis=1)]
     mine = mine.assign(first=mine["begin"].fillna(mine["acquired"])).sort_values("first").head(24)
-    micro = 1000 / float(mine["tsc_khz"].iloc[0])
+    took = float(best["took"]) / float(mine["tsc_khz"].iloc[0])
+    scale, unit = (1.0, "ms") if took > 10 else (1000.0, "µs")
+    micro = scale / float(mine["tsc_khz"].iloc[0])
     zero = float(mine["first"].min())
     figure = Figure(figsize=(7.5, 1.8 + 0.28 * len(mine)), layout="constrained")
     axes = figure.add_subplot()
@@ -199,11 +206,13 @@ def _block(table: pd.DataFrame) -> Figure | None:
             axes.barh(place, micro * (got - row["begin"]), 0.6, left=micro * (row["begin"] - zero), **waits.bar())
         if pd.notna(row["acquired"]):
             axes.barh(place, micro * (row["end"] - got), 0.6, left=micro * (got - zero), **holds.bar())
+        axes.plot([micro * (got - zero)] * 2, [place - 0.3, place + 0.3], color=INK, linewidth=1.5)
         labels.append(f"{int(row['pid'])}: {row['caller']}")
     axes.set_yticks(range(len(mine)), labels)
     axes.set_ylim(len(mine) - 0.4, -0.6)
-    axes.set_xlabel("µs since the block began")
-    axes.set_title(f"One block of {mine['class'].iloc[0]} (arm {best['arm']}, workload {best['workload']})")
+    axes.set_xlabel(f"{unit} since the block began")
+    axes.set_title("One block and its waiters")
+    figure.suptitle(f"{mine['class'].iloc[0]}: arm {best['arm']}, workload {best['workload']}", fontweight="normal")
     for look, label in ((waits, "waits"), (holds, "holds")):
         axes.barh([0], [0], label=label, **look.bar())
     axes.grid(axis="x")
@@ -219,8 +228,8 @@ def _rows_axis(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(axis="x")
 
 
-def _legend(figure: Figure) -> None:
+def _legend(figure: Figure, columns: int = 6) -> None:
     """One legend below all panels, each label once."""
     pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     unique = {label: handle for handle, label in pairs}
-    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(6, max(1, len(unique))))
+    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(columns, max(1, len(unique))))

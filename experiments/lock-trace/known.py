@@ -190,17 +190,21 @@ def oracle_rows(run: Run) -> tuple[list[dict[str, Any]], pd.DataFrame]:
         exact = _by_role(calls[calls["region"] == number])
         inside = (run.log["time"] >= begin) & (run.log["time"] <= end)
         counts = event_counts(run.log[inside])
+        begun = (counts["attempts"] + counts["tried"] + counts["failed"]).rename("traced")
         mine = pd.concat(
-            {"begins": counts["attempts"] + counts["tried"] + counts["failed"], "ends": counts["released"]},
-            names=["role"],
+            [
+                begun.reset_index().assign(role="begins"),
+                counts["released"].rename("traced").reset_index().assign(role="ends"),
+            ]
         )
-        told = exact.reset_index()[["role", "type"]].drop_duplicates()
-        both = pd.concat([exact.rename("calls"), mine.rename("traced")], axis=1).fillna(0).reset_index()
+        told = exact[["role", "type"]].drop_duplicates()
+        both = exact.merge(mine.astype({"type": "int64"}), on=["role", "lock", "type"], how="outer").fillna(0)
         # Functions that the oracle was not asked for tell nothing.
         parts.append(both.merge(told, on=["role", "type"]))
     if not parts:
         return [run.key | {"reason": "no lap lies inside the trace"}], pd.DataFrame()
     whole = pd.concat(parts).groupby(["role", "lock", "type"], as_index=False).sum()
+    whole = whole[(whole["calls"] > 0) | (whole["traced"] > 0)]
     whole["difference"] = (whole["calls"] - whole["traced"]).abs()
     rows = [
         run.key
@@ -220,8 +224,8 @@ def _laps_written(run: Run) -> int:
     )
 
 
-def _by_role(calls: pd.DataFrame) -> pd.Series:
-    """Calls by role, lock and type (index)."""
+def _by_role(calls: pd.DataFrame) -> pd.DataFrame:
+    """Calls by role, lock and type: role object, lock uint64, type int64, calls int64."""
     parts = []
     for role, names in (("begins", BEGINS), ("ends", ENDS)):
         for name, kind in names.items():
@@ -231,4 +235,5 @@ def _by_role(calls: pd.DataFrame) -> pd.Series:
     both = calls[calls["target"] == DOWNGRADE]
     parts.append(both[["lock", "count"]].assign(role="ends", type=RWSEM_WRITE))
     parts.append(both[["lock", "count"]].assign(role="begins", type=RWSEM_READ))
-    return pd.concat(parts).groupby(["role", "lock", "type"])["count"].sum()
+    whole = pd.concat(parts).rename(columns={"count": "calls"})
+    return whole.groupby(["role", "lock", "type"], as_index=False)["calls"].sum().astype({"type": "int64"})

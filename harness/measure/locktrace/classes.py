@@ -18,7 +18,7 @@ from harness.measure.locktrace.events import INIT, Events
 from harness.measure.symbols import SymbolMap
 
 _DATA_KINDS = frozenset("bBdDrRvV")
-_LINE = re.compile(r"([0-9a-fA-F]+) ([A-Za-z]) (\S+)")
+_LINE = re.compile(r"([0-9a-fA-F]+) ([A-Za-z]) (\S+(?:\s+\[\S+\])?)")
 #: %pS: a symbol, the offset, the symbol's size and perhaps a module.
 _PLACE = re.compile(r"(?P<symbol>[^+\s]+)(?:\+0x(?P<offset>[0-9a-f]+))?(?:/0x[0-9a-f]+)?(?: \[(?P<module>[^\]]+)\])?")
 #: A symbol map tells no sizes; what lies further behind the last symbol than this is none of the kernel's data.
@@ -51,16 +51,21 @@ def _in_module(symbols: SymbolMap, k: int, address: int) -> str:
 
 
 class StaticData:
-    """Data symbols of a System.map, to name static locks where the kernel kept no table of locks."""
+    """Data symbols of a System.map, and of modules, to name static locks where the kernel kept no table of locks."""
 
-    def __init__(self, path: Path) -> None:
-        """RunError when the map cannot be read."""
+    def __init__(self, path: Path, kallsyms: str = "") -> None:
+        """`kallsyms`: lines of /proc/kallsyms, of which only those of modules count. RunError when the map cannot be
+        read.
+        """
         try:
             lines = path.read_text(encoding="ascii", errors="replace").splitlines()
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        lines += [line for line in kallsyms.splitlines() if line.endswith("]")]
         found = [match.groups() for line in lines if (match := _LINE.fullmatch(line.strip()))]
-        rows = sorted((int(address, 16), name) for address, kind, name in found if kind in _DATA_KINDS)
+        rows = sorted(
+            (int(address, 16), name.replace("\t", " ")) for address, kind, name in found if kind in _DATA_KINDS
+        )
         self.address = np.array([address for address, _ in rows], dtype=np.uint64)
         self.name = [name for _, name in rows]
 
@@ -76,7 +81,9 @@ class StaticData:
 
 
 def _plus(name: str, offset: int) -> str:
-    return f"{name}+{offset:#x}" if offset else name
+    """`name+0xoffset`, before the module if there is one."""
+    symbol, space, module = name.partition(" ")
+    return f"{symbol}+{offset:#x}{space}{module}" if offset else name
 
 
 def lock_classes(locks: pd.DataFrame) -> pd.Series:
@@ -104,8 +111,8 @@ def _symbol(text: str) -> str:
     match = _PLACE.fullmatch(text)
     if match is None:
         return text
-    name = _plus(match["symbol"], int(match["offset"] or "0", 16))
-    return f"{name} [{match['module']}]" if match["module"] else name
+    module = f" [{match['module']}]" if match["module"] else ""
+    return _plus(match["symbol"] + module, int(match["offset"] or "0", 16))
 
 
 def _function(text: str) -> str:
