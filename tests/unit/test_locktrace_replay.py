@@ -184,7 +184,6 @@ def test_what_differs_is_counted_and_shown():
     [
         ({"written": [8, 6, 6]}, "1 events of the log were lost"),
         ({"lost": [0, 2, 0]}, "2 events of the filter were lost"),
-        ({"holds_full": 3}, "3 readers found no place"),
     ],
 )
 def test_with_lost_events_nothing_is_known(said, reason):
@@ -192,3 +191,12 @@ def test_with_lost_events_nothing_is_known(said, reason):
     found = compare_filters(events, status(events, **said))[0]
     assert np.isnan(found.missing)
     assert found.reason == reason
+
+
+def test_a_full_table_is_a_reason_only_where_it_made_a_difference():
+    log, ours, papers = contended()
+    for stream, reason in ((ours, None), (ours[1:], "3 readers found no place")):
+        events = np.concatenate([log, stream, papers])
+        found = compare_filters(events, status(events, holds_full=3))[0]
+        assert found.reason == reason
+        assert np.isnan(found.missing) == (reason is not None)
