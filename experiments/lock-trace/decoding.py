@@ -192,14 +192,13 @@ def ring_events(status: LockTraceStatus) -> int:
 
 
 def rings_last(run: Run) -> float:
-    """Seconds that rings which nobody reads last, filled as fast as the workload filled them from its lap's begin to
-    the first loss; NaN where none was lost. What came before the lap (the workload's start) is no part of it.
+    """Seconds that rings which nobody reads last, filled as fast as the load filled them from its begin to the first
+    loss; NaN where none was lost. What came before (its threads are made in the lap, too) is no part of it.
     """
     status, path = run.status, run.folder / "lap.tsv"
-    if not status.first_loss:
+    if not status.first_loss or not path.is_file():
         return float("nan")
-    begin = int(pd.read_csv(path, sep="\t")["begin"].iloc[0]) if path.is_file() else status.start
-    begin = max(begin, status.start)
+    begin = int(pd.read_csv(path, sep="\t")["end"].iloc[-1]) - int(run.answer["cycles"])
     times = run.events["time"]
     filled = int(((times >= begin) & (times < status.first_loss)).sum())
     seconds = (status.first_loss - begin) / (1000 * status.tsc_khz)
