@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 SHIM = EXPERIMENTS / "shim"
-STORM_TURNS = 6
+STORM_TURNS = 4
 SMP = {"kernel": "modern-6.1", "clock": "wall", "session": "mailbox", "cpus": 2}
 COUNTED = {"devices": ["counters"], "oracle": ["counters"]}
 #: What the kernel says when something went wrong.

@@ -9,6 +9,7 @@ shimload switch --threads 4 --seconds 3600 >/dev/null &
 load=$!
 shimload switch --how pipe --cpu 0 --seconds 3600 >/dev/null &
 other=$!
+sleep 1 # both are pinned then
 (
 	while :; do
 		echo 0 >/sys/devices/system/cpu/cpu1/online && echo off
@@ -28,14 +29,15 @@ while [ $turn -lt "$turns" ]; do
 		other_module=ppid_tracepoint
 		[ $module = ppid_tracepoint ] && other_module=ppid_callback
 		insmod $dir/$other_module.ko active=1 2>/dev/null && wrong=$((wrong + 1))
-		shim run --cpu 1 --seconds 0.2 >/dev/null &
+		shim run --cpu 1 --seconds 60 >/dev/null &
 		reader=$!
-		sleep 0.1
+		while ! grep -q ppid_map "/proc/$reader/maps"; do sleep 0.01; done
 		rmmod $module 2>/dev/null || busy=$((busy + 1))
 		# Off and on again under the reader's map.
 		for value in 0 1 0 1; do
 			echo $value >/sys/module/$module/parameters/active && toggles=$((toggles + 1))
 		done
+		kill $reader
 		wait $reader
 		rmmod $module || wrong=$((wrong + 1))
 	done
