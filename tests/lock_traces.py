@@ -268,14 +268,14 @@ def paper_expected(made: Sequence[Made]) -> list[bool]:
     return kept
 
 
-def write_events(folder: Path, events: Events, **status: Any) -> None:
+def write_events(folder: Path, events: Events, /, **status: Any) -> None:
     """events.bin, and a status.json that fits it but for what is given."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "events.bin").write_bytes(renumbered(events).tobytes())
     (folder / "status.json").write_text(json.dumps(status_of(events, **status)))
 
 
-def status_of(events: Events, arm: int = ALL, **more: Any) -> dict[str, Any]:
+def status_of(events: Events, /, arm: int = ALL, **more: Any) -> dict[str, Any]:
     """A status in which all sums hold: of VALIDATE the log has every event, of the other arms their only stream."""
     written = np.bincount(events["stream"], minlength=3).tolist()
     mine = events[events["stream"] == STREAM_LOG] if arm == VALIDATE else events

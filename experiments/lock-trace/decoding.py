@@ -269,7 +269,7 @@ def site_differences(run: Run) -> dict[str, Any]:
     key, names = ["lock", "type", "site"], [*COUNTS, *TIMES, "depth_max"]
     mine = by_key(run.found[~run.found["forgotten"]], failures(run.log), key).set_index(key)[names].fillna(0)
     theirs = run.sites.set_index(key)[names].astype("float64")
-    both = mine.join(theirs, how="outer", lsuffix="_log", rsuffix="_kernel").fillna(0)
+    both = mine.join(theirs, how="outer", suffixes=("_log", "_kernel")).fillna(0)
     off = np.column_stack([(both[f"{name}_log"] - both[f"{name}_kernel"]).abs() > 0.5 for name in names])
     return {
         "sites_compared": len(both),

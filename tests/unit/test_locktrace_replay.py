@@ -147,7 +147,7 @@ def test_an_empty_log():
 
 
 def status(events, **more) -> LockTraceStatus:
-    return LockTraceStatus.model_validate(status_of(events, VALIDATE, **more))
+    return LockTraceStatus.model_validate(status_of(events, arm=VALIDATE, **more))
 
 
 def contended():

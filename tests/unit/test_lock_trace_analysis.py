@@ -1,0 +1,250 @@
+"""lock-trace's analysis on made-up raw folders: tables, metrics with their reasons, the contention table, figures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.measure.analysis import Analysis
+from harness.measure.locktrace.acquisitions import acquisitions, by_key, failures
+from harness.measure.locktrace.events import (
+    ACQUIRED,
+    ALL,
+    ATTEMPT,
+    PER_LOCK,
+    RELEASE,
+    SPIN,
+    STREAM_PAPER,
+    STREAM_PER_LOCK,
+    VALIDATE,
+)
+from harness.measure.locktrace.replay import paper_filter, per_lock_filter
+from harness.paths import EXPERIMENTS
+from harness.report.figures import figure_style, write_figures
+from tests.lock_traces import LOCKS, SITE, Made, encode, per_lock_expected, write_events
+from tests.oracle_files import write_oracle
+from tests.unit.test_locktrace import MAP
+
+ANALYSIS = Analysis(EXPERIMENTS / "lock-trace")
+ARMS = {"all": ALL, "per-lock": PER_LOCK, "validate": VALIDATE}
+LAP = (900, 1_000_000)
+
+
+@dataclass
+class FakeTrial:
+    arm: str
+    path: Path
+    system_map: Path
+    params: dict[str, Any]
+    repetition: int = 0
+    clock: str = "virtual"
+    workloads: tuple[str, ...] = ("load", "buffer")
+
+
+def threads() -> list[Made]:
+    """Thread 0 alone, twice; then thread 1 has to wait for thread 0."""
+    kinds = [(ATTEMPT, 0, 1), (ACQUIRED, 0, 1), (RELEASE, 0, 1), (ATTEMPT, 0, 2), (ACQUIRED, 0, 2), (RELEASE, 0, 2)]
+    kinds += [(ATTEMPT, 0, 3), (ACQUIRED, 0, 3), (ATTEMPT, 1, 4), (RELEASE, 0, 3), (ACQUIRED, 1, 4), (RELEASE, 1, 4)]
+    return [Made(0, kind, SPIN, thread, number) for kind, thread, number in kinds]
+
+
+def put_trace(folder: Path, arm: int, *, lost: int = 0) -> None:
+    made = threads()
+    expected = per_lock_expected(made)
+    log = encode(made, expected.conflict, expected.depth)
+    streams = {"log": log}
+    for name, stream, found in (
+        ("per-lock", STREAM_PER_LOCK, per_lock_filter(log)),
+        ("paper", STREAM_PAPER, paper_filter(log)),
+    ):
+        streams[name] = log[found.kept].copy()
+        streams[name]["stream"] = stream
+    mine = {ALL: ["log"], PER_LOCK: ["per-lock"], VALIDATE: ["log", "per-lock", "paper"]}[arm]
+    events = np.concatenate([streams[name] for name in mine])
+    said: dict[str, Any] = {"events": len(log), "kinds": np.bincount(log["kind"], minlength=8).tolist()}
+    if arm == PER_LOCK:
+        said |= {"dropped": [0, len(log) - len(events), 0]}
+    if lost:
+        kept = [len(events) + lost, 0, 0]
+        said |= {"lost": [lost, 0, 0], "kept": kept, "first_loss": 1500, "events": len(log) + lost, "ring_order": 3}
+        said["kinds"][1] += lost
+    write_events(folder, events, arm=arm, **said)
+    sums = by_key(acquisitions(log), failures(log), ["lock", "type", "site"]).fillna(0)
+    lines = ["entry\ttype\tsite\tsymbol\tacquisitions\tcontended\tfailed\tabandoned\tkept\twait_total\twait_max"]
+    lines[0] += "\thold_total\thold_max\tholds\tdepth_max"
+    if arm != ALL:
+        for row in sums.to_dict("records"):
+            kept = 1
+            first = [1, row["type"], hex(row["site"]), "x", row["acquisitions"], row["contended"], 0, 0, kept]
+            names = ("wait_total", "wait_max", "hold_total", "hold_max", "holds", "depth_max")
+            lines.append("\t".join(str(value) for value in [*first, *(int(row[name]) for name in names)]))
+    (folder / "sites.tsv").write_text("\n".join(lines) + "\n")
+    locks = "entry\taddress\tgeneration\tkind\tname\toffset\tinit_site\n"
+    row = f"1\t{LOCKS[0]:#x}\t0\tslab\tfilp\t72\t-\n"
+    (folder / "locks.tsv").write_text(locks + (row if arm != ALL else ""))
+    header = "time\tevents\tkept\tdropped\twritten\tlost\tdrained\n"
+    (folder / "fill.tsv").write_text(
+        header + "1000\t4\t4\t0\t4\t0\t0\n1500\t12\t12\t0\t9\t3\t0\n2000\t12\t12\t0\t9\t3\t9\n"
+    )
+
+
+KNOWN = (
+    "name\taddress\ttype\tattempts\tacquired\ttried\treleased\tfailed\tabandoned\tconflicts\tconflicts_most\tdepth"
+    "\tinits\torphans\n"
+)
+
+
+def put_workload(folder: Path, workload: str, trace: str, seconds: float) -> None:
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text(json.dumps({"operations": 4, "elapsed_ns": int(seconds * 1e9)}) + "\n")
+    if workload == "load":
+        pairs = "none\tspin\n" + "".join(f"25\t{cost}\n" for cost in (100, 120, 125, 900))
+        (folder / "pairs.tsv").write_text(pairs)
+        (folder / "known.tsv").write_text(KNOWN + f"own.0\t{LOCKS[0]:#x}\tspin\t4\t4\t0\t4\t0\t0\t1\t1\t1\t0\t0\n")
+        (folder / "lap.tsv").write_text(f"lap\tbegin\tend\n0\t{LAP[0]}\t{LAP[1]}\n")
+    if trace != "off":
+        put_trace(folder, ARMS[trace], lost=3 if workload == "buffer" and trace == "all" else 0)
+
+
+def trial(root: Path, arm: str, trace: object, seconds: float) -> FakeTrial:
+    made = FakeTrial(arm, root / "raw" / arm / "0", root / "System.map", {"trace": trace})
+    (root / "System.map").write_text(MAP)
+    for workload in made.workloads:
+        put_workload(made.path / workload, workload, "off" if trace in ("off", False) else str(trace), seconds)
+    return made
+
+
+def trials_in(root: Path) -> list[FakeTrial]:
+    """An arm without a trace, and one of each kind that the analysis treats in a way of its own."""
+    arms = [("bare", False, 1.0), ("all", "all", 1.5), ("per-lock", "per-lock", 2.0), ("validate", "validate", 4.0)]
+    made = [trial(root, arm, trace, seconds) for arm, trace, seconds in arms]
+    # Entries of the lock's function in the one lap: as many as attempts.
+    calls = [(0, 2, 0xFFFFFFFF81000100, SITE, 4, LOCKS[0])]
+    for one in made[1::2]:
+        write_oracle(one.path, [{}], locks=calls, modes={"locks": None}, marks={"laps": 1})
+    (root / "System.map").write_text(MAP.replace("vfs_read", "_raw_spin_lock"))
+    return made
+
+
+@pytest.fixture
+def trials(tmp_path) -> list[FakeTrial]:
+    return trials_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> dict[str, pd.DataFrame]:
+    return ANALYSIS.tables(trials_in(tmp_path_factory.mktemp("trials")))  # type: ignore[arg-type]
+
+
+def values(tables) -> dict[tuple[str, str], float]:
+    found = ANALYSIS.metrics(tables)
+    return {(row["arm"], row["metric"]): row["value"] for row in found.to_dict("records")}
+
+
+def reasons(tables) -> dict[tuple[str, str], str]:
+    found = ANALYSIS.metrics(tables)
+    return {(row["arm"], row["metric"]): row["reason"] for row in found.dropna(subset=["reason"]).to_dict("records")}
+
+
+def test_metrics_of_traces(tables):
+    found = values(tables)
+    assert tables["runs"]["problem"].isna().all()
+    for arm in ("all", "per-lock", "validate"):
+        for name in ("unbalanced", "wrong_sums", "nested", "lost"):
+            assert found[arm, name] == 0, (arm, name)
+    assert found["all", "lost.buffer"] == 3
+    assert found["per-lock", "useful.load"] == 0.5
+    assert found["per-lock", "slowdown.load"] == 2
+    assert found["all", "full_s.buffer"] == pytest.approx(1e-6)
+    assert "bare" not in {arm for arm, name in found if not name.startswith("pair")}
+
+
+def test_what_is_absent_says_why(tables):
+    found = reasons(tables)
+    assert found["per-lock", "full_s.buffer"] == "no ring was full"
+    assert found["per-lock", "buffer_ratio.buffer"].startswith("no ring was full, in this arm or")
+    assert found["all", "oracle_difference.buffer"] == "the log is not whole"
+
+
+def test_filters_sites_and_known_counts_agree(tables):
+    found = values(tables)
+    for metric in ("missing.per-lock", "extra.paper", "different.per-lock", "sites_different", "oracle_difference"):
+        assert found["validate", metric] == 0, metric
+    assert found["validate", "selected.per-lock"] == 12
+    assert found["all", "oracle_calls"] == 4
+    for arm in ("all", "per-lock", "validate"):
+        assert found[arm, "known_difference"] == 0
+        assert found[arm, "known_counts"] > 2
+
+
+def test_another_count_is_seen(tmp_path, trials):
+    calls = [(0, 2, 0xFFFFFFFF81000100, SITE, 5, LOCKS[0])]
+    write_oracle(trials[1].path, [{}], locks=calls, modes={"locks": None}, marks={"laps": 1})
+    known = trials[3].path / "load/known.tsv"
+    known.write_text(known.read_text().replace("spin\t4\t4", "spin\t6\t4"))
+    tables = ANALYSIS.tables(trials)  # type: ignore[arg-type]
+    assert values(tables)["all", "oracle_difference"] == 1
+    assert values(tables)["validate", "known_difference"] == 2
+    assert tables["oracle_locks"][["calls", "traced"]].to_numpy().tolist() == [[5, 4]]
+
+
+def test_a_lap_that_left_no_times_is_a_reason(trials):
+    (trials[1].path / "load/lap.tsv").unlink()
+    tables = ANALYSIS.tables(trials)  # type: ignore[arg-type]
+    assert reasons(tables)["all", "oracle_difference"].startswith("not every lap")
+
+
+def test_a_damaged_trace_is_a_problem_of_its_run_alone(trials):
+    path = trials[2].path / "load/events.bin"
+    path.write_bytes(path.read_bytes()[:-3])
+    tables = ANALYSIS.tables(trials)  # type: ignore[arg-type]
+    problem = reasons(tables)["per-lock", "unbalanced.load"]
+    assert "is cut short" in problem
+    assert str(trials[2].path.parent.parent) not in problem
+    assert values(tables)["validate", "unbalanced.load"] == 0
+
+
+def test_pairs_cost_what_is_left_without_the_readings(tables):
+    found = values(tables)
+    assert found["all", "pair.spin"] == 122.5 - 25
+    assert found["all", "pair_mean100.spin"] == np.mean([100, 120, 125, 900])
+    assert found["per-lock", "pair_of_all.spin"] == 1
+    assert found["per-lock", "pair_of_off.spin"] == 1
+
+
+def test_the_contention_table_looks_as_perf_prints_it(tables):
+    shown = ANALYSIS.summary(tables)
+    table = shown["Lock contention, arm per-lock"]
+    assert list(table.columns) == ["contended", "total wait", "max wait", "avg wait", "type", "caller", "lock"]
+    # Two workloads; thread 1 waited from 1080 to 1100, at a clock of 1 GHz.
+    assert table.iloc[0].tolist()[:5] == [2, "40 ns", "20 ns", "20 ns", "spinlock"]
+    assert table["caller"].iloc[0] == "_raw_spin_lock+0x1"
+    assert table["lock"].iloc[0] == "filp+0x48"
+
+
+def test_the_timeline_has_the_block_with_its_waiter(tables):
+    slices = ANALYSIS.timeline(tables)
+    assert slices is not None
+    mine = slices[slices["process"] == "validate load"]
+    assert mine["track"].tolist() == ["thread 11", "thread 11", "thread 12", "thread 12"]
+    assert [name.split()[0] for name in mine["name"]] == ["waits", "holds", "waits", "holds"]
+    assert mine["start_s"].tolist() == pytest.approx([0, 1e-8, 2e-8, 4e-8])
+
+
+def test_figures_are_drawn_of_what_is_there(tmp_path, tables):
+    with figure_style():
+        drawn = ANALYSIS.figures(tables)
+    assert set(drawn) == {"pair-cost-virtual", "fill-virtual", "slowdown-virtual", "useful", "block"}
+    assert all(path.stat().st_size > 1000 for path in write_figures(drawn, tmp_path))
+    axes = drawn["pair-cost-virtual"].axes[0]
+    labels = [line.get_label() for line in axes.lines]
+    assert "printed in the paper, cycles" in labels
+    assert drawn["block"].axes[0].get_xlabel() == "µs since the block began"
+    with figure_style():
+        assert ANALYSIS.figures({name: table.iloc[:0] for name, table in tables.items()}) == {}
