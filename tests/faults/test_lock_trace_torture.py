@@ -30,7 +30,11 @@ def load(target: Path, kernel: str, torture: str | None) -> Path:
     folder.mkdir(parents=True)
     shutil.copytree(EXPERIMENTS / "lock-trace" / "guest", folder / "guest")
     shutil.copytree(ROOT / "tests" / "guest" / "lock_trace", folder / "guest", dirs_exist_ok=True)
-    options = {"torture_type": torture, "nwriters_stress": 2, "nreaders_stress": 1, "stat_interval": 10, "stutter": 2}
+    # QEMU 7.2 can run old code for ever where it is patched while several CPUs run: hooks are on from the boot.
+    options: dict[str, object] = {"lock_trace": "on"}
+    if torture:
+        found = {"torture_type": torture, "nwriters_stress": 2, "nreaders_stress": 1, "stat_interval": 10, "stutter": 2}
+        options |= {f"locktorture.{name}": value for name, value in found.items()}
     experiment = Experiment.model_validate(
         {
             "name": "torture",
@@ -42,7 +46,7 @@ def load(target: Path, kernel: str, torture: str | None) -> Path:
                     "clock": "wall",
                     "session": "mailbox",
                     "cpus": 2,
-                    "cmdline": {f"locktorture.{name}": value for name, value in options.items()} if torture else {},
+                    "cmdline": options,
                 }
             },
         }

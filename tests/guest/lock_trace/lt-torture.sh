@@ -19,8 +19,6 @@ while [ "$(date +%s)" -lt $end ]; do
 	sleep 1
 	kill -9 $! && wait $!
 	rm -f events.bin
-	# Hooks go off a second after the last trace.
-	sleep 2
 	turn=$((turn + 1))
 done
 echo $turn >turns
