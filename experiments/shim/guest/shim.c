@@ -22,6 +22,9 @@
  *   --seed N             of that
  *   --known-cpu N        a test: run the known loop of the oracle's counter on another CPU than the counter's
  */
+#ifndef __x86_64__
+#error this program is for x86_64
+#endif
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdarg.h>
