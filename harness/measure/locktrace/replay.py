@@ -85,8 +85,8 @@ def sequence_order(log: Events) -> Indices:
 
 def paper_filter(log: Events) -> Replay:
     """The paper's filter. A block ends when its lock's counter is 0 after an event; it is dropped if one acquisition
-    began in it, a release ended it, nothing failed or was given up, and the counter was never negative. An INIT is
-    dropped and ends the block before it, which is kept, as is what is open in the end.
+    began in it, a release ended it, and nothing failed or was given up. An INIT is dropped and ends the block before it,
+    which is kept, as is what is open in the end.
     """
     seen = np.flatnonzero(log["order"] != 0)
     order = seen[np.lexsort((log["order"][seen], log["lock"][seen]))]
@@ -102,7 +102,7 @@ def paper_filter(log: Events) -> Replay:
     block = np.cumsum(np.append(False, ends[:-1]))
     first = np.flatnonzero(np.append(True, ends[:-1]))
     last = np.append(first[1:], len(mine)) - 1
-    odd = (counter < 0) | (kind == FAILED) | (kind == ABANDONED)
+    odd = (kind == FAILED) | (kind == ABANDONED)
     dropped = (np.add.reduceat(begins.astype(np.int64), first) == 1) & ~np.logical_or.reduceat(odd, first)
     dropped &= (counter[last] == 0) & (kind[last] == RELEASE)
     return _scattered(len(log), order, ~dropped[block] & ~init, np.where(init, -1, block))
