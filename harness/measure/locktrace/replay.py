@@ -85,8 +85,8 @@ def sequence_order(log: Events) -> Indices:
 
 def paper_filter(log: Events) -> Replay:
     """The paper's filter. A block ends when its lock's counter is 0 after an event; it is dropped if one acquisition
-    began in it, a release ended it, and nothing failed or was given up. An INIT is dropped and ends the block before it,
-    which is kept, as is what is open in the end.
+    began in it, a release ended it, and nothing failed or was given up. An INIT is dropped and ends the block before
+    it, which is kept, as is what is open in the end.
     """
     seen = np.flatnonzero(log["order"] != 0)
     order = seen[np.lexsort((log["order"][seen], log["lock"][seen]))]
