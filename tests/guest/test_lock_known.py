@@ -220,7 +220,7 @@ def test_interrupts_find_what_the_task_left_them(known, trial):
 def test_a_timer_competes(known):
     row = known("compete").loc[("shared.0", "spin")]
     assert row["attempts"] == 4000
-    assert row["tried"] > 0
+    assert row["tried"] + row["failed"] > 0
     assert row["conflicts_most"] >= row["tried"] + row["failed"]
 
 
