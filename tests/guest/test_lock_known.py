@@ -35,7 +35,7 @@ SCENARIOS = {
     "double": "double --threads 1 --ops 10",
     "reuse": "reuse --threads 1 --ops 16",
     "reuse-held": "reuse --threads 1 --ops 16 --free-held",
-    "compete": "load --kind spin --compete --timer-us 50 --ops 2000",
+    "compete": "load --kind spin --compete --timer-us 50 --ops 20000",
     "all": "load --kind mutex --ops 200 --conflicts 1000",
 }
 TWO = {
@@ -219,7 +219,7 @@ def test_interrupts_find_what_the_task_left_them(known, trial):
 
 def test_a_timer_competes(known):
     row = known("compete").loc[("shared.0", "spin")]
-    assert row["attempts"] == 4000
+    assert row["attempts"] == 40000
     assert row["tried"] + row["failed"] > 0
     assert row["conflicts_most"] >= row["tried"] + row["failed"]
 
