@@ -138,7 +138,7 @@ def test_every_event_arrives_once_and_in_order(faked, tmp_path, events, late):
     drained = [int(line.split("\t")[-1]) for line in lines]
     assert drained == sorted(drained)
     assert drained[-1] == events
-    assert len(lines) > 3
+    assert len(lines) > 1
     assert set(drained[:-1]) == {0} or not late
 
 

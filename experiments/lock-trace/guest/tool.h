@@ -2,6 +2,10 @@
 #ifndef TOOL_H
 #define TOOL_H
 
+#ifndef __x86_64__
+#error this program is for x86_64
+#endif
+
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
