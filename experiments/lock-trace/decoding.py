@@ -192,17 +192,15 @@ def ring_events(status: LockTraceStatus) -> int:
 
 
 def rings_last(run: Run) -> float:
-    """Seconds that rings which nobody reads last, filled as fast as the load filled them from its begin to the first
-    loss; NaN where none was lost. What came before (its threads are made in the lap, too) is no part of it.
+    """Seconds that rings which nobody reads last at the rate at which the load fills them; NaN where none was full.
+
+    The time of the first loss itself would count what came before the load: its threads are made while few locks
+    are taken, and that is most of the time until rings without a filter are full.
     """
-    status, path = run.status, run.folder / "lap.tsv"
-    if not status.first_loss or not path.is_file():
+    status = run.status
+    if not status.first_loss:
         return float("nan")
-    begin = int(pd.read_csv(path, sep="\t")["end"].iloc[-1]) - int(run.answer["cycles"])
-    times = run.events["time"]
-    filled = int(((times >= begin) & (times < status.first_loss)).sum())
-    seconds = (status.first_loss - begin) / (1000 * status.tsc_khz)
-    return seconds * ring_events(status) / filled if filled and seconds > 0 else float("nan")
+    return ring_events(status) * run.answer["elapsed_ns"] / 1e9 / status.kept[status.stream]
 
 
 # -- waits and holds by lock class and call site -----------------------------------------------------------------
@@ -267,7 +265,7 @@ def site_differences(run: Run) -> dict[str, Any]:
     if run.status.sites_full or run.status.lost[STREAM_LOG] or run.status.untracked:
         return {"sites_compared": np.nan, "sites_different": np.nan, "sites_reason": "the log or a table has gaps"}
     key, names = ["lock", "type", "site"], [*COUNTS, *TIMES, "depth_max"]
-    mine = by_key(run.found[~run.found["forgotten"]], failures(run.log), key).set_index(key)[names].fillna(0)
+    mine = by_key(run.found, failures(run.log), key).set_index(key)[names].fillna(0)
     theirs = run.sites.set_index(key)[names].astype("float64")
     both = mine.join(theirs, how="outer", suffixes=("_log", "_kernel")).fillna(0)
     off = np.column_stack([(both[f"{name}_log"] - both[f"{name}_kernel"]).abs() > 0.5 for name in names])
