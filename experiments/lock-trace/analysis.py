@@ -54,6 +54,8 @@ ABSENT = {
     "slowdown": "the workload did not run untraced on this clock",
     "useful": "no event",
 }
+#: How the names of the module's own locks begin.
+MODULE_LOCKS = "known_"
 #: The workload whose rings nobody reads.
 BUFFER, PAIR = "buffer", "pair"
 #: Kinds of locks that `pair` times; the first is the paper's.
@@ -172,6 +174,7 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     _filter_metrics(rows, tables["filters"])
     _pair_metrics(rows, tables["pair"], found)
     _known_metrics(rows, tables)
+    _lock_stat_metrics(rows, tables)
     return pd.DataFrame(rows.rows, columns=["arm", "trial", "metric", "value", "unit", "reason"])
 
 
@@ -301,6 +304,19 @@ def _known_metrics(rows: _Rows, tables: dict[str, pd.DataFrame]) -> None:
         for name in ("difference", "calls"):
             value = float(there[name].sum()) if len(there) else np.nan
             rows.add(arm, trial, f"oracle_{name}", value, "calls", why)
+
+
+def _lock_stat_metrics(rows: _Rows, tables: dict[str, pd.DataFrame]) -> None:
+    """Contentions of the module's locks: LOCK_STAT's, and how many more they are than the trace's."""
+    stat, traced = tables["lock_stat"], tables["contention"]
+    for (arm, trial, workload), mine in stat[stat["class"].astype(str).str.contains(MODULE_LOCKS)].groupby(KEY):
+        same = (traced["arm"] == arm) & (traced["trial"] == trial) & (traced["workload"] == workload)
+        ours = traced[same & traced["class"].astype(str).str.startswith(MODULE_LOCKS)]
+        reason = None if same.any() else "no trace ran beside"
+        theirs, contended = float(mine["contentions"].sum()), float(ours["contended"].sum())
+        rows.add(arm, trial, f"lock_stat_contentions.{workload}", theirs, "contentions")
+        value = theirs - contended if reason is None else np.nan
+        rows.add(arm, trial, f"lock_stat_difference.{workload}", value, "contentions", reason)
 
 
 # -- what is shown -------------------------------------------------------------------------------------------------

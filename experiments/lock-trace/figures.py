@@ -44,6 +44,8 @@ def _look(trace: str) -> Series:
 
 def _by_trace(table: pd.DataFrame, arms: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Rows of each way of tracing, in the order of TRACES."""
+    if table.empty:
+        return []
     merged = table.merge(arms, on="arm")
     return [(trace, merged[merged["trace"] == trace]) for trace in TRACES if (merged["trace"] == trace).any()]
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
 
 SECONDS = 120
 TORTURED = ("spin_lock_irq", "rw_lock_irq", "mutex_lock", "rwsem_lock")
-STATISTICS = re.compile(r"-torture: +(?:Writes|Reads): +Total: (\d+) .*Fail: (\d+)")
+STATISTICS = re.compile(r"(?:Writes|Reads): +Total: (\d+) .*Fail: (\d+)")
 
 
 def load(target: Path, kernel: str, torture: str | None) -> Path:

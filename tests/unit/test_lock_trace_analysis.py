@@ -249,3 +249,18 @@ def test_figures_are_drawn_of_what_is_there(tmp_path, tables):
     assert drawn["block"].axes[0].get_xlabel() == "µs since the block began"
     with figure_style():
         assert ANALYSIS.figures({name: table.iloc[:0] for name, table in tables.items()}) == {}
+
+
+def test_lock_stat_beside_the_trace(tables):
+    stat = {"arm": "per-lock", "trial": 0, "workload": "load", "class": "&(known_shared[i]).spin", "contentions": 5}
+    other = stat | {"class": "&p->pi_lock", "contentions": 70}
+    alone = stat | {"arm": "bare"}
+    mine = tables | {
+        "lock_stat": pd.DataFrame([stat, stat | {"contentions": 2}, other, alone]),
+        "contention": tables["contention"].assign(**{"class": "known_shared+0x80"}),
+    }
+    contended = tables["contention"].query("arm == 'per-lock' and workload == 'load'")["contended"].sum()
+    assert contended > 0
+    assert values(mine)["per-lock", "lock_stat_contentions.load"] == 7
+    assert values(mine)["per-lock", "lock_stat_difference.load"] == 7 - contended
+    assert reasons(mine)["bare", "lock_stat_difference.load"] == "no trace ran beside"
