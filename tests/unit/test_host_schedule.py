@@ -65,8 +65,10 @@ def test_what_threads_did_is_the_difference_of_first_and_last_reading(two_thread
     assert (summary["pinned"], summary["reason"]) == (True, None)
     assert [cpu["cpu"] for cpu in summary["vcpus"]] == [0, 1]
     assert [cpu["thread"] for cpu in summary["vcpus"]] == two_threads
+    assert summary["nice"] in (0, hostsched.NICE)
     for cpu in summary["vcpus"]:
         assert os.sched_getaffinity(cpu["thread"]) == {cpu["host_cpu"]}
+        assert os.getpriority(os.PRIO_PROCESS, cpu["thread"]) == summary["nice"]
         assert cpu["run_ns"] > 0
         assert cpu["slices"] > 0
         assert cpu["wait_ns"] >= 0

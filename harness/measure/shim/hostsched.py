@@ -39,6 +39,7 @@ class HostSched(Said):
 
     pinned: bool
     reason: str | None = None
+    nice: int = 0
     seconds: float | None = None
     vcpus: tuple[Vcpu, ...] = ()
 
