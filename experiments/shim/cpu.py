@@ -13,7 +13,16 @@ from harness.measure.shim.answers import Traced, read_answer, read_names
 from harness.measure.shim.counting import Rates
 from harness.measure.shim.periods import histogram
 from harness.measure.shim.records import CHUNK, EVENT, SWITCH, Records, whole
-from harness.measure.shim.switches import common, match, missed_of, share_of, spans_seen, spans_traced, summary
+from harness.measure.shim.switches import (
+    common,
+    match,
+    missed_between,
+    missed_of,
+    share_of,
+    spans_seen,
+    spans_traced,
+    summary,
+)
 
 from .found import Found, Trial
 from .run import COUNTER, IDLE, observed, samples, thread
@@ -22,6 +31,8 @@ from .run import COUNTER, IDLE, observed, samples, thread
 MOST_SLICES = 4000
 #: Places of the rate over time.
 INTERVALS = 200
+#: Between two switches that an observer saw lie more samples than this takes, or it did not look.
+LOOKING_US = 50.0
 KINDS = {0: "dec-jnz", 1: "divide", 2: "memory", 3: "syscall"}
 BUSY = 1
 
@@ -50,6 +61,8 @@ def switches(found: Found, trial: Trial, folder: Path) -> None:
         "1",
         lost if said.switches_lost else few,
     )
+    missed, counted = missed_between(log, LOOKING_US * said.tsc_hz / 1e6)
+    found.value("missed_switches_share_looking", missed / counted if counted else None, "1", few)
     found.value(
         "missed_switches_share_slot",
         said.switches_missed / said.switches_slot if said.switches_slot else None,

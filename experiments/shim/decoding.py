@@ -311,6 +311,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                 "switches_per_s": "switches/s",
                 "missed_switches_share": "1",
                 "missed_switches_share_slot": "1",
+                "missed_switches_share_looking": "1",
                 "compared_switches": "switches",
                 "wrong_threads": "switches",
                 "unmatched_switches": "switches",

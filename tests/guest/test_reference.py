@@ -16,6 +16,8 @@ ARMS = {
     # With the oracle's page log; the claims of all arms are another matter.
     "page-trace": "untraced,window-16",
     "probe-cost": "virtual",
+    "lock-trace": "validate",
+    "shim": "virtual,virtual-tracepoint",
 }
 
 

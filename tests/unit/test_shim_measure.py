@@ -33,6 +33,7 @@ from harness.measure.shim.records import (
 from harness.measure.shim.switches import (
     common,
     match,
+    missed_between,
     missed_of,
     nearest,
     share_of,
@@ -433,14 +434,14 @@ def test_names_of_threads(tmp_path):
         read_csv(tmp_path / "none.csv", ("a",))
 
 
-@pytest.mark.parametrize(("wait", "marked"), [(0.0, False), (0.029, False), (0.031, True), (0.5, True)])
+@pytest.mark.parametrize(("wait", "marked"), [(0.0, False), (0.049, False), (0.051, True), (0.5, True)])
 def test_a_vcpu_that_waited_marks_the_trial(tmp_path, wait, marked):
     files.host(tmp_path, wait)
     share, reason = host_waited(tmp_path)
     assert share == pytest.approx(wait, abs=1e-6)
     assert (reason is not None) == marked
     if marked:
-        assert str(reason) == f"the host descheduled vCPU 1 for {100 * wait:.1f} %, more than 3 % of its time"
+        assert str(reason) == f"the host descheduled vCPU 1 for {100 * wait:.1f} %, more than 5 % of its time"
 
 
 def test_without_a_record_of_the_host_the_trial_is_marked(tmp_path):
@@ -456,3 +457,14 @@ def test_without_a_record_of_the_host_the_trial_is_marked(tmp_path):
 
 def test_a_second_is_a_second():
     assert files.pair(START + HZ)["mono_ns"] == 1_000_000_000
+
+
+def test_switches_missed_while_the_observer_looked():
+    log = np.zeros(6, dtype=SWITCH)
+    log["seen"] = [0, 10, 20, 200, 210, 220]
+    log["count"] = [1, 2, 5, 20, 21, 23]
+    assert missed_between(log, 50) == (2 + 1, 1 + 3 + 1 + 2)
+    assert missed_between(log, 500) == (2 + 14 + 1, 22)
+    log["flags"][4] = TORN
+    assert missed_between(log, 50) == (2, 4)
+    assert missed_between(log[:1], 50) == (0, 0)

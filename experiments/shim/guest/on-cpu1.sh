@@ -33,7 +33,9 @@ switches)
 	shimtruth begin 1 16384 || exit 1
 	shimload switch --gap-us 12 --seconds 1.6 --out "$dir/load" &
 	sleep 0.3
-	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 || exit 1
+	# The ring holds them all: who empties it would take the observer's CPU.
+	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 \
+		--drain 900 || exit 1
 	wait
 	shimtruth end 1 "$dir/truth"
 	;;

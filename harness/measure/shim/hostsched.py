@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.measure.shim.answers import Said, read_answer
 
 #: A vCPU that was ready to run and did not for a larger share of its time marks the trial.
-MOST_WAIT = 0.03
+MOST_WAIT = 0.05
 
 
 class Vcpu(Said):
