@@ -1,8 +1,11 @@
-"""QEMU processes of one test, told from others by the folder that their files are in."""
+"""Processes of tests: QEMU's of one test, told from others by the folder of their files; programs that get signals."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+#: Before a program's words: it leaves ignored what was, and a test run in the background of a shell ignores some.
+DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP,QUIT")
 
 
 def machines(marker: Path) -> list[int]:

@@ -16,6 +16,7 @@ import pytest
 from harness.build.programs import CFLAGS, LINK_FLAGS
 from harness.paths import EXPERIMENTS, IMAGES
 from tests.conftest import needs_guest_packages
+from tests.processes import DEFAULT_SIGNALS
 
 GUEST = EXPERIMENTS / "lock-trace/guest"
 PROGRAMS = ("locktrace", "lockload", "filestorm", "forkstorm", "pingpong")
@@ -158,7 +159,8 @@ def test_signals_are_passed_on_and_the_trace_is_whole(programs, tmp_path):
     script = f"trap 'exit 5' INT; touch {tmp_path}/ready; while :; do sleep 0.02; done"
     for number, status in ((signal.SIGINT, 5), (signal.SIGTERM, -15)):
         launcher = subprocess.Popen(
-            [programs / "faked", "-m", "all", "-o", tmp_path / "out", "sh", "-c", script], env={**os.environ, **fields}
+            [*DEFAULT_SIGNALS, programs / "faked", "-m", "all", "-o", tmp_path / "out", "sh", "-c", script],
+            env={**os.environ, **fields},
         )
         while not (tmp_path / "ready").exists():
             time.sleep(0.01)

@@ -18,6 +18,7 @@ import pytest
 
 from harness.paths import EXPERIMENTS, ROOT
 from tests.conftest import needs_guest_packages
+from tests.processes import DEFAULT_SIGNALS
 
 GUEST = EXPERIMENTS / "page-trace/guest"
 HEADER = np.dtype(
@@ -73,10 +74,6 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < limit
         time.sleep(0.01)
-
-
-#: The launcher leaves ignored what was, and a test run in the background of a shell ignores some.
-DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP,QUIT")
 
 
 @pytest.fixture
