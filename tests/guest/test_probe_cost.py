@@ -19,7 +19,8 @@ from harness.paths import EXPERIMENTS
 pytestmark = pytest.mark.timeout(1800)
 FOLDER = EXPERIMENTS / "probe-cost"
 RUNS = {
-    "fit": "bare.getppid,bare.upush,kprobe-,syscall.,uprobe.",
+    # With the cost of a switch of tasks: whether one falls into a script's rounds is the kernel's affair.
+    "fit": "bare.getppid,bare.upush,kprobe-,syscall.,uprobe.,general.switch",
     "validate": "v03",
     "effects": "nested.,depth.100,overrun.some",
 }
