@@ -130,7 +130,10 @@ def _block(run: Run) -> pd.DataFrame:
 
 #: Columns that a table has even when no trial gives it a row.
 _LAYOUT: dict[str, list[str]] = {
-    "runs": [*KEY, "trace", "clock", "problem", "seconds", "events", "kept", "lost", "useful", "full_s", "ring_events"],
+    "runs": [
+        *(*KEY, "trace", "clock", "problem", "seconds", "events", "kept", "lost", "useful"),
+        *("full_s", "first_loss_s", "ring_events"),
+    ],
     "contention": [
         *(*KEY, "class", "type", "caller", "locks", "acquisitions", "contended", "failed", "abandoned", "depth_max"),
         *("wait_total", "wait_max", "wait_mean", "holds", "hold_total", "hold_max", "hold_mean"),

@@ -179,6 +179,7 @@ def run_row(run: Run) -> dict[str, Any]:
         # What a filter keeps; without one everything, and the tracepoints see other events.
         "useful": status.useful if status.arm in (PAPER, PER_LOCK, VALIDATE) else np.nan,
         "full_s": rings_last(run),
+        "first_loss_s": (status.first_loss - status.start) / (1000 * status.tsc_khz) if status.first_loss else np.nan,
         "ring_events": ring_events(status),
         "late": status.late,
         **{name: getattr(status, name) for name in ("untracked", "nested", "waiting", "sites_full", "holds_full")},

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
@@ -75,6 +76,7 @@ def _pair_cost(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
         look = _look(trace)
         right.plot(curve.to_numpy(), curve.index.to_numpy(), color=look.color, linestyle=look.dashes, label=trace)
     right.set_xscale("log")
+    right.xaxis.set_minor_formatter(NullFormatter())
     right.set_xlabel(f"{CLOCKS[clock]} of a pair, with the readings")
     right.set_ylabel("share of pairs that cost at most that")
     right.grid(axis="both")
@@ -131,7 +133,7 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
             1000 * first["seconds"], first["in_ring"], where="post", color=look.color, linestyle=look.dashes,
             label=trace,
         )  # fmt: skip
-        full = runs["full_s"].get((first["arm"].iloc[0], first["trial"].iloc[0]), np.nan)
+        full = runs["first_loss_s"].get((first["arm"].iloc[0], first["trial"].iloc[0]), np.nan)
         if pd.notna(full):
             axes.plot([1000 * full], [first["in_ring"].max()], **look.points())
     axes.set_xlabel("ms since the trace began (mark: the first event that found no room)")
