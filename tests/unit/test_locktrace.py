@@ -225,7 +225,6 @@ def test_what_never_was_has_no_longest():
 def test_an_initialised_lock_forgets_who_held_it():
     log = encode(made((A, 0, 1), (Q, 0, 1), (INIT, 1, -1), (A, 1, 2), (Q, 1, 2), (R, 1, 2)))
     table = acquisitions(log)
-    assert table["forgotten"].tolist() == [True, False]
     assert table["generation"].tolist() == [0, 1]
     assert table["end"].isna().tolist() == [True, False]
 

@@ -37,7 +37,6 @@ COLUMNS = {
     "contended": "bool",  # somebody incompatible was there
     "depth": "uint32",  # how many others held or waited
     "abandoned": "bool",
-    "forgotten": "bool",  # the lock was initialised while it was held or waited for
 }
 
 
@@ -113,7 +112,6 @@ def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indice
     end[released >= 0] = time[released[released >= 0]]
     end[abandoned] = time[wait_end[abandoned]]
     begin = np.where(attempts, time, np.nan)
-    last = pd.Series(generation).groupby(mine["lock"], sort=False).transform("max").to_numpy()
     columns = {
         "lock": mine["lock"],
         "generation": generation,
@@ -128,7 +126,6 @@ def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indice
         "contended": (mine["flags"] & CONFLICT != 0) & attempts,
         "depth": np.where(attempts, mine["depth"], 0),
         "abandoned": abandoned,
-        "forgotten": np.isnan(end) & (generation < last),
     }
     return pd.DataFrame({name: column[first] for name, column in columns.items()}).astype(COLUMNS)
 
