@@ -28,7 +28,7 @@ class MailboxSession:
         if not (self._machine.folder / "job").read_bytes().startswith(job.encode()):
             raise RunError("a mailbox machine runs the job that it was started with", where=str(self._machine.folder))
         self._machine.resume()
-        outcome = self._machine.wait(lambda: False, timeout_s, "finish its job")
+        outcome = self._machine.wait(None, timeout_s, "finish its job")
         if outcome.reason == "stopped":
             raise self._machine.lost("panicked during its job")
         if outcome.exit_status != EXIT_DONE:

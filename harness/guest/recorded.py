@@ -24,7 +24,7 @@ class RecordedSession:
 
         GuestLost when the guest leaves its recording: QEMU then either ends or waits for ever for what was recorded.
         """
-        outcome = self._machine.wait(lambda: False, BOOT_S + timeout_s, "come to the end of its recording")
+        outcome = self._machine.wait(None, BOOT_S + timeout_s, "come to the end of its recording")
         if outcome.reason == "stopped":
             raise self._machine.lost("panicked")
         if outcome.exit_status != 0:

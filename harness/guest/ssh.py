@@ -143,7 +143,7 @@ class SshSession:
         if outcome.reason != "condition":
             raise self._machine.lost("panicked" if outcome.reason == "stopped" else "ended")
         if channel.recv_exit_status() == NO_STATUS:  # does not block: the channel has ended
-            last = self._machine.wait(lambda: False, LAST_WORDS_S, what)  # what closed it is told in a moment
+            last = self._machine.wait(None, LAST_WORDS_S, what)  # what closed it is told in a moment
             raise self._machine.lost("panicked" if last.reason == "stopped" else "ended")
         channel.settimeout(CONNECT_TRY_S)
         try:

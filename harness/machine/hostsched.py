@@ -14,8 +14,6 @@ from typing import Any
 
 #: Beside the trial's raw files: see docs/file-formats.md.
 HOST_SCHED = "host-sched.json"
-#: Reading costs some 20 microseconds a thread; a mailbox guest ends by itself, and all behind the last reading is lost.
-PERIOD_S = 0.05
 #: Of the CPU threads, where the host allows it: QEMU's other threads and this process share their CPUs. Not more, and
 #: nothing of real time: a guest that spins must leave the host its share.
 NICE = -10
@@ -50,13 +48,23 @@ def pinning(threads: Sequence[int], host_cpus: Sequence[int]) -> list[int] | str
     return list(host_cpus[: len(threads)])
 
 
+def spare(pins: Sequence[int], host_cpus: Sequence[int]) -> list[int]:
+    """Host CPUs for the harness: those left over, else that of the last CPU thread; the others are undisturbed."""
+    return [cpu for cpu in host_cpus if cpu not in pins] or [pins[-1]]
+
+
 class HostSchedule:
-    """The host's view of one running machine's CPUs, from now on; `read` often, since the last reading counts."""
+    """The host's view of one running machine's CPUs, from now on; `read` often, since the last reading counts.
+
+    Where each CPU thread gets a host CPU, the calling thread keeps off all but the last of them, and off that too where
+    there are more; `release` gives it its CPUs back. QEMU's other threads stay free: a guest's timers wait for them.
+    """
 
     def __init__(self, process: int, threads: Sequence[int]) -> None:
         self._process = process
         self._threads = list(threads)
         self._host_cpus = sorted(os.sched_getaffinity(0))
+        self._moved = False
         self._pins = self._pin()
         self._nice = self._favour() if not isinstance(self._pins, str) else 0
         self._first = {thread: read_thread(process, thread) for thread in self._threads}
@@ -64,15 +72,18 @@ class HostSchedule:
         self._begin = self._end = time.monotonic()
 
     def read(self) -> None:
-        """Take a reading, unless the last one is fresh or the threads have ended."""
+        """Take a reading, unless the threads have ended."""
         now = time.monotonic()
-        if now - self._end < PERIOD_S:
-            return
         for thread in self._threads:
             reading = read_thread(self._process, thread)
             if reading is not None:
                 self._last[thread] = reading
                 self._end = now
+
+    def release(self) -> None:
+        """Let the calling thread run on every CPU that it had before."""
+        if self._moved:
+            os.sched_setaffinity(0, self._host_cpus)
 
     def summary(self) -> dict[str, Any]:
         """The content of host-sched.json; a CPU without figures has nulls, and the reason says why."""
@@ -108,6 +119,8 @@ class HostSchedule:
         try:
             for thread, cpu in zip(self._threads, pins, strict=True):
                 os.sched_setaffinity(thread, {cpu})
+            os.sched_setaffinity(0, spare(pins, self._host_cpus))
+            self._moved = True
         except OSError as error:
             return f"the host refused: {error.strerror}"
         return pins

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import socket
 import time
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-from qemu.qmp import QMPError
-from qemu.qmp.legacy import QEMUMonitorProtocol
+from qemu.qmp import QMPClient, QMPError, Runstate
 
 from harness.errors import RunError
 
 COMMAND_TIMEOUT_S = 30.0
+T = TypeVar("T")
 
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)  # a guest that ends closes its socket: no news
 
@@ -29,11 +30,10 @@ class Qmp:
         self._events = events
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
-        self._protocol = QEMUMonitorProtocol(sock)
-        self._protocol.settimeout(COMMAND_TIMEOUT_S)
+        self._client = QMPClient()
         self._started = time.monotonic()
         try:
-            self._protocol.connect()
+            self._do(self._client.connect(sock))
         except (TimeoutError, QMPError, OSError, EOFError) as error:
             self.close()
             raise QmpLost(f"QEMU did not answer on QMP: {error}") from error
@@ -41,7 +41,7 @@ class Qmp:
     def command(self, name: str, **arguments: object) -> Any:
         """Execute one command; QmpLost when QEMU is gone, RunError when it refuses."""
         try:
-            return self._protocol.cmd(name, **arguments)
+            return self._do(self._client.execute(name, arguments))
         except (TimeoutError, EOFError, OSError) as error:
             raise QmpLost(f"QEMU is gone: {name} had no answer") from error
         except QMPError as error:
@@ -51,11 +51,8 @@ class Qmp:
 
     def poll(self, wait_s: float = 0.0) -> list[dict[str, Any]]:
         """Events since the last call, waiting up to `wait_s` seconds for the first; QmpLost when QEMU is gone."""
-        fresh: list[dict[str, Any]] = []
         try:
-            fresh = self._protocol.get_events(wait=wait_s if wait_s > 0 else False)
-        except TimeoutError:
-            pass
+            fresh = self._do(self._news(wait_s))
         except (EOFError, OSError, QMPError) as error:
             raise QmpLost("QEMU is gone") from error
         now = time.monotonic() - self._started
@@ -67,9 +64,26 @@ class Qmp:
     def close(self) -> None:
         """Close the connection; harmless when QEMU did so first."""
         try:
-            self._protocol.close()
+            self._do(self._client.disconnect())
         except (TimeoutError, QMPError, OSError, EOFError):
             pass
         finally:
             self._loop.close()
             asyncio.set_event_loop(None)
+
+    def _do(self, what: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(asyncio.wait_for(what, COMMAND_TIMEOUT_S))
+
+    async def _news(self, wait_s: float) -> list[dict[str, Any]]:
+        """Events so far, or the first that comes within `wait_s`; EOFError when none can come any more."""
+        event = asyncio.ensure_future(self._client.events.get())
+        ended = asyncio.ensure_future(self._client.runstate_changed())
+        if self._client.runstate == Runstate.RUNNING:
+            await asyncio.wait({event, ended}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        fresh = [event.result()] if event.done() else []
+        fresh += self._client.events.clear()
+        event.cancel()
+        ended.cancel()
+        if not fresh and self._client.runstate != Runstate.RUNNING:
+            raise EOFError
+        return [dict(message) for message in fresh]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine import hostsched
-from harness.machine.hostsched import HostSchedule, Reading, pinning, read_thread
+from harness.machine.hostsched import HostSchedule, Reading, pinning, read_thread, spare
 
 
 def test_threads_get_cpus_of_their_own_or_none():
@@ -18,6 +18,11 @@ def test_threads_get_cpus_of_their_own_or_none():
     assert pinning([11], [0, 1]) == "one CPU: the host's scheduler does better"
     assert pinning([11, 11], [0, 1]) == "QEMU runs several CPUs in one thread"
     assert pinning([11, 12, 13], [0, 1]) == "3 CPUs, and 2 of the host's"
+
+
+def test_the_harness_keeps_off_their_cpus_or_off_all_but_the_last():
+    assert spare([4, 6], [4, 6, 7, 8]) == [7, 8]
+    assert spare([4, 6], [4, 6]) == [6]
 
 
 def fake_thread(proc: Path, text: str) -> None:
@@ -36,7 +41,8 @@ def test_a_reading_is_three_numbers_or_nothing(tmp_path):
 
 @pytest.fixture
 def two_threads():
-    """Ids of two threads that spin until the test is over."""
+    """Ids of two threads that spin until the test is over. A schedule that no test releases moves this one as well."""
+    before = os.sched_getaffinity(0)
     end = threading.Event()
     ids: list[int] = []
 
@@ -52,15 +58,20 @@ def two_threads():
         time.sleep(0.001)
     yield ids
     end.set()
+    os.sched_setaffinity(0, before)
     for thread in threads:
         thread.join()
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
 def test_what_threads_did_is_the_difference_of_first_and_last_reading(two_threads):
+    before = os.sched_getaffinity(0)
     schedule = HostSchedule(os.getpid(), two_threads)
-    time.sleep(2 * hostsched.PERIOD_S)
+    assert sorted(before)[0] not in os.sched_getaffinity(0)
+    time.sleep(0.1)
     schedule.read()
+    schedule.release()
+    assert os.sched_getaffinity(0) == before
     summary = schedule.summary()
     assert (summary["pinned"], summary["reason"]) == (True, None)
     assert [cpu["cpu"] for cpu in summary["vcpus"]] == [0, 1]
@@ -72,12 +83,11 @@ def test_what_threads_did_is_the_difference_of_first_and_last_reading(two_thread
         assert cpu["run_ns"] > 0
         assert cpu["slices"] > 0
         assert cpu["wait_ns"] >= 0
-    assert summary["seconds"] >= 2 * hostsched.PERIOD_S
+    assert summary["seconds"] >= 0.1
 
 
 def test_a_thread_that_ended_keeps_its_last_reading(two_threads, monkeypatch):
     readings = {thread: Reading(100, 10, 1) for thread in two_threads}
-    monkeypatch.setattr(hostsched, "PERIOD_S", 0)
     monkeypatch.setattr(hostsched, "read_thread", lambda process, thread: readings[thread])
     schedule = HostSchedule(os.getpid(), two_threads)
     readings[two_threads[0]] = Reading(150, 15, 2)

@@ -1,0 +1,64 @@
+"""The QMP connection to a QEMU without a guest."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from harness.machine.qmp import Qmp, QmpLost
+
+
+@pytest.fixture
+def qemu() -> Iterator[tuple[subprocess.Popen[bytes], Qmp]]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        chardev = f"socket,fd={theirs.fileno()},id=qmp"
+        process = subprocess.Popen(
+            ["qemu-system-x86_64", "-M", "none", "-display", "none", "-chardev", chardev, "-mon", "qmp,mode=control"],
+            pass_fds=[theirs.fileno()],
+        )
+    qmp = Qmp(ours, [])
+    try:
+        yield process, qmp
+    finally:
+        qmp.close()
+        process.kill()
+        process.wait()
+
+
+def test_the_end_of_qemu_ends_a_wait_at_once(qemu):
+    process, qmp = qemu
+    begin = time.monotonic()
+    killer = threading.Timer(0.3, process.kill)
+    killer.start()
+    with pytest.raises(QmpLost):
+        qmp.poll(10)
+    assert 0.25 < time.monotonic() - begin < 5
+
+
+def test_an_event_ends_a_wait_at_once_and_is_given_once(qemu):
+    _, qmp = qemu
+    assert qmp.poll(0.05) == []
+    qmp.command("stop")
+    begin = time.monotonic()
+    assert [event["event"] for event in qmp.poll(10)] == ["STOP"]
+    assert time.monotonic() - begin < 5
+    assert qmp.poll(0) == []
+    qmp.command("cont")
+    qmp.command("stop")
+    qmp.command("query-status")
+    assert [event["event"] for event in qmp.poll(0)] == ["RESUME", "STOP"]
+
+
+def test_what_came_before_the_end_is_still_told(qemu):
+    process, qmp = qemu
+    qmp.command("quit")
+    process.wait()
+    assert [event["event"] for event in qmp.poll(10)] == ["SHUTDOWN"]
+    with pytest.raises(QmpLost):
+        qmp.poll(10)
