@@ -98,4 +98,16 @@ static inline uint64_t counter_read(const volatile unsigned char *map, unsigned 
 #endif
 }
 
+/* Of a CPU's thread on the host, ns: time on a CPU, and of waiting for one. As of the latest roi_host(). */
+struct counter_host {
+	uint64_t run, wait;
+};
+
+static inline struct counter_host counter_host(const volatile unsigned char *map, unsigned int cpu)
+{
+	const volatile uint64_t *at = (const volatile uint64_t *)(map + (1 + cpu) * COUNTER_LINE);
+
+	return (struct counter_host){ at[1], at[2] };
+}
+
 #endif

@@ -19,5 +19,7 @@
 #define roi_deselect()	 ROI(0, 3)
 /* From its next exec on, and until it ends. */
 #define roi_select_exec() ROI(0, 4)
+/* How long the host ran each CPU and let it wait, into the memory of krepro-counter.h. */
+#define roi_host()	 ROI(0, 5)
 
 #endif

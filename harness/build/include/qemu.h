@@ -35,9 +35,11 @@ enum { QEMU_PLUGIN_CB_NO_REGS };
 enum { QEMU_PLUGIN_MEM_RW = 3 };
 enum { QEMU_PLUGIN_INLINE_ADD_U64 };
 
+typedef void vcpu_cb(qemu_plugin_id_t id, unsigned int cpu);
 typedef void exec_cb(unsigned int cpu, void *data);
 typedef void mem_cb(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 
+void qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id, vcpu_cb *cb);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, exec_cb *cb, int flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, exec_cb *cb, int flags, void *data);

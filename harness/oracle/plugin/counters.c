@@ -2,7 +2,11 @@
  * Executed instructions per CPU, published to the guest in the memory of its ivshmem device: a counter that any CPU
  * can read of any other, where there is no PMU. Works with several CPUs and without the virtual clock.
  *
- * The file behind the device: MAGIC and the number of CPUs, 64 bits each; CPU i's count, 64 bits, at byte 64 (1 + i).
+ * The file behind the device: MAGIC and the number of CPUs, 64 bits each; of CPU i from byte 64 (1 + i) on, 64 bits
+ * each: its count; and, as of the latest mark OP_HOST, how long the host ran the CPU's thread and how long that waited
+ * for a CPU of the host while it could have run, ns. Both are 0 where the host does not say, and under the virtual clock,
+ * whose guests must not see the host's time.
+ *
  * Instructions count by blocks, at a block's begin: a block that ends early in a fault has counted whole. No kind
  * of instruction and no mode of the CPU is told apart.
  */
@@ -13,13 +17,15 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { BYTES = 4096, LINE = 64 / 8, MAX_CPUS = BYTES / 64 - 1 };
+enum { BYTES = 4096, LINE = 64 / 8, MAX_CPUS = BYTES / 64 - 1, RUN = 1, WAIT = 2 };
 #define MAGIC 0x72746e636f72706bull /* "kprocntr" */
 
 static uint64_t *page;
 static unsigned int cpus;
+static int schedstat[MAX_CPUS]; /* file + 1 of each CPU's thread; 0: none */
 static uint64_t check_begin;
 static struct check check;
 
@@ -45,6 +51,35 @@ const char *counters_open(const char *path, unsigned int n)
 	close(fd);
 	cpus = n;
 	return NULL;
+}
+
+void counters_cpu(unsigned int cpu)
+{
+	char path[64];
+
+	if (!on(MODE_COUNTERS) || shift >= 0 || cpu >= MAX_CPUS || schedstat[cpu])
+		return;
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+	schedstat[cpu] = open(path, O_RDONLY | O_CLOEXEC) + 1;
+}
+
+/* The guest asks for it, from one CPU: a few microseconds each. */
+void counters_host(void)
+{
+	for (unsigned int cpu = 0; cpu < cpus; cpu++) {
+		char text[80];
+		uint64_t run, wait;
+		ssize_t n;
+
+		if (!schedstat[cpu])
+			continue;
+		n = pread(schedstat[cpu] - 1, text, sizeof(text) - 1, 0);
+		text[n > 0 ? n : 0] = '\0';
+		if (sscanf(text, "%" SCNu64 " %" SCNu64, &run, &wait) != 2)
+			continue;
+		__atomic_store_n(count_of(cpu) + RUN, run, __ATOMIC_RELAXED);
+		__atomic_store_n(count_of(cpu) + WAIT, wait, __ATOMIC_RELAXED);
+	}
 }
 
 static void on_block(unsigned int cpu, void *instructions)

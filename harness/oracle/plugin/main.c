@@ -119,6 +119,9 @@ static void on_mark(unsigned int cpu, void *data)
 	case OP_SELECT_EXEC:
 		pages_select_exec();
 		break;
+	case OP_HOST:
+		counters_host();
+		break;
 	case OPERATIONS:
 		break;
 	}
@@ -154,6 +157,12 @@ static bool is_mark(const uint8_t *code, size_t size, uint32_t *mark)
 	memcpy(&displacement, code + 3, sizeof(displacement));
 	*mark = displacement & 0xffff;
 	return (displacement & 0xffff0000u) == MARK && (*mark >> 8) < KINDS && (*mark & 0xff) < OPERATIONS;
+}
+
+static void on_cpu(qemu_plugin_id_t id, unsigned int cpu)
+{
+	(void)id;
+	counters_cpu(cpu);
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -357,6 +366,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	if (registers_known())
 		bytes = g_byte_array_sized_new(64);
 	sampler_open();
+	qemu_plugin_register_vcpu_resume_cb(id, on_cpu);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	qemu_plugin_register_atexit_cb(id, finish, NULL);
 	return 0;

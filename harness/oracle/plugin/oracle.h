@@ -9,7 +9,7 @@
 /* krepro-roi's marks: a 7-byte nopl whose displacement is MARK | kind << 8 | operation. */
 #define MARK 0x6b720000u
 
-enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT, OP_SELECT_EXEC, OPERATIONS };
+enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT, OP_SELECT_EXEC, OP_HOST, OPERATIONS };
 /* A region of each kind may be open at a time, whatever the others do. */
 enum kind { KIND_WORKLOAD, KIND_CHECK, KIND_LAP, KINDS };
 enum context { IN_TASK, IN_INTERRUPT, IN_SOFTIRQ, IN_EXCEPTION, IN_NMI, IN_USER, CONTEXTS };
@@ -96,6 +96,8 @@ void pages_anchor(int64_t now_ns);
 
 /* counters.c */
 const char *counters_open(const char *path, unsigned int cpus); /* why there can be none, or NULL */
+void counters_cpu(unsigned int cpu); /* in its thread, when it goes on */
+void counters_host(void);
 void counters_translate(struct qemu_plugin_tb *tb);
 void counters_region(unsigned int cpu, enum kind kind, bool begin);
 void counters_report(FILE *sink);
