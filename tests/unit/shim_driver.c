@@ -172,7 +172,7 @@ static void ring_test(uint64_t size, uint64_t n, const char *path, bool live)
 	if (!ring_open(&ring, 16, size, 0, open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666)))
 		exit(1);
 	if (live)
-		pthread_create(&drain.thread, NULL, drain_main, &drain);
+		drain_begin(&drain);
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t *record = ring_slot(&ring);
 
@@ -185,8 +185,7 @@ static void ring_test(uint64_t size, uint64_t n, const char *path, bool live)
 		ring_put(&ring);
 	}
 	if (live) {
-		drain.end = true;
-		pthread_join(drain.thread, NULL);
+		drain_end(&drain);
 	}
 	ring_drain(&ring);
 	printf("%" PRIu64 " %" PRIu64 " %d\n", ring_count(&ring), ring.lost, ring.error);

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import subprocess
+import time
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -344,6 +345,25 @@ def test_samples_can_be_read_while_they_are_taken(programs):
     assert len(rest) % SAMPLE.size == 0
 
 
+@needs_two_cpus
+def test_the_end_does_not_wait_until_rings_are_emptied_again(programs, tmp_path):
+    words = ["--seconds", "0.2", "--period", "1ms", "--drain", "10000", "--samples", tmp_path / "samples.bin"]
+    begin = time.monotonic()
+    done = subprocess.run([programs / "shim", "run", *words], stdout=subprocess.PIPE, check=True)
+    assert time.monotonic() - begin < 5
+    written = json.loads(done.stdout)["samples_written"]
+    assert (tmp_path / "samples.bin").stat().st_size == written * SAMPLE.size > SAMPLE.size
+
+
+@needs_two_cpus
+def test_without_the_oracle_nobody_tells_of_the_host(programs, tmp_path):
+    words = ["--seconds", "0.1", "--period", "1ms", "--host", "20", "--out", tmp_path / "run"]
+    subprocess.run([programs / "shim", "run", *words], check=True)
+    said = json.loads((tmp_path / "run.shim.json").read_text())
+    assert (said["host_readings"], said["host_reason"]) == (0, "no device: the machine has no devices: [counters]")
+    assert not (tmp_path / "run.host.csv").exists()
+
+
 def test_the_list_says_why(programs):
     listed = json.loads(subprocess.run([programs / "shim", "list", "json"], stdout=subprocess.PIPE, check=True).stdout)
     assert {event["name"] for event in listed["events"]} >= {"instructions", "cycles", "cache-misses"}
@@ -380,3 +400,10 @@ def test_threads_hand_over_until_their_time_is_up(programs, how):
         timeout=30,
     )
     assert json.loads(done.stdout)["switches"] > 10
+
+
+def test_a_load_with_a_pace_does_not_hand_over_more_often(programs):
+    words = ["--cpu", "0", "--seconds", "0.5", "--every-us", "1000"]
+    done = subprocess.run([programs / "shimload", "switch", *words], stdout=subprocess.PIPE, check=True, timeout=30)
+    # The first hand-over need not wait, and each thread gives the turn on when it ends.
+    assert 20 < json.loads(done.stdout)["switches"] <= 500 + 1 + 2

@@ -31,11 +31,11 @@ check)
 	;;
 switches)
 	shimtruth begin 1 16384 || exit 1
-	shimload switch --gap-us 12 --seconds 1.6 --out "$dir/load" &
+	shimload switch --every-us 31 --seconds 2.6 --out "$dir/load" &
 	sleep 0.3
-	# The ring holds them all: who empties it would take the observer's CPU.
-	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 \
-		--drain 900 || exit 1
+	# The ring holds them all: who empties it takes the observer's CPU, and waits until it ends.
+	observe observer --seconds 2 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 \
+		--drain 10000 --host 20 || exit 1
 	wait
 	shimtruth end 1 "$dir/truth"
 	;;
@@ -45,7 +45,7 @@ trust)
 	observe clean --seconds 1 --period "$period" --event instructions \
 		--samples "$dir/clean.samples.bin" --limit 20000 || exit 1
 	observe injected --seconds 1 --period "$period" --min-window 10us --inject "50,$delay" \
-		--samples "$dir/injected.samples.bin" --limit 20000 || exit 1
+		--samples "$dir/injected.samples.bin" --limit 100000 --host 20 || exit 1
 	wait
 	;;
 timer)
@@ -86,7 +86,8 @@ pattern)
 	shimtruth begin 1 4096 || exit 1
 	shimload pattern --seconds 2 --out "$dir/load" &
 	sleep 0.3
-	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" || exit 1
+	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --host 20 \
+		|| exit 1
 	wait
 	shimtruth end 1 "$dir/truth"
 	;;

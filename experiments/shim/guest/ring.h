@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,29 +101,56 @@ static inline uint64_t ring_count(struct ring *ring)
 	return atomic_load_explicit(&ring->head, memory_order_relaxed);
 }
 
-/* The thread that empties some rings, every `nap_ms`, until it is told to end; then once more. */
+/* The thread that empties some rings, every `nap_ms` and when it ends. */
 struct drain {
 	struct ring *rings[4];
 	int n;
 	long nap_ms;
-	_Atomic bool end;
+	sem_t end;
 	pthread_t thread;
 };
+
+/* Whether the end came before the nap was over. */
+static inline bool drain_nap(struct drain *drain)
+{
+	struct timespec until;
+	int failed;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += drain->nap_ms % 1000 * 1000000;
+	until.tv_sec += drain->nap_ms / 1000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	do
+		failed = sem_clockwait(&drain->end, CLOCK_MONOTONIC, &until);
+	while (failed && errno == EINTR);
+	return !failed;
+}
 
 static inline void *drain_main(void *argument)
 {
 	struct drain *drain = argument;
-	struct timespec nap = { drain->nap_ms / 1000, drain->nap_ms % 1000 * 1000000 };
 	bool last;
 
 	do {
-		last = drain->end;
-		if (!last)
-			nanosleep(&nap, NULL);
+		last = drain_nap(drain);
 		for (int i = 0; i < drain->n; i++)
 			ring_drain(drain->rings[i]);
 	} while (!last);
 	return NULL;
+}
+
+/* errno, or 0. */
+static inline int drain_begin(struct drain *drain)
+{
+	sem_init(&drain->end, 0, 0);
+	return pthread_create(&drain->thread, NULL, drain_main, drain);
+}
+
+/* When it returns all that was put is written, or its ring has an error. */
+static inline void drain_end(struct drain *drain)
+{
+	sem_post(&drain->end);
+	pthread_join(drain->thread, NULL);
 }
 
 #endif

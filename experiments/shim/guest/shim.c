@@ -18,6 +18,7 @@
  *   --limit N            so many records in each of the two, and no more (0: no limit)
  *   --ring N             so many records fit into each ring (65536)
  *   --drain MS           how often rings are emptied (20)
+ *   --host MS            ask that often how the host ran both CPUs, into PREFIX.host.csv (0: never)
  *   --inject EVERY,NS    a test: delay about one in EVERY window ends, at random, by NS to twice NS between its clocks
  *   --seed N             of that
  *   --known-cpu N        a test: run the known loop of the oracle's counter on another CPU than the counter's
@@ -39,7 +40,7 @@ struct options {
 	const char *period, *min_window, *bounds, *out, *samples, *switches;
 	const char *events[SIGNALS], *memory[SIGNALS];
 	int n_events, n_memory;
-	uint64_t limit, ring, drain, inject_every, inject_ns, seed;
+	uint64_t limit, ring, drain, host, inject_every, inject_ns, seed;
 };
 
 static struct shim shim;
@@ -153,6 +154,8 @@ static struct options read_options(int argc, char **argv)
 				usage("%s %s: a power of two is wanted", name, value);
 		} else if (!strcmp(name, "--drain")) {
 			o.drain = number(name, value, 10000);
+		} else if (!strcmp(name, "--host")) {
+			o.host = number(name, value, 10000);
 		} else if (!strcmp(name, "--seed")) {
 			o.seed = number(name, value, UINT64_MAX);
 		} else if (!strcmp(name, "--inject")) {
@@ -268,7 +271,7 @@ static void print_count(FILE *out, const char *name, uint64_t count)
 }
 
 static void report(FILE *out, const struct options *o, struct clock_pair a, struct clock_pair b, double hz,
-		   const char *ppid_reason)
+		   const char *ppid_reason, const char *host_reason)
 {
 	const struct bounds *bounds = &shim.bounds;
 	struct ring none = { 0 }, *samples = shim.samples ? shim.samples : &none,
@@ -302,10 +305,14 @@ static void report(FILE *out, const struct options *o, struct clock_pair a, stru
 	print_count(out, "switches_written", ring_count(switches));
 	print_count(out, "switches_lost", switches->lost);
 	print_count(out, "switches_skipped", switches->skipped);
+	print_count(out, "host_readings", (uint64_t)shim.host.n);
+	print_count(out, "host_lost", shim.host.lost);
 	fputs(" \"ppid\": ", out);
 	print_text(out, shim.line ? ppid_source() : NULL);
 	fputs(", \"ppid_reason\": ", out);
 	print_text(out, ppid_reason);
+	fputs(",\n \"host_reason\": ", out);
+	print_text(out, host_reason);
 	fputs(",\n", out);
 	print_signals(out, "signals", shim.signals, shim.n_signals);
 	fputs(",\n", out);
@@ -375,7 +382,7 @@ static void observe(const struct options *o)
 	struct drain drain = { .nap_ms = (long)o->drain };
 	const struct sigaction stop = { .sa_handler = on_stop };
 	struct clock_pair a, b;
-	const char *ppid_reason = NULL;
+	const char *ppid_reason = NULL, *host_reason = o->host ? NULL : "not asked for";
 	char reason[120];
 	bool in_cycles;
 	double hz;
@@ -422,6 +429,10 @@ static void observe(const struct options *o)
 	}
 	for (int i = 0; i < o->n_events; i++)
 		open_event(event_named(o->events[i]), o);
+	shim.host = (struct host){ .observer_cpu = o->observer_cpu, .cpu = o->cpu, .due = UINT64_MAX };
+	shim.host.every = (uint64_t)((double)o->host * 1e-3 * hz);
+	if (o->host)
+		host_reason = host_open(&shim.host);
 	if (!pin(o->observer_cpu))
 		fail("pinning the observer");
 
@@ -435,17 +446,15 @@ static void observe(const struct options *o)
 	sigaction(SIGINT, &stop, NULL);
 	sigaction(SIGTERM, &stop, NULL);
 	signal(SIGPIPE, SIG_IGN); /* who reads live may go */
-	if (drain.n && pthread_create(&drain.thread, NULL, drain_main, &drain))
+	if (drain.n && (errno = drain_begin(&drain)))
 		fail("a thread to write");
 
 	a = clock_pair_now();
 	shim.stop_at = a.tsc + (uint64_t)(o->seconds * hz);
 	shim_run(&shim);
 	b = clock_pair_now();
-	if (drain.n) {
-		drain.end = true;
-		pthread_join(drain.thread, NULL);
-	}
+	if (drain.n)
+		drain_end(&drain);
 	for (int i = 0; i < drain.n; i++) {
 		errno = drain.rings[i]->error;
 		if (errno && errno != EPIPE)
@@ -453,7 +462,7 @@ static void observe(const struct options *o)
 	}
 
 	out = o->out ? open_out(o->out, "shim.json") : o->samples && !strcmp(o->samples, "-") ? stderr : stdout;
-	report(out, o, a, b, hz, ppid_reason);
+	report(out, o, a, b, hz, ppid_reason, host_reason);
 	close_out(out);
 	if (!o->out)
 		return;
@@ -463,6 +472,11 @@ static void observe(const struct options *o)
 	out = open_out(o->out, "ids.csv");
 	write_threads(out);
 	close_out(out);
+	if (shim.host.map) {
+		out = open_out(o->out, "host.csv");
+		host_write(&shim.host, out);
+		close_out(out);
+	}
 	if (o->inject_every) {
 		out = open_out(o->out, "injected.bin");
 		fwrite(shim.delays, sizeof(*shim.delays), shim.n_delays, out);

@@ -10,13 +10,14 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "host.h"
 #include "periods.h"
 #include "ppid.h"
 #include "ring.h"
 #include "signals.h"
 #include "trust.h"
 
-enum { THREADS = 256, IN_A_SWITCH = -2, MANY = -3 };
+enum { THREADS = 256, IN_A_SWITCH = -2, MANY = -3, WARM_CYCLES = 2500 };
 enum { F_TRUSTED = 1, F_DELAYED = 2, F_LOST = 4, F_FIRST = 8, F_ZERO = 16 }; /* of samples */
 enum { F_TORN = 1 };							     /* of switches; F_LOST and F_FIRST too */
 
@@ -61,6 +62,7 @@ struct shim {
 	uint64_t random;
 	struct delay_record *delays;
 	uint64_t max_delays;
+	struct host host;
 
 	/* What came of it. */
 	uint64_t n_samples, windows, trusted, zero, seen, missed, torn, n_delays, delayed_windows, delayed_trusted,
@@ -219,12 +221,28 @@ static inline void shim_window(struct shim *shim, const struct sample *from, con
 		shim_record(shim, to, (good ? F_TRUSTED : 0) | (cycles ? 0 : F_ZERO));
 }
 
+/*
+ * Until a sample is due. One just before it is thrown away: whatever came in between, the next finds its code and its
+ * lines where the one before left them, and takes as long.
+ */
+static inline void shim_await(const struct shim *shim, struct sample *to, uint64_t due)
+{
+	const uint64_t early = shim->period / 4 < WARM_CYCLES ? shim->period / 4 : WARM_CYCLES;
+
+	while ((to->begin = clock_begin()) < due - early)
+		;
+	shim_sample(shim, to, 0);
+	while (clock_begin() < due)
+		;
+}
+
 /* Sample until stop_at, or a signal. */
 static inline void shim_run(struct shim *shim)
 {
 	struct sample samples[2] = { { 0 }, { 0 } }, *from = &samples[0], *to = &samples[1];
 	uint64_t due, delay_in = shim->delay_every ? shim_gap(shim) : 0;
 
+	host_read(&shim->host);
 	from->slot.ids = to->slot.ids = PPID_NONE;
 	from->begin = clock_begin();
 	shim_sample(shim, from, 0);
@@ -238,9 +256,9 @@ static inline void shim_run(struct shim *shim)
 		uint64_t delay;
 		bool end;
 
-		do
-			to->begin = clock_begin();
-		while (to->begin < due && shim->period);
+		if (shim->period)
+			shim_await(shim, to, due);
+		to->begin = clock_begin();
 		if (to->begin >= shim->stop_at)
 			break;
 		/* Late by more than a period: the samples between are not made up for. */
@@ -265,7 +283,10 @@ static inline void shim_run(struct shim *shim)
 			from = to;
 			to = swap;
 		}
+		if (from->begin >= shim->host.due)
+			host_read(&shim->host);
 	}
+	host_read(&shim->host);
 }
 
 #endif

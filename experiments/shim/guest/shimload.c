@@ -7,8 +7,9 @@
  *   shimload pattern [OPTION VALUE...]   busy for --busy-us, asleep for --idle-us
  *   shimload phases  [OPTION VALUE...]   three threads in turn, each with another mix of instructions
  *
- * Options: --cpu N (1), --seconds S (1), --threads N (2), --how WORD (futex), --gap-us N (0: work between hand-overs),
- * --busy-us N (2000), --idle-us N (2000), --out PREFIX: PREFIX.json and PREFIX.bin instead of JSON on standard output.
+ * Options: --cpu N (1), --seconds S (1), --threads N (2), --how WORD (futex), --every-us N (0: time from hand-over to
+ * hand-over, at least), --busy-us N (2000), --idle-us N (2000), --out PREFIX: PREFIX.json and PREFIX.bin instead of JSON
+ * on standard output.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -28,7 +29,7 @@ static struct {
 	int cpu, threads;
 	double seconds;
 	const char *how, *out;
-	uint64_t busy_us, idle_us, gap_us;
+	uint64_t busy_us, idle_us, every_us;
 } options = { .cpu = 1, .threads = 2, .seconds = 1, .how = "futex", .busy_us = 2000, .idle_us = 2000 };
 
 static struct thread threads[MAX_THREADS];
@@ -37,14 +38,15 @@ static uint64_t n_chunks, chunks_lost;
 static double hz;
 static uint64_t stop_at;
 static _Atomic int turn;
-static unsigned long gap_turns;
+static uint64_t every; /* cycles */
+static _Atomic uint64_t due;
 static int pipes[MAX_THREADS][2];
 static const struct ppid_line *line;
 
 static _Noreturn void usage(void)
 {
 	fprintf(stderr, "usage: shimload switch|check|known|pattern|phases [--cpu N] [--seconds S] [--threads N] "
-			"[--how futex|pipe|yield] [--gap-us N] [--busy-us N] "
+			"[--how futex|pipe|yield] [--every-us N] [--busy-us N] "
 			"[--idle-us N] [--out PREFIX]\n");
 	exit(2);
 }
@@ -83,8 +85,8 @@ static void read_options(int argc, char **argv)
 			options.cpu = (int)n;
 		else if (!strcmp(name, "--threads") && n >= 1 && n <= MAX_THREADS)
 			options.threads = (int)n;
-		else if (!strcmp(name, "--gap-us"))
-			options.gap_us = n;
+		else if (!strcmp(name, "--every-us"))
+			options.every_us = n;
 		else if (!strcmp(name, "--busy-us"))
 			options.busy_us = n;
 		else if (!strcmp(name, "--idle-us"))
@@ -128,6 +130,15 @@ static void futex(_Atomic int *word, int op, int value)
 	syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
+/* Work until the next hand-over may be. One that comes late is not made up for: two would follow each other closely. */
+static void await_due(void)
+{
+	do
+		work(KIND_LOOP, 100);
+	while (clock_begin() < due);
+	due = clock_begin() + every;
+}
+
 static void *switch_main(void *argument)
 {
 	struct thread *me = argument;
@@ -138,7 +149,7 @@ static void *switch_main(void *argument)
 	me->tid = own_tid();
 	if (!strcmp(options.how, "yield")) {
 		while (!over()) {
-			work(KIND_LOOP, gap_turns + 1);
+			await_due();
 			sched_yield();
 			me->handed++;
 		}
@@ -153,14 +164,14 @@ static void *switch_main(void *argument)
 			}
 			last = over();
 			me->handed++;
-			work(KIND_LOOP, gap_turns + 1);
+			await_due();
 			turn = next;
 			futex(&turn, FUTEX_WAKE_PRIVATE, n);
 		}
 	} else {
 		while (!over() && read(pipes[me->number][0], &byte, 1) == 1) {
 			me->handed++;
-			work(KIND_LOOP, gap_turns + 1);
+			await_due();
 			if (write(pipes[next][1], &byte, 1) != 1)
 				break;
 		}
@@ -334,7 +345,7 @@ int main(int argc, char **argv)
 	stop_at = a.tsc + (uint64_t)(options.seconds * hz);
 	if (!strcmp(load, "switch")) {
 		n = options.threads;
-		gap_turns = options.gap_us ? options.gap_us * turns_per_ms(KIND_LOOP) / 1000 : 0;
+		every = (uint64_t)((double)options.every_us * 1e-6 * hz);
 		for (int i = 0; i < n; i++)
 			if (pipe(pipes[i]))
 				usage();
