@@ -183,6 +183,15 @@ def host(trial: Path, wait: float = 0.001) -> None:
     (trial / "host-sched.json").write_text(json.dumps(said))
 
 
+def readings(folder: Path, run: str, clocks: list[int], waits: list[int], target: list[int] | None = None) -> None:
+    """RUN.host.csv, and what RUN.shim.json says of it; waits in ns, of the observer's vCPU and of the other one."""
+    path = folder / f"{run}.shim.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"host_readings": len(clocks), "host_reason": None}))
+    rows = zip(clocks, waits, target or [0] * len(clocks), strict=True)
+    text = "".join(f"{clock},{clock - START},{wait},{clock - START},{other}\n" for clock, wait, other in rows)
+    (folder / f"{run}.host.csv").write_text("tsc,observer_run_ns,observer_wait_ns,run_ns,wait_ns\n" + text)
+
+
 @dataclass
 class FakeTrial:
     """What an analysis reads of a trial."""

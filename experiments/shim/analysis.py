@@ -30,6 +30,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     periods   histogram of the period of each run, cycles
     recheck   the trust test done again on the samples, against the program's flags
     delays    delays that were put into samples
+    host      how the host ran the vCPUs, in pieces of an observation; those that are not sound are left out of shares
     switches  switches seen against the kernel's sched_switch trace
     intervals histogram of how long threads and idle had the CPU, µs, as seen and as traced
     idle      idle share and idle periods, as seen, traced, and made by the load
@@ -99,7 +100,19 @@ def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
             "switches",
             "Switches against sched_switch",
             ["arm"],
-            ["per_s", "events", "missed", "missed_share", "wrong", "unmatched", "torn", "lag_median_us"],
+            [
+                "per_s",
+                "events",
+                "missed",
+                "missed_share",
+                "sound_share",
+                "sound",
+                "sound_missed",
+                "wrong",
+                "unmatched",
+                "torn",
+                "lag_median_us",
+            ],
         ),
         ("idle", "Idle, shares of time", ["arm"], ["seen_share", "truth_share", "load_share", "periods", "missed"]),
         ("thread_rates", "Instructions per cycle of the clock, by thread", ["arm", "mix"], ["known", "seen", "error"]),

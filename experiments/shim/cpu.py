@@ -16,7 +16,6 @@ from harness.measure.shim.records import CHUNK, EVENT, SWITCH, Records, whole
 from harness.measure.shim.switches import (
     common,
     match,
-    missed_between,
     missed_of,
     share_of,
     spans_seen,
@@ -25,14 +24,12 @@ from harness.measure.shim.switches import (
 )
 
 from .found import Found, Trial
-from .run import COUNTER, IDLE, observed, samples, thread
+from .run import COUNTER, IDLE, host_pieces, observed, samples, thread
 
 #: Slices of a timeline that are kept of each workload and source.
 MOST_SLICES = 4000
 #: Places of the rate over time.
 INTERVALS = 200
-#: Between two switches that an observer saw lie more samples than this takes, or it did not look.
-LOOKING_US = 50.0
 KINDS = {0: "dec-jnz", 1: "divide", 2: "memory", 3: "syscall"}
 BUSY = 1
 
@@ -43,26 +40,46 @@ def switches(found: Found, trial: Trial, folder: Path) -> None:
     if said.ppid is None:
         raise RunError(f"no slots: {said.ppid_reason}")
     log, trace = _logs(folder, "observer")
-    about = summary(log, trace, match(log, trace))
+    matched = match(log, trace)
+    about = summary(log, trace, matched)
+    pieces = host_pieces(found, folder, "observer", said)
+    missed, counted = (
+        missed_of(trace, matched, pieces.hold(trace["time"]))
+        if pieces is not None
+        else (about["missed"], about["events"])
+    )
     meanwhile = (trace["time"] >= said.clock_begin.tsc) & (trace["time"] < said.clock_end.tsc)
     rate = int(meanwhile.sum()) / said.seconds if said.seconds and meanwhile.any() else math.nan
     told = read_answer(folder / "truth.json", Traced)
     lags = {f"{name}_us": about.pop(name) / said.tsc_hz * 1e6 for name in ("lag_median", "lag_most")}
-    found.put("switches", [{**about, **lags, "per_s": rate, "overrun": told.overrun, "log_lost": said.switches_lost}])
+    sound = math.nan if pieces is None else pieces.sound_share
+    found.put(
+        "switches",
+        [
+            {
+                **about,
+                **lags,
+                "sound_share": sound,
+                "sound": counted,
+                "sound_missed": missed,
+                "per_s": rate,
+                "overrun": told.overrun,
+                "log_lost": said.switches_lost,
+            }
+        ],
+    )
     _intervals(found, log, trace, said.tsc_hz)
     _slices(found, folder, spans_seen(log), spans_traced(trace), said.tsc_hz)
     few = "the trace and the switches seen have less than two in common"
     lost = f"{said.switches_lost} switches that were seen were lost on their way into the file"
     found.value("switches_per_s", rate, "switches/s", few)
+    none = lost if said.switches_lost else few
     whole_log = about["events"] > 0 and not said.switches_lost
-    found.value(
-        "missed_switches_share",
-        about["missed_share"] if whole_log else None,
-        "1",
-        lost if said.switches_lost else few,
-    )
-    missed, counted = missed_between(log, LOOKING_US * said.tsc_hz / 1e6)
-    found.value("missed_switches_share_looking", missed / counted if counted else None, "1", few)
+    found.value("missed_switches_share_all", about["missed_share"] if whole_log else None, "1", none)
+    taken = pieces.reason if pieces is not None else None
+    share = missed / counted if whole_log and counted and not taken else None
+    found.value("missed_switches_share", share, "1", none if said.switches_lost else taken or few)
+    found.value("sound_share", sound, "1", said.host_reason)
     found.value(
         "missed_switches_share_slot",
         said.switches_missed / said.switches_slot if said.switches_slot else None,
@@ -119,7 +136,9 @@ def pattern(found: Found, trial: Trial, folder: Path) -> None:
     seen, traced = spans_seen(log), spans_traced(trace)
     begin, end = common(seen, traced)
     mine, truth = share_of(seen, IDLE, begin, end), share_of(traced, IDLE, begin, end)
-    missed, periods = missed_of(trace, match(log, trace), trace["next"] == IDLE)
+    pieces = host_pieces(found, folder, "observer", said)
+    sound = pieces.hold(trace["time"]) if pieces is not None else np.ones(len(trace), dtype=bool)
+    missed, periods = missed_of(trace, match(log, trace), (trace["next"] == IDLE) & sound)
     chunks = whole(folder / "load.bin", CHUNK)
     busy = pd.DataFrame(
         {
@@ -145,8 +164,10 @@ def pattern(found: Found, trial: Trial, folder: Path) -> None:
     _slices(found, folder, seen, traced, said.tsc_hz)
     few = "the trace and the switches seen cover no time together"
     found.value("idle_share_error", abs(mine - truth), "1", few)
+    taken = pieces.reason if pieces is not None else None
     found.value("idle_periods", periods or None, "periods", few)
-    found.value("idle_periods_missed", missed if periods else None, "periods", few)
+    share = missed / periods if periods and not taken else None
+    found.value("idle_periods_missed_share", share, "1", taken or few)
 
 
 def phases(found: Found, trial: Trial, folder: Path) -> None:

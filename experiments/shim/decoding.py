@@ -20,7 +20,7 @@ from harness.measure.shim.trust import Recheck
 
 from .cpu import pattern, phases, switches
 from .found import Found, Part, Trial, guarded
-from .run import COUNTER, observed, recheck, samples
+from .run import COUNTER, host_pieces, observed, recheck, samples
 
 TRIAL = ("arm", "trial", "ppid", "period", "clock", "fidelity", "pmu", "host_wait", "marked")
 #: Of the time of known work, how much may be uncertain.
@@ -122,7 +122,8 @@ def _injected(found: Found, trial: Trial, folder: Path) -> None:
     delays = whole(folder / "injected.injected.bin", INJECTED)
     if len(delays) != said.injected:
         raise RunError(f"{len(delays)} delays were written of {said.injected}")
-    check = recheck(folder, "injected", said, {int(d["number"]): int(d["delay"]) for d in delays})
+    pieces = host_pieces(found, folder, "injected", said)
+    check = recheck(folder, "injected", said, {int(d["number"]): int(d["delay"]) for d in delays}, pieces)
     _put_recheck(found, "injected", check)
     if check.samples == said.windows + 1 and check.delayed != said.injected_windows + said.injected_long:
         program = said.injected_windows + said.injected_long
@@ -139,9 +140,9 @@ def _injected(found: Found, trial: Trial, folder: Path) -> None:
     found.value("injected_within_bounds", check.within_bounds, "windows")
     found.value("injected_alike", check.alike, "windows")
     found.value("injected_trusted_program", said.injected_trusted if said.injected else None, "windows", none)
-    clean = check.windows - check.delayed
-    share = check.clean_trusted / clean if clean else None
-    found.value("clean_trusted_share", share, "1", "every window touched a delay")
+    taken = pieces.reason if pieces is not None else None
+    share = check.clean_trusted / check.clean if check.clean and not taken else None
+    found.value("clean_trusted_share", share, "1", taken or "every window touched a delay")
 
 
 def _timer(found: Found, trial: Trial, folder: Path) -> None:
@@ -311,7 +312,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
                 "switches_per_s": "switches/s",
                 "missed_switches_share": "1",
                 "missed_switches_share_slot": "1",
-                "missed_switches_share_looking": "1",
+                "missed_switches_share_all": "1",
+                "sound_share": "1",
                 "compared_switches": "switches",
                 "wrong_threads": "switches",
                 "unmatched_switches": "switches",
@@ -348,6 +350,6 @@ PARTS: dict[str, tuple[Part, ...]] = {
         ({"refusal_reasons": "1"}, _reasons),
         ({"pmu_known_error": "1"}, _pmu),
     ),
-    "pattern": (({"idle_share_error": "1", "idle_periods": "periods", "idle_periods_missed": "periods"}, pattern),),
+    "pattern": (({"idle_share_error": "1", "idle_periods": "periods", "idle_periods_missed_share": "1"}, pattern),),
     "phases": (({"thread_rate_error": "1"}, phases),),
 }

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from harness.measure.shim.answers import Observed, read_answer, read_csv, read_names
+from harness.measure.shim.hostsched import Pieces, read_pieces
 from harness.measure.shim.periods import quantile, read_periods
 from harness.measure.shim.records import Records, pieces, sample_type
 from harness.measure.shim.trust import Bounds, Recheck
@@ -71,6 +74,16 @@ def observed(found: Found, folder: Path, run: str) -> Observed:
     return said
 
 
+def host_pieces(found: Found, folder: Path, run: str, said: Observed) -> Pieces | None:
+    """How the host ran both vCPUs during a run, into `host`; None where nobody told the observer."""
+    pieces = read_pieces(folder, run, said)
+    if pieces is not None:
+        begin = (pieces.begin - pieces.begin[0]).astype("float64") / said.tsc_hz
+        rows = {"begin_s": begin, "waited": pieces.waited, "sound": pieces.sound}
+        found.put("host", pd.DataFrame(rows).assign(run=run))
+    return pieces
+
+
 def thread(pid: int, names: dict[int, str]) -> str:
     if pid in OTHERS:
         return OTHERS[pid]
@@ -81,9 +94,11 @@ def samples(folder: Path, run: str, said: Observed) -> Iterator[Records]:
     return pieces(folder / f"{run}.samples.bin", sample_type(len(said.signals)))
 
 
-def recheck(folder: Path, run: str, said: Observed, delays: dict[int, int] | None = None) -> Recheck:
+def recheck(
+    folder: Path, run: str, said: Observed, delays: dict[int, int] | None = None, pieces: Pieces | None = None
+) -> Recheck:
     """`delays`: cycles by number of the window end."""
-    check = Recheck(Bounds.parse(said.bounds), delays or {})
+    check = Recheck(Bounds.parse(said.bounds), delays or {}, pieces)
     for part in samples(folder, run, said):
         check.add(part)
     return check

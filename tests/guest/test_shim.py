@@ -19,6 +19,8 @@ from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
 from harness.machine import machine
 from harness.machine.spec import argv
+from harness.measure.shim.answers import Observed, read_answer, read_csv
+from harness.measure.shim.hostsched import read_pieces
 from harness.oracle.attach import attach
 from harness.paths import EXPERIMENTS
 
@@ -171,6 +173,25 @@ def test_a_counter_has_to_count_a_known_loop_first(trials):
     without = read(trials["tracepoint"], "known/known.shim.json")
     assert without["signals"] == []
     assert {signal["source"]: bool(signal["reason"]) for signal in without["refused"]} == {"pmu": True, "oracle": True}
+
+
+def test_the_observer_asks_how_the_host_ran_both_cpus(trials):
+    folder = trials["callback"].path / "switches"
+    said = read_answer(folder / "observer.shim.json", Observed)
+    assert (said.host_reason, said.host_lost) == (None, 0)
+    assert said.host_readings >= 20
+    readings = read_csv(
+        folder / "observer.host.csv", ("tsc", "observer_run_ns", "observer_wait_ns", "run_ns", "wait_ns")
+    )
+    passed = readings.iloc[-1] - readings.iloc[0]
+    ns = passed["tsc"] / said.tsc_hz * 1e9
+    # Both want their CPUs all the time: what they did not run they waited; the target's last wait may still go on.
+    assert passed["observer_run_ns"] + passed["observer_wait_ns"] == pytest.approx(ns, rel=0.05)
+    assert 0.5 * ns < passed["run_ns"] + passed["wait_ns"] < 1.05 * ns
+    assert passed["observer_run_ns"] != passed["run_ns"]
+    pieces = read_pieces(folder, "observer", said)
+    assert pieces is not None
+    assert pieces.begin.size == said.host_readings - 1
 
 
 def test_how_the_host_ran_the_cpus_is_kept(trials):

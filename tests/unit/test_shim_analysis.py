@@ -69,6 +69,10 @@ def switches(folder: Path) -> None:
     files.shim(folder, "observer", **about)
     files.truth(folder, cpu.trace())
     cpu.log({10, 20, 30, 500, 501}).tofile(folder / "observer.switches.bin")
+    # The host had the observer's CPU for a tenth of the middle.
+    clocks = [cpu.begin[0], cpu.begin[450], cpu.begin[550], cpu.begin[-1] + 1]
+    stolen = (clocks[2] - clocks[1]) * 10**8 // HZ
+    files.readings(folder, "observer", clocks, [7, 7, 7 + stolen, 7 + stolen])
 
 
 def trust(folder: Path) -> None:
@@ -120,7 +124,10 @@ def pattern(folder: Path) -> None:
     begin = [START + (k // 2 * 8 + k % 2 * 2) * HZ // 2000 for k in range(100)]
     cpu = files.Cpu([(70, 0)[k % 2] for k in range(100)], begin, lag=0)
     files.truth(folder, cpu.trace())
-    cpu.log({41}).tofile(folder / "observer.switches.bin")
+    cpu.log({41, 61}).tofile(folder / "observer.switches.bin")
+    # The host had the observer's CPU in the second of the idle periods that were missed.
+    clocks = [begin[0], begin[60], begin[64], begin[-1] + 1]
+    files.readings(folder, "observer", clocks, [0, 0, 2_000_000, 2_000_000])
     files.chunks(50, cycles=HZ // 1000, kind=1, gap=3 * HZ // 1000).tofile(folder / "load.bin")
 
 
@@ -160,20 +167,47 @@ def test_every_figure_of_a_whole_trial(tmp_path):
     found = values(trial(tmp_path))
     exact = {
         "write_refused": 1, "idle_shown": 1, "offline_shown": 1, "slot_checks": 5000, "slot_wrong": 0,
-        "wrong_threads": 0, "unmatched_switches": 0, "missed_switches_share": 5 / 999, "compared_switches": 995,
+        "wrong_threads": 0, "unmatched_switches": 0, "missed_switches_share": 3 / 900,
+        "missed_switches_share_all": 5 / 999,
+        "compared_switches": 995,
         "missed_switches_share_slot": 5 / 995, "samples_per_s": 2e6, "trusted_share": 0.99, "flags_wrong": 0,
         "injected_windows": 10, "injected_trusted": 0, "injected_flags_wrong": 0, "clean_trusted_share": 1,
         "timer_samples_per_s": 4000, "rate_over_timer": 500, "rate_over_timer_both": 500, "timer_cost": 1,
         "observer_cost": 0.25, "spin_cost": 5 / 45, "observer_over_spin": 1.125 - 1,
         "known_error": 0.002, "counter_check_error": 1.5e-5, "wrong_counter_refused": 1, "refusal_reasons": 1,
-        "idle_periods": 50, "idle_periods_missed": 1, "thread_rate_error": 1 / 0.98 - 1, "trial_marked": 0,
+        "idle_periods": 48, "idle_periods_missed_share": 1 / 48, "thread_rate_error": 1 / 0.98 - 1, "trial_marked": 0,
     }  # fmt: skip
     assert {name: found[name] for name in exact} == pytest.approx(exact, abs=1e-7)
     assert found["switches_per_s"] == pytest.approx(2e9 / 70_000, rel=0.05)
     assert 9728 < found["period_median_ns"] < 10240
-    # The period that was missed is 3 of 4 ms, of 197 ms.
-    assert found["idle_share_error"] == pytest.approx(3 / 197, rel=0.05)
+    # The periods that were missed are 3 of 4 ms each, of 197 ms.
+    assert found["idle_share_error"] == pytest.approx(6 / 197, rel=0.05)
     assert found["host_wait_share"] == pytest.approx(0.001)
+    assert found["sound_share"] == pytest.approx(0.9, abs=0.02)
+
+
+def test_an_observation_that_the_host_disturbed_for_most_of_the_time_says_nothing(tmp_path):
+    one = trial(tmp_path, workloads=("switches", "trust"))
+    clocks = [START + k * HZ // 100 for k in range(4)]
+    for workload, run in (("switches", "observer"), ("trust", "injected")):
+        files.readings(one.path / workload, run, clocks, [0, 10**6, 2 * 10**6, 2 * 10**6])
+    found = measured([one]).loc[(one.arm, 0)]
+    reason = "the host descheduled a vCPU for more than 3 % of the time in 2 of 3 pieces of the observation"
+    for name in ("missed_switches_share", "clean_trusted_share"):
+        assert np.isnan(found.loc[name, "value"])
+        assert found.loc[name, "reason"] == reason
+    assert found.loc["missed_switches_share_all", "value"] == 5 / 999
+    assert found.loc["sound_share", "value"] == pytest.approx(1 / 3)
+
+
+def test_where_nobody_tells_the_observer_of_the_host_the_whole_observation_counts(tmp_path):
+    one = trial(tmp_path, workloads=("switches",))
+    why = "no device: the machine has no devices: [counters]"
+    about = json.loads((one.path / "switches" / "observer.shim.json").read_text())
+    put(one.path / "switches", "observer.shim.json", about | {"host_readings": 0, "host_reason": why})
+    found = measured([one]).loc[(one.arm, 0)]
+    assert found.loc["missed_switches_share", "value"] == found.loc["missed_switches_share_all", "value"] == 5 / 999
+    assert found.loc["sound_share", "reason"] == why
 
 
 def test_only_the_hardware_is_absent_in_a_whole_trial(tmp_path):

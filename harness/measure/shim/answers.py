@@ -79,6 +79,9 @@ class Observed(Said):
     switches_skipped: int = 0
     ppid: str | None
     ppid_reason: str | None = None
+    host_readings: int = 0
+    host_lost: int = 0
+    host_reason: str | None = None
     signals: tuple[Signal, ...]
     refused: tuple[Signal, ...]
 

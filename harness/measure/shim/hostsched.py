@@ -1,18 +1,27 @@
 """The host's scheduling of a trial's vCPU threads: whether what the guest measured may be believed.
 
 An observed CPU that the host has descheduled stands still, and the trust test does not notice: both of the observer's
-clocks run on.
+clocks run on. An observer that is descheduled sees nothing meanwhile. A whole trial is judged by host-sched.json; an
+observation piece by piece, where the observer asked for the host's figures on its way (host.csv).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.measure.shim.answers import Said, read_answer
+import numpy as np
+import numpy.typing as npt
 
-#: A vCPU that was ready to run and did not for a larger share of its time marks the trial.
-MOST_WAIT = 0.05
+from harness.errors import RunError
+from harness.measure.shim.answers import Observed, Said, read_answer, read_csv
+from harness.measure.shim.records import Clocks, Flags
+
+#: A vCPU that was ready to run and did not for a larger share of its time marks the trial, or the piece of it.
+MOST_WAIT = 0.03
+#: Of an observation: with less than that in sound pieces it says nothing.
+LEAST_SOUND = 0.5
 
 
 class Vcpu(Said):
@@ -58,3 +67,57 @@ def host_waited(trial: Path) -> tuple[float, str | None]:
         limit = f"more than {100 * MOST_WAIT:g} % of its time"
         return share, f"the host descheduled vCPU {worst.cpu} for {100 * share:.1f} %, {limit}"
     return share, None
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """An observation between readings of the host's figures: n pieces in order.
+
+    begin, end  (n,) uint64    clock of the guest
+    waited      (n,) float64   share of its time for which a vCPU waited for a host CPU, of the two the larger
+    """
+
+    begin: Clocks
+    end: Clocks
+    waited: npt.NDArray[np.float64]
+
+    @property
+    def sound(self) -> Flags:
+        """The pieces that no vCPU was taken from for longer than MOST_WAIT, shape (n,)."""
+        return self.waited <= MOST_WAIT
+
+    @property
+    def sound_share(self) -> float:
+        """Of the time of all pieces."""
+        length = (self.end - self.begin).astype(np.float64)
+        return float(length[self.sound].sum() / length.sum())
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing can be said, or None."""
+        if self.sound_share >= LEAST_SOUND:
+            return None
+        bad = int((~self.sound).sum())
+        limit = f"more than {100 * MOST_WAIT:g} % of the time"
+        return f"the host descheduled a vCPU for {limit} in {bad} of {self.begin.size} pieces of the observation"
+
+    def hold(self, times: Clocks) -> Flags:
+        """Whether each moment, shape (m,), lies in a sound piece."""
+        at = np.searchsorted(self.begin, times, side="right").astype(np.int64) - 1
+        within = (at >= 0) & (times < self.end[at])
+        return np.asarray(within & self.sound[at])
+
+
+def read_pieces(folder: Path, run: str, said: Observed) -> Pieces | None:
+    """RUN.host.csv; None where nobody told the observer, with the reason in `said.host_reason`."""
+    if said.host_readings < 2:
+        return None
+    path = folder / f"{run}.host.csv"
+    names = ("tsc", "observer_run_ns", "observer_wait_ns", "run_ns", "wait_ns")
+    readings = read_csv(path, names)
+    tsc = readings["tsc"].to_numpy(dtype=np.uint64)
+    waits = readings[["observer_wait_ns", "wait_ns"]].to_numpy(dtype=np.float64)
+    if len(tsc) != said.host_readings or (tsc[1:] <= tsc[:-1]).any() or (waits[1:] < waits[:-1]).any():
+        raise RunError(f"holds no {said.host_readings} readings that rise", where=str(path))
+    length_ns = (tsc[1:] - tsc[:-1]).astype(np.float64) / said.tsc_hz * 1e9
+    return Pieces(tsc[:-1], tsc[1:], np.diff(waits, axis=0).max(axis=1) / length_ns)

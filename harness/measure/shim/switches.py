@@ -188,18 +188,6 @@ def common(seen: pd.DataFrame, traced: pd.DataFrame) -> tuple[int, int]:
     return (low, high) if low < high else (0, 0)
 
 
-def missed_between(log: Records, longest: float) -> tuple[int, int]:
-    """Switches that were missed, and all, between neighbours in the log that were seen at most `longest` cycles apart.
-
-    By the slot's own count. A longer gap is one in which the observer did not look: its CPU was taken away.
-    """
-    apart = np.diff(log["seen"].astype(np.int64))
-    steps = np.diff(log["count"].astype(np.int64))
-    sound = (log["flags"] & TORN) == 0
-    looking = np.less_equal(apart, longest) & sound[1:] & sound[:-1]
-    return int((steps[looking] - 1).clip(min=0).sum()), int(steps[looking].sum())
-
-
 def missed_of(trace: Records, matched: Matched, chosen: npt.NDArray[np.bool_]) -> tuple[int, int]:
     """Of the events that `chosen`, shape (len(trace),), marks and that lie between the first and the last seen: how
     many were not seen, and how many there are.

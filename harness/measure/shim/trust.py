@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from harness.errors import RunError
+from harness.measure.shim.hostsched import Pieces
 from harness.measure.shim.records import DELAYED, FIRST, GAP, TRUSTED, ZERO, Clocks, Flags, Records
 
 _WORD = (1 << 64) - 1
@@ -83,10 +84,11 @@ class Recheck:
     windows     that could be judged again: both samples are in the file
     trusted     of them, by this test
     wrong       flags TRUSTED or ZERO that the program set or left out wrongly
-    clean_trusted  of those that touch no delay
+    clean       that touch no delay, in pieces of the time that `pieces` says are sound
+    clean_trusted  of those, trusted
     delayed     windows that begin with or end in a delayed sample
     delayed_trusted  of them, that either test trusts
-    within_bounds    of these, those whose delay is too short for so long a window
+    within_bounds    of these, those whose delay is too short for so long a window: not twice what the bounds allow
     alike            of these, those between two samples that took about equally long: the other was delayed too, on
                      purpose or by an interruption
     same_ids    windows with one thread and one switch count at both ends
@@ -94,9 +96,11 @@ class Recheck:
 
     bounds: Bounds
     delays: Mapping[int, int] = field(default_factory=dict)
+    pieces: Pieces | None = None
     windows: int = 0
     trusted: int = 0
     wrong: int = 0
+    clean: int = 0
     clean_trusted: int = 0
     delayed: int = 0
     delayed_trusted: int = 0
@@ -128,7 +132,12 @@ class Recheck:
         self.gaps += int((~there).sum())
         self.trusted += int((mine & there).sum())
         self.wrong += int((wrong & there).sum())
-        self.clean_trusted += int((mine & there & ~delayed).sum())
+        clean = there & ~delayed
+        if self.pieces is not None:
+            sound = self.pieces.hold(samples["begin"])
+            clean &= sound[1:] & sound[:-1]
+        self.clean += int(clean.sum())
+        self.clean_trusted += int((mine & clean).sum())
         self.delayed += int(delayed.sum())
         self.delayed_trusted += int((delayed & (mine | theirs)).sum())
         for at in np.flatnonzero(delayed & mine):
@@ -140,10 +149,13 @@ class Recheck:
     def _excuse(self, pair: Records, begin: int) -> str | None:
         """Why a window with a delay is trusted all the same, and rightly.
 
-        Each delay is in E of one window and in B of the next: the test sees that two samples took unlike times.
+        Each delay is in E of one window and in B of the next: the test sees that two samples took unlike times. One that
+        is not twice what the bounds allow may be made up for by what the samples' own lengths differ; the program
+        calls these delays short too.
         """
         first, last = (self.delays.get(int(one["number"]), 0) for one in pair)
-        if begin >= first and _one(begin, begin - first + last, self.bounds):
+        low, high = begin - 2 * (1 - self.bounds.low) * begin, begin + 2 * (self.bounds.high - 1) * begin
+        if low <= begin - first + last <= high:
             return "alike" if first and last else "within_bounds"
         other = int(pair["end"][0 if last else 1]) - int(pair["begin"][0 if last else 1])
         return "alike" if 2 * other >= max(first, last) > 0 else None
