@@ -21,6 +21,7 @@ from harness.machine.accelerator import choose_accelerator
 from harness.machine.halt import halt_plugin
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec
+from harness.machine.stale import stale_plugin
 
 AcceleratorChoice = Literal["auto", "kvm", "tcg"]
 
@@ -116,12 +117,13 @@ def prepare(
 def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[BootFiles, Keys | None]:
     """The files that a machine boots from; ssh machines get the keys of their image in a second initramfs."""
     kernel, image = build.kernel.file("bzImage"), build.image.file("image.cpio")
+    halt = halt_plugin(store) if machine.clock == "virtual" else None
+    stale = stale_plugin(store) if machine.needs_stale else None
     if machine.session != "ssh":
-        halt = halt_plugin(store) if machine.clock == "virtual" else None
-        return BootFiles(kernel=kernel, initrds=(image,), halt=halt), None
+        return BootFiles(kernel=kernel, initrds=(image,), halt=halt, stale=stale), None
     made = image_keys(store, build.image, build.kernel)
     keys = Keys(client=made.file("client"), host=made.file("host.pub"))
-    return BootFiles(kernel=kernel, initrds=(image, made.file("keys.cpio"))), keys
+    return BootFiles(kernel=kernel, initrds=(image, made.file("keys.cpio")), stale=stale), keys
 
 
 def _resolve(

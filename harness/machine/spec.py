@@ -93,6 +93,11 @@ class MachineSpec(Strict):
         return self.accelerator == "tcg" and self.session != "console" and self.record == "off"
 
     @property
+    def needs_stale(self) -> bool:
+        """Whether several threads of QEMU translate the guest's code."""
+        return self.accelerator == "tcg" and self.cpus > 1
+
+    @property
     def fidelity(self) -> Literal["virtual", "emulated", "kvm"]:
         """What kind of time figures of this machine are in; a proven PMU makes `kvm` into `kvm+pmu` later."""
         if self.clock == "virtual" or self.record != "off":
@@ -117,11 +122,16 @@ class Plugin(Strict):
 
 
 class BootFiles(Strict):
-    """The files that a machine starts from; `halt` is the plugin that a virtual clock needs to be exact."""
+    """The files that a machine starts from.
+
+    `halt` is the plugin that a virtual clock needs to be exact, `stale` the one that keeps translations true where TCG
+    runs several CPUs.
+    """
 
     kernel: Path
     initrds: tuple[Path, ...]
     halt: Path | None = None
+    stale: Path | None = None
 
 
 def argv(
@@ -138,7 +148,7 @@ def argv(
     `incoming` restores a saved state instead of booting. Raises UsageError when a path holds a comma, ValueError
     for a virtual clock without its plugin.
     """
-    for path in (folder, files.kernel, *files.initrds, files.halt or ""):
+    for path in (folder, files.kernel, *files.initrds, files.halt or "", files.stale or ""):
         if "," in str(path):
             raise UsageError("QEMU takes no comma in a path", where=str(path), hint="use another folder")
     hardware = spec.hardware
@@ -148,6 +158,7 @@ def argv(
     command += ["-cpu", "host,pmu=on" if spec.accelerator == "kvm" else hardware.cpu]
     command += ["-smp", str(spec.cpus), "-m", str(hardware.memory_mib)]
     command += _clock(spec, files, folder)
+    command += ["-plugin", f"file={files.stale}"] * (spec.needs_stale and files.stale is not None)
     command += ["-kernel", str(files.kernel), "-initrd", str(initrd(files, folder))]
     command += ["-append", " ".join([*spec.cmdline, f"krepro.session={spec.session}"])]
     command += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]

@@ -17,8 +17,6 @@ from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
-from harness.machine import machine
-from harness.machine.spec import argv
 from harness.measure.shim.answers import Observed, read_answer, read_csv
 from harness.measure.shim.hostsched import read_pieces
 from harness.oracle.attach import attach
@@ -111,17 +109,7 @@ def test_a_thread_never_finds_another_one_in_its_slot(trials, arm):
     assert load["switches"] > 1000
 
 
-def cpus_in_turn(*arguments: Any, **options: Any) -> list[str]:
-    """QEMU before 8.1 can go on with a translation of kernel text that another CPU has just patched, for ever.
-
-    Where modules come and go among 100,000 switches a second that happens; not when one thread runs all CPUs in turn.
-    """
-    words = argv(*arguments, **options)
-    return ["tcg,thread=single" if word == "tcg" else word for word in words]
-
-
-def test_nothing_goes_wrong_when_modules_come_and_go_among_switches_and_hotplug(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "argv", cpus_in_turn)
+def test_nothing_goes_wrong_when_modules_come_and_go_among_switches_and_hotplug(tmp_path):
     storms = run(
         tmp_path,
         {"storm": {"command": f"ppid-storm {STORM_TURNS}", "timeout_s": 300}},

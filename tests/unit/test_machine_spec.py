@@ -109,11 +109,24 @@ def test_a_state_is_restored_from_any_path():
         (BootFiles(kernel=Path("/a,b"), initrds=FILES.initrds), FOLDER),
         (BootFiles(kernel=FILES.kernel, initrds=(Path("/x"), Path("/a,b"))), FOLDER),
         (FILES.model_copy(update={"halt": Path("/a,b")}), FOLDER),
+        (FILES.model_copy(update={"stale": Path("/a,b")}), FOLDER),
     ],
 )
 def test_a_comma_in_a_path_is_refused(files, folder):
     with pytest.raises(UsageError, match=r"^/.*,.*: QEMU takes no comma in a path"):
         argv(spec(), files, folder, 7)
+
+
+def test_several_cpus_under_tcg_have_the_plugin_that_they_need():
+    files = FILES.model_copy(update={"stale": Path("/k/stale.so")})
+    several = [spec(hardware=MODERN, cpus=2), spec(hardware=MODERN, cpus=2, accelerator="kvm"), spec(), virtual()]
+    assert ["-plugin file=/k/stale.so" in " ".join(argv(one, files, FOLDER, 7)) for one in several] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert "stale" not in line(spec(hardware=MODERN, cpus=2))
 
 
 def test_a_virtual_clock_without_its_plugin_is_a_mistake():

@@ -1,0 +1,15 @@
+"""The plugin that keeps translations true where several CPUs run and patch code; stale.c says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.build.plugin import build_plugin
+from harness.build.store import Store
+
+SOURCES = Path(__file__).resolve().parent
+
+
+def stale_plugin(store: Store) -> Path:
+    """The compiled plugin in the store."""
+    return build_plugin(store, "stale", SOURCES).file("stale.so")

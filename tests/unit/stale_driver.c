@@ -1,0 +1,108 @@
+/* The plugin stale with a QEMU of a few lines: two pages of code, one block, and what is given up of it. */
+#include "../../harness/machine/stale/stale.c"
+
+#include <unistd.h>
+
+struct qemu_plugin_insn {
+	uint64_t vaddr;
+	uint8_t *at;
+	uint8_t data[8];
+	size_t size;
+};
+
+struct qemu_plugin_tb {
+	size_t n;
+	struct qemu_plugin_insn insns[4];
+};
+
+static uint8_t memory[3 * PAGE];
+static void (*translated)(qemu_plugin_id_t, struct qemu_plugin_tb *);
+
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb)
+{
+	return tb->n;
+}
+
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index)
+{
+	return (struct qemu_plugin_insn *)&tb->insns[index];
+}
+
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn)
+{
+	return insn->data;
+}
+
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn)
+{
+	return insn->size;
+}
+
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn)
+{
+	return insn->vaddr;
+}
+
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn)
+{
+	return insn->at;
+}
+
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, struct qemu_plugin_tb *))
+{
+	(void)id;
+	translated = cb;
+}
+
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, void *), void *data)
+{
+	(void)id;
+	(void)cb;
+	(void)data;
+}
+
+uint64_t qemu_ram_addr_from_host(void *at)
+{
+	return (uint64_t)((uint8_t *)at - memory);
+}
+
+void tb_invalidate_phys_range(uint64_t start, uint64_t end)
+{
+	printf("%llu %llu\n", (unsigned long long)start, (unsigned long long)end);
+}
+
+/* Instructions of `size` bytes from `offset` on, which QEMU reads now; the second page of code is the third of memory. */
+static struct qemu_plugin_tb block(uint64_t base, size_t offset, size_t n, size_t size)
+{
+	struct qemu_plugin_tb tb = { .n = n };
+
+	for (size_t i = 0; i < n; i++) {
+		struct qemu_plugin_insn *insn = &tb.insns[i];
+		size_t at = offset + i * size;
+
+		insn->vaddr = base + at;
+		insn->at = memory + (at < PAGE ? at : at + PAGE);
+		insn->size = size;
+		memcpy(insn->data, insn->at, size);
+	}
+	return tb;
+}
+
+/* What is given up of a block at `offset`, when the byte of memory at `patched` changes before it is looked at. */
+int main(int argc, char **argv)
+{
+	uint64_t base = strtoull(argv[1], NULL, 0);
+	size_t offset = strtoul(argv[2], NULL, 0);
+	struct qemu_plugin_tb tb;
+
+	for (size_t i = 0; i < sizeof(memory); i++)
+		memory[i] = (uint8_t)(i * 7);
+	if (qemu_plugin_install(1, NULL, 0, NULL))
+		return 1;
+	tb = block(base, offset, 3, 5);
+	translated(1, &tb);
+	if (argc > 3)
+		memory[strtoul(argv[3], NULL, 0)] ^= 1;
+	usleep(300000);
+	return 0;
+}
