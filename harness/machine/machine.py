@@ -19,9 +19,9 @@ from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, 
 
 READY = "krepro: ready"
 POLL_S = 0.01
-#: Where only QEMU's own news ends a wait, and wakes it at once: a look takes up to half a millisecond of a CPU that the
+#: Where only QEMU's own news ends a wait, and wakes it at once: a look takes most of a millisecond of a CPU that the
 #: guest may need.
-LOOK_S = 0.25
+LOOK_S = 1.0
 #: A guest whose heartbeat (one byte a second) stops for this long is hung; generous, as TCG on a busy host crawls.
 HEARTBEAT_LIMIT_S = 30.0
 TERM_GRACE_S = 3.0
@@ -124,7 +124,7 @@ class Machine:
             if status is not None:
                 return Wait("exit", status)
             try:
-                events = self.qmp.poll(poll_s)
+                events = self.qmp.poll(min(poll_s, max(deadline - time.monotonic(), 0.0)))
             except QmpLost:
                 events = []
                 time.sleep(POLL_S)
@@ -252,8 +252,6 @@ class Machine:
         raise RunError("QEMU did not restore the saved state within 30 s", hint=f"see {self.folder}")
 
     def _end(self) -> None:
-        if self._schedule is not None:
-            self._schedule.release()
         if self._process is not None and self._process.poll() is None:
             try:
                 if self._qmp is not None:
@@ -270,6 +268,8 @@ class Machine:
             self._qmp = None
         if self._stderr is not None:
             self._stderr.close()
+        if self._schedule is not None:
+            self._schedule.release()
 
     def _diagnose(self) -> None:
         """Registers of every CPU and the run state, as far as QEMU still answers, into diagnosis.txt."""

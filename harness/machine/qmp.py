@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from qemu.qmp import QMPClient, QMPError, Runstate
+from qemu.qmp import ExecInterruptedError, QMPClient, QMPError, Runstate, StateError
 
 from harness.errors import RunError
 
@@ -34,7 +34,7 @@ class Qmp:
         self._started = time.monotonic()
         try:
             self._do(self._client.connect(sock))
-        except (TimeoutError, QMPError, OSError, EOFError) as error:
+        except (TimeoutError, QMPError, OSError, EOFError, AssertionError) as error:  # the last: gone while it greeted
             self.close()
             raise QmpLost(f"QEMU did not answer on QMP: {error}") from error
 
@@ -42,11 +42,9 @@ class Qmp:
         """Execute one command; QmpLost when QEMU is gone, RunError when it refuses."""
         try:
             return self._do(self._client.execute(name, arguments))
-        except (TimeoutError, EOFError, OSError) as error:
+        except (TimeoutError, EOFError, OSError, ExecInterruptedError, StateError) as error:
             raise QmpLost(f"QEMU is gone: {name} had no answer") from error
         except QMPError as error:
-            if "disconnect" in type(error).__name__.lower() or "closed" in str(error).lower():
-                raise QmpLost(f"QEMU is gone: {name} had no answer") from error
             raise RunError(f"QEMU refused {name}: {error}") from error
 
     def poll(self, wait_s: float = 0.0) -> list[dict[str, Any]]:
@@ -68,6 +66,9 @@ class Qmp:
         except (TimeoutError, QMPError, OSError, EOFError):
             pass
         finally:
+            for task in asyncio.all_tasks(self._loop):  # of a wait that was interrupted
+                task.cancel()
+            self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
             asyncio.set_event_loop(None)
 
@@ -78,6 +79,7 @@ class Qmp:
         """Events so far, or the first that comes within `wait_s`; EOFError when none can come any more."""
         event = asyncio.ensure_future(self._client.events.get())
         ended = asyncio.ensure_future(self._client.runstate_changed())
+        await asyncio.sleep(0)  # both wait before what has already come is read
         if self._client.runstate == Runstate.RUNNING:
             await asyncio.wait({event, ended}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         fresh = [event.result()] if event.done() else []

@@ -41,6 +41,26 @@ def test_the_end_of_qemu_ends_a_wait_at_once(qemu):
     assert 0.25 < time.monotonic() - begin < 5
 
 
+def test_an_end_that_came_before_the_wait_is_noticed_at_once(qemu):
+    process, qmp = qemu
+    process.kill()
+    process.wait()
+    time.sleep(0.1)
+    begin = time.monotonic()
+    with pytest.raises(QmpLost):
+        qmp.poll(10)
+    assert time.monotonic() - begin < 5
+
+
+def test_a_command_to_a_qemu_that_has_ended_says_so(qemu):
+    process, qmp = qemu
+    process.kill()
+    process.wait()
+    for _ in range(2):
+        with pytest.raises(QmpLost, match="query-status had no answer"):
+            qmp.command("query-status")
+
+
 def test_an_event_ends_a_wait_at_once_and_is_given_once(qemu):
     _, qmp = qemu
     assert qmp.poll(0.05) == []

@@ -87,6 +87,7 @@ def test_what_threads_did_is_the_difference_of_first_and_last_reading(two_thread
 
 
 def test_a_thread_that_ended_keeps_its_last_reading(two_threads, monkeypatch):
+    monkeypatch.setattr(hostsched, "PERIOD_S", 0)
     readings = {thread: Reading(100, 10, 1) for thread in two_threads}
     monkeypatch.setattr(hostsched, "read_thread", lambda process, thread: readings[thread])
     schedule = HostSchedule(os.getpid(), two_threads)

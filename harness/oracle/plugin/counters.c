@@ -25,7 +25,7 @@ enum { BYTES = 4096, LINE = 64 / 8, MAX_CPUS = BYTES / 64 - 1, RUN = 1, WAIT = 2
 
 static uint64_t *page;
 static unsigned int cpus;
-static int schedstat[MAX_CPUS]; /* file + 1 of each CPU's thread; 0: none */
+static int schedstat[MAX_CPUS]; /* file of each CPU's thread; 0: not opened yet, -1: there is none */
 static uint64_t check_begin;
 static struct check check;
 
@@ -60,7 +60,7 @@ void counters_cpu(unsigned int cpu)
 	if (!on(MODE_COUNTERS) || shift >= 0 || cpu >= MAX_CPUS || schedstat[cpu])
 		return;
 	snprintf(path, sizeof(path), "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
-	schedstat[cpu] = open(path, O_RDONLY | O_CLOEXEC) + 1;
+	schedstat[cpu] = open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* The guest asks for it, from one CPU: a few microseconds each. */
@@ -71,9 +71,9 @@ void counters_host(void)
 		uint64_t run, wait;
 		ssize_t n;
 
-		if (!schedstat[cpu])
+		if (schedstat[cpu] <= 0)
 			continue;
-		n = pread(schedstat[cpu] - 1, text, sizeof(text) - 1, 0);
+		n = pread(schedstat[cpu], text, sizeof(text) - 1, 0);
 		text[n > 0 ? n : 0] = '\0';
 		if (sscanf(text, "%" SCNu64 " %" SCNu64, &run, &wait) != 2)
 			continue;
