@@ -165,7 +165,7 @@ def pattern(found: Found, trial: Trial, folder: Path) -> None:
     few = "the trace and the switches seen cover no time together"
     found.value("idle_share_error", abs(mine - truth), "1", few)
     taken = pieces.reason if pieces is not None else None
-    found.value("idle_periods", periods or None, "periods", few)
+    found.value("idle_periods", periods or None, "periods", taken or few)
     share = missed / periods if periods and not taken else None
     found.value("idle_periods_missed_share", share, "1", taken or few)
 

@@ -108,9 +108,12 @@ def _put_recheck(found: Found, run: str, check: Recheck) -> None:
         "windows",
         "trusted",
         "wrong",
+        "clean",
+        "clean_trusted",
         "delayed",
         "delayed_trusted",
         "within_bounds",
+        "alike",
         "same_ids",
     )
     found.put("recheck", [{"run": run, **{name: getattr(check, name) for name in names}}])
@@ -142,7 +145,7 @@ def _injected(found: Found, trial: Trial, folder: Path) -> None:
     found.value("injected_trusted_program", said.injected_trusted if said.injected else None, "windows", none)
     taken = pieces.reason if pieces is not None else None
     share = check.clean_trusted / check.clean if check.clean and not taken else None
-    found.value("clean_trusted_share", share, "1", taken or "every window touched a delay")
+    found.value("clean_trusted_share", share, "1", taken or "every window in sound pieces touched a delay")
 
 
 def _timer(found: Found, trial: Trial, folder: Path) -> None:

@@ -53,7 +53,7 @@ static inline void host_read(struct host *host)
 {
 	if (!host->map)
 		return;
-	if (host->n == HOST_MOST) {
+	if (host->n == HOST_MOST) { /* pieces are no longer told apart, nor believed */
 		host->lost++;
 	} else {
 		struct host_reading *reading = &host->readings[host->n++];

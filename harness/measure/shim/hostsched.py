@@ -73,6 +73,9 @@ def host_waited(trial: Path) -> tuple[float, str | None]:
 class Pieces:
     """An observation between readings of the host's figures: n pieces in order.
 
+    Shares are of the time that passed, where a trial's are of the time in which the vCPU wanted to run: in so short a
+    piece that may be next to none. A wait of the observed vCPU that spans two pieces is told in the second.
+
     begin, end  (n,) uint64    clock of the guest
     waited      (n,) float64   share of its time for which a vCPU waited for a host CPU, of the two the larger
     """

@@ -190,7 +190,7 @@ def common(seen: pd.DataFrame, traced: pd.DataFrame) -> tuple[int, int]:
 
 def missed_of(trace: Records, matched: Matched, chosen: npt.NDArray[np.bool_]) -> tuple[int, int]:
     """Of the events that `chosen`, shape (len(trace),), marks and that lie between the first and the last seen: how
-    many were not seen, and how many there are.
+    many were not seen, and how many there are. One whose entry is torn counts as not seen.
     """
     found = np.unique(matched.event[matched.event != NONE])
     if found.size < 2:

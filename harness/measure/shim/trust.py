@@ -149,9 +149,9 @@ class Recheck:
     def _excuse(self, pair: Records, begin: int) -> str | None:
         """Why a window with a delay is trusted all the same, and rightly.
 
-        Each delay is in E of one window and in B of the next: the test sees that two samples took unlike times. One that
-        is not twice what the bounds allow may be made up for by what the samples' own lengths differ; the program
-        calls these delays short too.
+        Each delay is in E of one window and in B of the next: the test sees that two samples took unlike times. A delay
+        that is not twice what the bounds allow may be made up for by what the samples' own lengths differ; the
+        program calls it too short as well.
         """
         first, last = (self.delays.get(int(one["number"]), 0) for one in pair)
         low, high = begin - 2 * (1 - self.bounds.low) * begin, begin + 2 * (self.bounds.high - 1) * begin
