@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
-from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
 from harness.measure.shim.answers import Observed, read_answer, read_csv
 from harness.measure.shim.hostsched import read_pieces
-from harness.oracle.attach import attach
-from harness.paths import EXPERIMENTS
+from tests.shim_guests import SMP, check_storm, read, run
 
 pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="an observer needs a host CPU of its own"),
 ]
 
-SHIM = EXPERIMENTS / "shim"
-STORM_TURNS = 4
-SMP = {"kernel": "modern-6.1", "clock": "wall", "session": "mailbox", "cpus": 2}
 COUNTED = {"devices": ["counters"], "oracle": ["counters"]}
-#: What the kernel says when something went wrong.
-COMPLAINTS = re.compile(
-    r"WARNING|BUG|Oops|general protection|unable to handle|refcount|rcu.*stall|sysfs: cannot|lockdep", re.IGNORECASE
-)
-
-
-def run(target: Path, workloads: Mapping[str, Any], arms: Mapping[str, Any]) -> Mapping[str, TrialRecord]:
-    """One trial per arm, with absolute paths, on the image that a run of the experiment has."""
-    experiment = Experiment.model_validate(
-        {
-            "name": "shim",
-            "paper": {"authors": ["x"], "year": 2015, "title": "x"},
-            "workloads": workloads,
-            "collect": ["ppid"],
-            "arms": arms,
-        }
-    )
-    store = Store.default()
-    plan = [PlannedTrial(name, 0, 5) for name in experiment.arms]
-    records = run_trials(attach(store, experiment, prepare(store, experiment, SHIM, plan, target, "tcg")))
-    assert [(record.arm, record.reason) for record in records if record.status != "ok"] == []
-    return {record.arm: record.model_copy(update={"path": target / record.path}) for record in records}
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +43,6 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TrialRecord
             },
         },
     )
-
-
-def read(trial: TrialRecord, name: str) -> Any:
-    return json.loads((trial.path / name).read_text())
 
 
 def bounds_hold(shim: Mapping[str, Any]) -> bool:
@@ -110,20 +73,7 @@ def test_a_thread_never_finds_another_one_in_its_slot(trials, arm):
 
 
 def test_nothing_goes_wrong_when_modules_come_and_go_among_switches_and_hotplug(tmp_path):
-    storms = run(
-        tmp_path,
-        {"storm": {"command": f"ppid-storm {STORM_TURNS}", "timeout_s": 300}},
-        {"storm": {**SMP, "params": {"ppid": "off"}}},
-    )
-    storm = read(storms["storm"], "storm/stdout")
-    assert storm["loads"] == 2 * STORM_TURNS
-    assert storm["busy"] == 2 * STORM_TURNS, "a mapped module cannot be unloaded"
-    assert storm["toggles"] == 8 * STORM_TURNS
-    assert storm["wrong"] == 0
-    assert storm["offlines"] > 5
-    log = (storms["storm"].path / "dmesg").read_text()
-    assert "storm ends" in log
-    assert [line for line in log.split("storm begins")[1].splitlines() if COMPLAINTS.search(line)] == []
+    check_storm(tmp_path, 4)
 
 
 def test_every_delay_is_noticed(trials):
