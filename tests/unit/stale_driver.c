@@ -1,6 +1,7 @@
 /* The plugin stale with a QEMU of a few lines: two pages of code, one block, and what is given up of it. */
 #include "../../harness/machine/stale/stale.c"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 struct qemu_plugin_insn {
