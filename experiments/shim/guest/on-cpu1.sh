@@ -7,6 +7,8 @@ period=${KREPRO_PERIOD:-fast}
 delay=2000
 [ "$period" = 100us ] && delay=20000
 taskset -p 1 $$ >/dev/null
+# An observer in front of all else stays there for its whole second.
+echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 
 # The observer, $1 for its files, the rest are its options.
 observe() {
@@ -33,9 +35,9 @@ switches)
 	shimtruth begin 1 16384 || exit 1
 	shimload switch --every-us 31 --seconds 2.6 --out "$dir/load" &
 	sleep 0.3
-	# The ring holds them all: who empties it takes the observer's CPU, and waits until it ends.
+	# The ring holds them all: who empties it waits until the observer ends.
 	observe observer --seconds 2 --period "$period" --switches "$dir/observer.switches.bin" --ring 262144 \
-		--drain 10000 --host 20 || exit 1
+		--drain 10000 --host 20 --priority 1 || exit 1
 	wait
 	shimtruth end 1 "$dir/truth"
 	;;
@@ -86,8 +88,8 @@ pattern)
 	shimtruth begin 1 4096 || exit 1
 	shimload pattern --seconds 2 --out "$dir/load" &
 	sleep 0.3
-	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" --host 20 \
-		|| exit 1
+	observe observer --seconds 1 --period "$period" --switches "$dir/observer.switches.bin" \
+		--drain 10000 --host 20 --priority 1 || exit 1
 	wait
 	shimtruth end 1 "$dir/truth"
 	;;

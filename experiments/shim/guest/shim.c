@@ -18,6 +18,8 @@
  *   --limit N            so many records in each of the two, and no more (0: no limit)
  *   --ring N             so many records fit into each ring (65536)
  *   --drain MS           how often rings are emptied (20)
+ *   --priority N         sample in front of all that has a lower one on the observer's CPU, SCHED_FIFO (0: as started). Rings
+ *                        are then emptied at the end.
  *   --host MS            ask that often how the host ran both CPUs, into PREFIX.host.csv (0: never)
  *   --inject EVERY,NS    a test: delay about one in EVERY window ends, at random, by NS to twice NS between its clocks
  *   --seed N             of that
@@ -40,7 +42,7 @@ struct options {
 	const char *period, *min_window, *bounds, *out, *samples, *switches;
 	const char *events[SIGNALS], *memory[SIGNALS];
 	int n_events, n_memory;
-	uint64_t limit, ring, drain, host, inject_every, inject_ns, seed;
+	uint64_t limit, ring, drain, host, priority, inject_every, inject_ns, seed;
 };
 
 static struct shim shim;
@@ -156,6 +158,8 @@ static struct options read_options(int argc, char **argv)
 			o.drain = number(name, value, 10000);
 		} else if (!strcmp(name, "--host")) {
 			o.host = number(name, value, 10000);
+		} else if (!strcmp(name, "--priority")) {
+			o.priority = number(name, value, 99);
 		} else if (!strcmp(name, "--seed")) {
 			o.seed = number(name, value, UINT64_MAX);
 		} else if (!strcmp(name, "--inject")) {
@@ -451,7 +455,11 @@ static void observe(const struct options *o)
 
 	a = clock_pair_now();
 	shim.stop_at = a.tsc + (uint64_t)(o->seconds * hz);
+	if (o->priority && !fifo((int)o->priority))
+		fail("--priority");
 	shim_run(&shim);
+	if (o->priority)
+		fifo(0);
 	b = clock_pair_now();
 	if (drain.n)
 		drain_end(&drain);

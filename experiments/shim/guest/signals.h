@@ -64,12 +64,12 @@ static inline bool known_right(uint64_t expected, uint64_t counted)
 	return off * 100 <= expected;
 }
 
-/* In front of whatever else runs on the CPU; for a moment, or the CPU's own threads starve. */
-static inline void hurry(bool on)
+/* In front of whatever else runs on the CPU, 0: no longer. Not for long, or the CPU's own threads starve. */
+static inline bool fifo(int priority)
 {
-	const struct sched_param first = { .sched_priority = 1 }, normal = { .sched_priority = 0 };
+	const struct sched_param how = { .sched_priority = priority };
 
-	sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, on ? &first : &normal);
+	return !sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &how);
 }
 
 /* The least of some counts: interrupts in between only add. The loop runs on `cpu`; the caller is pinned anew after. */
@@ -83,7 +83,7 @@ static inline void signal_check(struct signal_source *signal, int cpu)
 		signal->expected = signal->counted = 0;
 		return;
 	}
-	hurry(true);
+	fifo(1);
 	for (int i = 0; i < KNOWN_TRIES; i++) {
 		uint64_t before = signal_read(signal), counted;
 
@@ -92,7 +92,7 @@ static inline void signal_check(struct signal_source *signal, int cpu)
 		if (counted < signal->counted)
 			signal->counted = counted;
 	}
-	hurry(false);
+	fifo(0);
 	if (signal->source == SOURCE_PMU) {
 		struct perf_reading now = perf_page_read(signal->page);
 
