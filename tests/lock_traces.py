@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from harness.measure.locktrace.events import (
+from experiments.lock_trace.locks.events import (
     ABANDONED,
     ACQUIRED,
     ALL,

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from experiments.page_trace.trace.records import EXEC, LOST, TASK, VISIT, Trace, totals
+from experiments.page_trace.trace.stats import TraceStats, read_stats
 
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
-from harness.measure.pagetrace.records import EXEC, LOST, TASK, VISIT, Trace, totals
-from harness.measure.pagetrace.stats import TraceStats, read_stats
 from harness.paths import ROOT
 from tests.page_known import CASES, GUEST, read_known, visits
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-
-from harness.measure.pagetrace.records import CODE, HEADER, KERNEL, SAME, VISIT, WRITE, Records
+from experiments.page_trace.trace.records import CODE, HEADER, KERNEL, SAME, VISIT, WRITE, Records
 
 Words = npt.NDArray[np.uint64]
 

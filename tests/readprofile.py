@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from experiments.irq_hotspot.profile.buffer import decode, decode_as_readprofile
 
-from harness.measure.profile import decode, decode_as_readprofile
 from harness.measure.symbols import read_system_map
 
 READPROFILE = shutil.which("readprofile", path="/usr/sbin:/sbin:/usr/bin:/bin")

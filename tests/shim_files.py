@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.measure.shim.records import (
+from experiments.shim.observer.records import (
     CHUNK,
     DELAYED,
     EVENT,

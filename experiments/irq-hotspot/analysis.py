@@ -21,19 +21,19 @@ from matplotlib.figure import Figure
 
 from harness.errors import KreproError
 from harness.measure.interrupts import InterruptTable, delta, read_interrupts
-from harness.measure.profile import (
-    ProfileTable,
-    decode,
-    decode_as_printed,
-    decode_as_readprofile,
-    read_profile,
-)
 from harness.measure.statistics import median_estimate
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import Oracle, OracleAbsent
 from harness.oracle.truth import agreement, convergence, distance, kernel_truth, nmi_cost, shares
 
 from .figures import draw
+from .profile.buffer import (
+    ProfileTable,
+    decode,
+    decode_as_printed,
+    decode_as_readprofile,
+    read_profile,
+)
 
 
 class Trial(Protocol):
@@ -98,7 +98,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     """Decode every workload of every trial.
 
     runs      one row per arm, trial, workload: what the buffer, the bracket and the workload say
-    profile   function by function, and the out-of-text row; ticks as `harness.measure.profile`
+    profile   function by function, and the out-of-text row; ticks as `.profile.buffer`
     handlers  one row per handler that ran: interrupts, entries counted, ticks inside it
     sweep     the n2 buffers folded to coarser steps: the share of ticks in counters of several functions
     truth     function by function of trials with an oracle: exact instructions, and each profiler's counts

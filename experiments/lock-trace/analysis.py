@@ -15,9 +15,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from harness.errors import KreproError
-from harness.measure.locktrace.blocks import block_slices, longest, with_blocks
-from harness.measure.locktrace.classes import call_sites
-from harness.measure.locktrace.lockstat import read_lock_stat
 
 from .decoding import (
     Run,
@@ -33,6 +30,9 @@ from .decoding import (
 )
 from .figures import draw
 from .known import module_rows, oracle_rows
+from .locks.blocks import block_slices, longest, with_blocks
+from .locks.classes import call_sites
+from .locks.lockstat import read_lock_stat
 
 KEY = ["arm", "trial", "workload"]
 #: What is asked of each workload's run: unit, and why it may be absent.

@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.locktrace.acquisitions import acquisitions, by_key, failures, first_attempts, with_conflicts
-from harness.measure.locktrace.classes import StaticData, call_sites, classes_of
-from harness.measure.locktrace.comparison import compare_filters
-from harness.measure.locktrace.events import (
+from harness.measure.symbols import SymbolMap, read_system_map, with_kallsyms
+
+from .locks.acquisitions import acquisitions, by_key, failures, first_attempts, with_conflicts
+from .locks.classes import StaticData, call_sites, classes_of
+from .locks.comparison import compare_filters
+from .locks.events import (
     ALL,
     PAPER,
     PER_LOCK,
@@ -28,9 +30,8 @@ from harness.measure.locktrace.events import (
     only,
     read_events,
 )
-from harness.measure.locktrace.kerneltables import read_locks, read_sites
-from harness.measure.locktrace.status import LockTraceStatus, accounting, read_status
-from harness.measure.symbols import SymbolMap, read_system_map, with_kallsyms
+from .locks.kerneltables import read_locks, read_sites
+from .locks.status import LockTraceStatus, accounting, read_status
 
 KEY = ("arm", "trial", "workload")
 #: Sums of the kernel's table of sites, by the names they have in tables of acquisitions.

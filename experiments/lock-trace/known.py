@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.locktrace.events import (
+from harness.oracle.reader import LAP, Oracle, OracleAbsent
+
+from .decoding import Run, every
+from .locks.events import (
     ABANDONED,
     ACQUIRED,
     ALL,
@@ -33,9 +36,6 @@ from harness.measure.locktrace.events import (
     WRITE,
     Events,
 )
-from harness.oracle.reader import LAP, Oracle, OracleAbsent
-
-from .decoding import Run, every
 
 MODULE_TYPES = {
     "spin": SPIN, "read": READ, "write": WRITE, "mutex": MUTEX, "rwsem_read": RWSEM_READ, "rwsem_write": RWSEM_WRITE,

@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from harness.measure.pagetrace.timeline import page_slices
-
 from .decoding import Trial, known_cases, model, neighbours, runs
 from .figures import draw
+from .trace.timeline import page_slices
 
 EXACT = "traced"
 KEY = ["arm", "trial", "workload"]

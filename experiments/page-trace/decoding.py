@@ -12,20 +12,20 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.pagetrace.accessmap import AccessMap
-from harness.measure.pagetrace.comparison import Comparison, compare
-from harness.measure.pagetrace.pages import PageTable
-from harness.measure.pagetrace.records import EXEC, VISIT, Records, Trace, code_pages
-from harness.measure.pagetrace.reuse import ReuseDistances
-from harness.measure.pagetrace.stats import TraceStats, read_stats
-from harness.measure.pagetrace.streams import Streams
-from harness.measure.pagetrace.tables import fill
-from harness.measure.pagetrace.transitions import Transitions
-from harness.measure.pagetrace.visits import visit_table, visits
-from harness.measure.pagetrace.workingset import WorkingSet, WorkingSetCurve
 from harness.oracle.reader import Oracle, OracleAbsent
 
 from .known import read_known
+from .trace.accessmap import AccessMap
+from .trace.comparison import Comparison, compare
+from .trace.pages import PageTable
+from .trace.records import EXEC, VISIT, Records, Trace, code_pages
+from .trace.reuse import ReuseDistances
+from .trace.stats import TraceStats, read_stats
+from .trace.streams import Streams
+from .trace.tables import fill
+from .trace.transitions import Transitions
+from .trace.visits import visit_table, visits
+from .trace.workingset import WorkingSet, WorkingSetCurve
 
 METHODS = {"plain": "plain.json", "trace": "trace.json", "lackey": "lackey.json", "damon": "damon.json"}
 #: What `runs` has even where no trial gives it.

@@ -16,8 +16,9 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from harness.measure.pagetrace.timeline import regions
 from harness.report.figures import INK, Series, draw_medians, series, spans_note
+
+from .trace.timeline import regions
 
 #: What is compared with the arm `untraced`; an arm looks the same in every figure.
 METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon")

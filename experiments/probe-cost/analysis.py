@@ -12,17 +12,19 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from harness.errors import RunError, UsageError
-from harness.measure.prediction import predict
-from harness.measure.probecost import CostModel
 from harness.measure.symbols import read_system_map
 from harness.oracle.reader import LAP, Oracle, OracleAbsent
 
 from .effects import effect_metrics, effect_rows
 from .figures import draw
 from .fit import PROVIDERS, Runs, accuracy, fit_model, per_round, stages_of
+from .model.cost import CostModel
+from .model.prediction import predict as by_model
+from .predict import predict
 from .report import summaries
 from .scripts import counts, script, words
 
+__all__ = ["documents", "figures", "metrics", "predict", "summary", "tables"]
 _RUN = ("arm", "trial", "workload", "run", "work", "per_round", "cold", "rounds", "problem")
 
 
@@ -152,7 +154,7 @@ def _check(trial: Any, run: Mapping[str, Any], model: CostModel) -> dict[str, An
     row |= {"base": base, "measured": measured, "slowdown": 1 + measured / base}
     row["misses"] = float(sum(max(probe["misses"], 0) for probe in run["probes"])) / len(run["took"])
     try:
-        prediction = predict(model, held_out)
+        prediction = by_model(model, held_out)
     except UsageError as error:  # a run of the fit failed, and a stage is missing: no reason to lose the others
         return row | {"problem": str(error)}
     return row | {

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.measure.probecost import PROGRAMS_ONLY, TRACE_POINTS, Accuracy, Cost, CostModel, Provider
 from harness.measure.statistics import median_estimate
+
+from .model.cost import PROGRAMS_ONLY, TRACE_POINTS, Accuracy, Cost, CostModel, Provider
 
 #: Providers in the order of the paper's table: its own in the README.
 PROVIDERS = (

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from harness.measure.probecost import stages as all_stages
-
 from .fit import PROVIDERS
+from .model.cost import stages as all_stages
 
 _STAGES = ("trap", "dispatch", "iteration", "consumer", "register", "memory", "predicate", "term", "predicate-false")
 _MORE = ("histogram", "unrecorded", "program", "instruction", "aggregation", "passage", "miss", "sample", "stack")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.measure.probecost import Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
+from .model.cost import Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
 
 
 def words(line: str) -> dict[str, str]:

@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.shim.answers import Traced, read_answer, read_names
-from harness.measure.shim.counting import Rates
-from harness.measure.shim.periods import histogram
-from harness.measure.shim.records import CHUNK, EVENT, SWITCH, Records, whole
-from harness.measure.shim.switches import (
+from harness.measure.raw import read_answer
+
+from .found import Found, Trial
+from .observer.answers import Traced, read_names
+from .observer.counting import Rates
+from .observer.periods import histogram
+from .observer.records import CHUNK, EVENT, SWITCH, Records, whole
+from .observer.switches import (
     common,
     match,
     missed_of,
@@ -22,8 +25,6 @@ from harness.measure.shim.switches import (
     spans_traced,
     summary,
 )
-
-from .found import Found, Trial
 from .run import COUNTER, IDLE, host_pieces, observed, samples, thread
 
 #: Slices of a timeline that are kept of each workload and source.

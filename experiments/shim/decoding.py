@@ -12,14 +12,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.shim.answers import Load, Observed, Rights, TimerSampled, read_answer, read_csv
-from harness.measure.shim.counting import Counters, costs
-from harness.measure.shim.hostsched import host_waited
-from harness.measure.shim.records import CHUNK, INJECTED, whole
-from harness.measure.shim.trust import Recheck
+from harness.measure.hostsched import host_waited
+from harness.measure.raw import read_answer, read_csv
 
 from .cpu import pattern, phases, switches
 from .found import Found, Part, Trial, guarded
+from .observer.answers import Load, Observed, Rights, TimerSampled
+from .observer.counting import Counters, costs
+from .observer.records import CHUNK, INJECTED, whole
+from .observer.trust import Recheck
 from .run import COUNTER, host_pieces, observed, recheck, samples
 
 TRIAL = ("arm", "trial", "ppid", "period", "clock", "fidelity", "pmu", "host_wait", "marked")

@@ -9,13 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from harness.measure.shim.answers import Observed, read_answer, read_csv, read_names
-from harness.measure.shim.hostsched import Pieces, read_pieces
-from harness.measure.shim.periods import quantile, read_periods
-from harness.measure.shim.records import Records, pieces, sample_type
-from harness.measure.shim.trust import Bounds, Recheck
+from harness.measure.raw import read_answer, read_csv
 
 from .found import Found
+from .observer.answers import Observed, read_names
+from .observer.periods import quantile, read_periods
+from .observer.pieces import Pieces, read_pieces
+from .observer.records import Records, pieces, sample_type
+from .observer.trust import Bounds, Recheck
 
 COUNTER = "instructions"
 IDLE = 0

@@ -85,6 +85,14 @@ class Analysis:
         """What happened when, with TIMELINE_COLUMNS; None when the analysis has no such hook."""
         return self._hook("timeline", TIMELINE_COLUMNS, tables) if hasattr(self._module, "timeline") else None
 
+    def predict(self, document: Mapping[str, Any], script: Path) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        """Tables by title and lines, of a script by one of the analysis' documents; UsageError without such a hook."""
+        made = self._call("predict", document, script)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise UsageError("predict() must return tables by title, and lines", where=str(self.path))
+        tables, lines = made
+        return dict(tables), [str(line) for line in lines]
+
     def _hook(self, name: str, columns: Mapping[str, str], tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         frame = self._call(name, tables)
         if not isinstance(frame, pd.DataFrame) or not set(columns) <= set(frame.columns):
@@ -100,12 +108,12 @@ class Analysis:
             raise UsageError(f"{name}() must return a dict of tables", where=str(self.path))
         return frames
 
-    def _call(self, name: str, argument: Any) -> Any:
-        function: Callable[[Any], Any] | None = getattr(self._module, name, None)
+    def _call(self, name: str, *arguments: Any) -> Any:
+        function: Callable[..., Any] | None = getattr(self._module, name, None)
         if function is None:
             raise UsageError(f"has no function {name}", where=str(self.path), hint="docs/writing-an-experiment.md")
         try:
-            return function(argument)
+            return function(*arguments)
         except KreproError:
             raise
         except Exception as error:

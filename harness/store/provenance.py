@@ -106,7 +106,7 @@ def host(load_before: float) -> Host:
 
 def package_versions() -> dict[str, str]:
     """Versions of the libraries that decide figures and files; krepro's own is a hash of the parts that do."""
-    sources = [path for folder in ANALYSING for path in sorted((ROOT / "harness" / folder).glob("*.py"))]
+    sources = [path for folder in ANALYSING for path in sorted((ROOT / "harness" / folder).rglob("*.py"))]
     own = hash_of({path.relative_to(ROOT).as_posix(): hash_file(path) for path in sources})[:12]
     versions = {name: metadata.version(name) for name in PACKAGES}
     return {"python": platform.python_version(), OWN: own, **versions}

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.page_trace.trace.accessmap import AccessMap
+from experiments.page_trace.trace.comparison import compare
+from experiments.page_trace.trace.pages import PageTable
+from experiments.page_trace.trace.records import Trace, code_pages, totals
+from experiments.page_trace.trace.reuse import ReuseDistances
+from experiments.page_trace.trace.streams import Streams
+from experiments.page_trace.trace.tables import Table, fill
+from experiments.page_trace.trace.transitions import Transitions
+from experiments.page_trace.trace.visits import visits
+from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve
 
-from harness.measure.pagetrace.accessmap import AccessMap
-from harness.measure.pagetrace.comparison import compare
-from harness.measure.pagetrace.pages import PageTable
-from harness.measure.pagetrace.records import Trace, code_pages, totals
-from harness.measure.pagetrace.reuse import ReuseDistances
-from harness.measure.pagetrace.streams import Streams
-from harness.measure.pagetrace.tables import Table, fill
-from harness.measure.pagetrace.transitions import Transitions
-from harness.measure.pagetrace.visits import visits
-from harness.measure.pagetrace.workingset import WorkingSet, WorkingSetCurve
 from tests.page_traces import header, oracle_frame
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]

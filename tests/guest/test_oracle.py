@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.irq_hotspot.profile.buffer import decode, read_profile
 
 from harness.benchmark import oracle_slowdown
 from harness.build.store import Store, hash_tree
@@ -17,7 +18,6 @@ from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
-from harness.measure.profile import decode, read_profile
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.attach import attach
 from harness.oracle.reader import LAP, Oracle

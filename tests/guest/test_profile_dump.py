@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from experiments.irq_hotspot.profile.buffer import decode, read_profile
 
 from harness.build.store import Store
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trial
-from harness.measure.profile import decode, read_profile
 from harness.measure.symbols import read_system_map
 from harness.paths import EXPERIMENTS
 from tests.readprofile import assert_same_counters

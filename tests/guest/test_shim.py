@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from experiments.shim.observer.answers import Observed
+from experiments.shim.observer.pieces import read_pieces
 from harness.experiment.trial import TrialRecord
-from harness.measure.shim.answers import Observed, read_answer, read_csv
-from harness.measure.shim.hostsched import read_pieces
+from harness.measure.raw import read_answer, read_csv
 from tests.shim_guests import SMP, check_storm, read, run
 
 pytestmark = [

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.probe_cost.model.cost import Cost, CostModel, Script, stages
+from experiments.probe_cost.model.prediction import Prediction, predict
 from rich.console import Console
 
 from harness import predicting
 from harness.errors import UsageError
-from harness.measure.prediction import Prediction, predict
-from harness.measure.probecost import Cost, CostModel, Script, stages
 
 
 def cost(value: float, about: float = 0.0) -> dict[str, float]:
@@ -227,8 +228,13 @@ def test_a_script_that_never_fires_is_answered(tmp_path):
 
 def test_a_damaged_model_and_a_wrong_script_name_file_and_field(tmp_path):
     (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"is no cost model: experiment"):
-        predicting.load_cost_model(tmp_path, str(tmp_path / "model.json"))
+    console = Console(file=io.StringIO(), width=200)
+    words = (tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
+    with pytest.raises(UsageError, match=r"model.json: has no field experiment"):
+        predicting.predict_script(*words)
+    (tmp_path / "model.json").write_text('{"experiment": "probe-cost", "arm": 5}')
+    with pytest.raises(UsageError, match=r"is no cost model: arm"):
+        predicting.predict_script(*words)
     with pytest.raises(UsageError, match="period_ns belongs to"):
         printed(tmp_path, "workload: {cost: 5}\nprobes: [{provider: uprobe, firings: 1, period_ns: 5}]\n")
     with pytest.raises(UsageError, match=r"field probes.0.fire: Extra") as caught:

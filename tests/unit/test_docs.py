@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from experiments.probe_cost.model import cost as probecost
 from invoke import Collection, Program
 from invoke.parser import Parser
 from pydantic import BaseModel
@@ -34,7 +35,6 @@ from harness.experiment.plan import trial_seed
 from harness.experiment.prepare import machine_for
 from harness.experiment.trial import TrialRecord
 from harness.guest.job import WorkloadCommand, trial_job
-from harness.measure import probecost
 from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.paths import ROOT

@@ -34,6 +34,7 @@ FOR_ANALYSES = (
     "harness.oracle.reader",
     "harness.oracle.truth",
     "harness.report.figures",
+    "harness.yamlfile",
 )
 SOURCES = sorted(HARNESS.rglob("*.py"))
 
@@ -83,10 +84,14 @@ def test_what_runs_before_the_environment_exists_needs_the_standard_library_only
     assert {module for module in imports(path) if module.split(".")[0] not in sys.stdlib_module_names} <= own
 
 
-@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*/*.py")), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path", sorted(EXPERIMENTS.rglob("*.py")), ids=lambda path: path.relative_to(EXPERIMENTS).as_posix()
+)
 def test_an_analysis_uses_the_measuring_part_and_files_beside_it_only(path):
     own = [module for module in imports(path) if module.split(".")[0] in {"harness", "tests", "experiments"}]
-    assert all(module.startswith((*FOR_ANALYSES, f"experiments.{path.parent.name}.")) for module in own), own
+    assert all(
+        module.startswith((*FOR_ANALYSES, f"experiments.{path.relative_to(EXPERIMENTS).parts[0]}.")) for module in own
+    ), own
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
-from harness.measure.analysis import Analysis
-from harness.measure.locktrace.acquisitions import acquisitions, by_key, failures
-from harness.measure.locktrace.events import (
+from experiments.lock_trace.locks.acquisitions import acquisitions, by_key, failures
+from experiments.lock_trace.locks.events import (
     ACQUIRED,
     ALL,
     ATTEMPT,
@@ -24,7 +22,9 @@ from harness.measure.locktrace.events import (
     STREAM_PER_LOCK,
     VALIDATE,
 )
-from harness.measure.locktrace.replay import paper_filter, per_lock_filter
+from experiments.lock_trace.locks.replay import paper_filter, per_lock_filter
+
+from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.figures import figure_style, write_figures
 from tests.lock_traces import LOCKS, SITE, Made, encode, per_lock_expected, write_events

@@ -7,14 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
-
-from harness.errors import RunError
-from harness.measure.locktrace.acquisitions import acquisitions, by_key, failures, first_attempts, with_conflicts
-from harness.measure.locktrace.blocks import block_slices, block_table, longest, with_blocks
-from harness.measure.locktrace.classes import DYNAMIC, StaticData, call_sites, classes_of, lock_classes
-from harness.measure.locktrace.events import (
+from experiments.lock_trace.locks.acquisitions import acquisitions, by_key, failures, first_attempts, with_conflicts
+from experiments.lock_trace.locks.blocks import block_slices, block_table, longest, with_blocks
+from experiments.lock_trace.locks.classes import DYNAMIC, StaticData, call_sites, classes_of, lock_classes
+from experiments.lock_trace.locks.events import (
     ABANDONED,
     ACQUIRED,
     ATTEMPT,
@@ -31,9 +27,13 @@ from harness.measure.locktrace.events import (
     describe,
     read_events,
 )
-from harness.measure.locktrace.kerneltables import read_locks, read_sites
-from harness.measure.locktrace.lockstat import read_lock_stat
-from harness.measure.locktrace.status import LockTraceStatus, accounting, log_loss, read_status
+from experiments.lock_trace.locks.kerneltables import read_locks, read_sites
+from experiments.lock_trace.locks.lockstat import read_lock_stat
+from experiments.lock_trace.locks.status import LockTraceStatus, accounting, log_loss, read_status
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from harness.errors import RunError
 from harness.measure.symbols import parse_system_map, with_kallsyms
 from tests.lock_traces import LENT, LOCKS, THREADS, Made, encode, per_lock_expected, status_of, write_events
 from tests.unit.test_locktrace_replay import ACTIONS, contended, simulated

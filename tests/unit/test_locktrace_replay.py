@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
-
-from harness.errors import RunError
-from harness.measure.locktrace.comparison import compare, compare_filters
-from harness.measure.locktrace.events import (
+from experiments.lock_trace.locks.comparison import compare, compare_filters
+from experiments.lock_trace.locks.events import (
     ACQUIRED,
     ATTEMPT,
     FAILED,
@@ -21,8 +17,12 @@ from harness.measure.locktrace.events import (
     STREAM_PER_LOCK,
     VALIDATE,
 )
-from harness.measure.locktrace.replay import paper_filter, per_lock_filter
-from harness.measure.locktrace.status import LockTraceStatus
+from experiments.lock_trace.locks.replay import paper_filter, per_lock_filter
+from experiments.lock_trace.locks.status import LockTraceStatus
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from harness.errors import RunError
 from tests.lock_traces import Made, Simulation, ambiguous, encode, paper_expected, per_lock_expected, status_of
 
 ACTIONS = st.lists(

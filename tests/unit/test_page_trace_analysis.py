@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from experiments.page_trace.trace.records import EXEC
 
 from harness.measure.analysis import Analysis
-from harness.measure.pagetrace.records import EXEC
 from harness.paths import EXPERIMENTS
 from tests.page_traces import record, words_of, write_stats, write_trace
 

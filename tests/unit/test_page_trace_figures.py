@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.page_trace.trace.accessmap import AccessMap
+from experiments.page_trace.trace.records import decode
+from experiments.page_trace.trace.reuse import ReuseDistances
+from experiments.page_trace.trace.tables import fill
+from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve
 
 from harness.measure.analysis import load_module
-from harness.measure.pagetrace.accessmap import AccessMap
-from harness.measure.pagetrace.records import decode
-from harness.measure.pagetrace.reuse import ReuseDistances
-from harness.measure.pagetrace.tables import fill
-from harness.measure.pagetrace.workingset import WorkingSet, WorkingSetCurve
 from harness.paths import ROOT
 from harness.report.figures import figure_style, write_figures
 from tests.page_traces import record, words_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from experiments.page_trace.trace.anew import AGAIN, KERNEL, SAME, replaced
+from experiments.page_trace.trace.records import LOST, Trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure.pagetrace.anew import AGAIN, KERNEL, SAME, replaced
-from harness.measure.pagetrace.records import LOST, Trace
 from tests.page_traces import record, words_of, write_trace
 
 FLAGS = st.sampled_from([0, 0, SAME, KERNEL, KERNEL | SAME, AGAIN, AGAIN | KERNEL])

@@ -8,12 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from experiments.page_trace.trace.comparison import compare
+from experiments.page_trace.trace.lcs import Lcs
+from experiments.page_trace.trace.records import KERNEL, SAME, code_pages, decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure.pagetrace.comparison import compare
-from harness.measure.pagetrace.lcs import Lcs
-from harness.measure.pagetrace.records import KERNEL, SAME, code_pages, decode
 from tests.page_traces import code_record, oracle_frame, record, visits_of, words_of
 
 PAGES = st.lists(st.integers(0, 5), max_size=50)

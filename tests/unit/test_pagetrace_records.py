@@ -6,11 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from harness.errors import RunError
-from harness.measure.pagetrace.records import (
+from experiments.page_trace.trace.records import (
     CODE,
     EXEC,
     EXIT,
@@ -24,8 +20,12 @@ from harness.measure.pagetrace.records import (
     decode,
     totals,
 )
-from harness.measure.pagetrace.stats import read_stats
-from harness.measure.pagetrace.visits import NO_PAGE, visit_table, visits
+from experiments.page_trace.trace.stats import read_stats
+from experiments.page_trace.trace.visits import NO_PAGE, visit_table, visits
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import RunError
 from tests.page_traces import STATS, encode, header, record, visits_of, words_of, write_stats, write_trace
 
 COLUMNS = ("time_ns", "page", "write", "kernel", "same", "ip", "tid", "type")

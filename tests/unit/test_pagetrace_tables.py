@@ -8,20 +8,20 @@ from collections import Counter, OrderedDict
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.page_trace.trace.accessmap import AccessMap
+from experiments.page_trace.trace.pages import PageTable
+from experiments.page_trace.trace.records import EXIT, LOST, decode
+from experiments.page_trace.trace.reuse import ReuseDistances, greater_before
+from experiments.page_trace.trace.streams import Streams
+from experiments.page_trace.trace.tables import fill
+from experiments.page_trace.trace.timeline import page_slices, regions
+from experiments.page_trace.trace.transitions import Transitions
+from experiments.page_trace.trace.visits import visit_table, visits
+from experiments.page_trace.trace.workingset import TAUS, WorkingSet, WorkingSetCurve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.measure.analysis import TIMELINE_COLUMNS
-from harness.measure.pagetrace.accessmap import AccessMap
-from harness.measure.pagetrace.pages import PageTable
-from harness.measure.pagetrace.records import EXIT, LOST, decode
-from harness.measure.pagetrace.reuse import ReuseDistances, greater_before
-from harness.measure.pagetrace.streams import Streams
-from harness.measure.pagetrace.tables import fill
-from harness.measure.pagetrace.timeline import page_slices, regions
-from harness.measure.pagetrace.transitions import Transitions
-from harness.measure.pagetrace.visits import visit_table, visits
-from harness.measure.pagetrace.workingset import TAUS, WorkingSet, WorkingSetCurve
 from tests.page_traces import record, visits_of, words_of
 
 PAGES = st.lists(st.integers(0, 7), max_size=80)

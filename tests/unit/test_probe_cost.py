@@ -6,22 +6,21 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from experiments.probe_cost import scripts
+from experiments.probe_cost.model.cost import CostModel, Script
+from experiments.probe_cost.model.prediction import predict
 
 from harness.errors import RunError, UsageError
 from harness.measure.analysis import Analysis
-from harness.measure.prediction import predict
-from harness.measure.probecost import CostModel, Script
 from tests.unit.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "probe-cost"
 analysis = Analysis(FOLDER)
-scripts = sys.modules[f"{analysis._module.__name__}.scripts"]
 FULL = KPROBE | {"memory": cost(150), "comm": cost(110)}
 #: What the synthetic machine really costs; it has no oracle, so the trap is in dispatch.
 TRUTH = CostModel.model_validate(

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from harness.errors import KreproError
-from harness.measure.profile import (
+from experiments.irq_hotspot.profile.buffer import (
     OUT_OF_TEXT,
     decode,
     decode_as_printed,
@@ -16,6 +12,10 @@ from harness.measure.profile import (
     format_readprofile,
     read_profile,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import KreproError
 from harness.measure.symbols import SymbolMap, parse_system_map
 from tests.readprofile import READPROFILE, assert_same_counters, parse_readprofile_b, run_readprofile_b
 

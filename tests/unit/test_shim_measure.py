@@ -11,12 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.errors import RunError
-from harness.measure.shim.answers import Observed, read_answer, read_csv, read_names
-from harness.measure.shim.counting import Counters, Rates, costs
-from harness.measure.shim.hostsched import Pieces, host_waited, read_pieces
-from harness.measure.shim.periods import coarser, histogram, quantile, read_periods
-from harness.measure.shim.records import (
+from experiments.shim.observer.answers import Observed, read_names
+from experiments.shim.observer.counting import Counters, Rates, costs
+from experiments.shim.observer.periods import coarser, histogram, quantile, read_periods
+from experiments.shim.observer.pieces import Pieces, read_pieces
+from experiments.shim.observer.records import (
     CHUNK,
     DELAYED,
     EVENT,
@@ -30,7 +29,7 @@ from harness.measure.shim.records import (
     sample_type,
     whole,
 )
-from harness.measure.shim.switches import (
+from experiments.shim.observer.switches import (
     common,
     match,
     missed_of,
@@ -41,7 +40,10 @@ from harness.measure.shim.switches import (
     stretches,
     summary,
 )
-from harness.measure.shim.trust import Bounds, Recheck, lengths, trusted, windows
+from experiments.shim.observer.trust import Bounds, Recheck, lengths, trusted, windows
+from harness.errors import RunError
+from harness.measure.hostsched import host_waited
+from harness.measure.raw import read_answer, read_csv
 from tests import shim_files as files
 from tests.shim_files import HZ, START
 

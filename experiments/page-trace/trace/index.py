@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.records import Words
+from .records import Words
 
 Kind = TypeVar("Kind", bound=np.generic)
 Numbers = npt.NDArray[np.intp]

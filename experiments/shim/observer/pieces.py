@@ -1,13 +1,12 @@
-"""The host's scheduling of a trial's vCPU threads: whether what the guest measured may be believed.
+"""An observation in pieces, and how the host ran both CPUs in each: whether what was seen there may be believed.
 
 An observed CPU that the host has descheduled stands still, and the trust test does not notice: both of the observer's
-clocks run on. An observer that is descheduled sees nothing meanwhile. A whole trial is judged by host-sched.json; an
-observation piece by piece, where the observer asked for the host's figures on its way (host.csv).
+clocks run on. An observer that is descheduled sees nothing meanwhile. So the observer asks for the host's figures as it
+goes (host.csv).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,58 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RunError
-from harness.measure.shim.answers import Observed, Said, read_answer, read_csv
-from harness.measure.shim.records import Clocks, Flags
+from harness.measure.hostsched import MOST_WAIT
+from harness.measure.raw import read_csv
 
-#: A vCPU that was ready to run and did not for a larger share of its time marks the trial, or the piece of it.
-MOST_WAIT = 0.03
+from .answers import Observed
+from .records import Clocks, Flags
+
 #: Of an observation: with less than that in sound pieces it says nothing.
 LEAST_SOUND = 0.5
-
-
-class Vcpu(Said):
-    """One vCPU's thread: time on a host CPU and waiting for one, ns of the host; `slices`: how often it was put on."""
-
-    cpu: int
-    thread: int
-    host_cpu: int | None = None
-    run_ns: int | None
-    wait_ns: int | None
-    slices: int | None
-
-    @property
-    def wait_share(self) -> float:
-        """Of the time in which it wanted to run; 0 when it never did, NaN where the host keeps no figures."""
-        if self.run_ns is None or self.wait_ns is None:
-            return math.nan
-        wanted = self.run_ns + self.wait_ns
-        return self.wait_ns / wanted if wanted else 0.0
-
-
-class HostSched(Said):
-    """host-sched.json; docs/file-formats.md, "Host schedule"."""
-
-    pinned: bool
-    reason: str | None = None
-    nice: int = 0
-    seconds: float | None = None
-    vcpus: tuple[Vcpu, ...] = ()
-
-
-def host_waited(trial: Path) -> tuple[float, str | None]:
-    """The worst wait share of a trial's raw folder, or NaN, and why the trial cannot be trusted, or None."""
-    path = trial / "host-sched.json"
-    if not path.is_file():
-        return math.nan, "no record of the host's scheduling"
-    sched = read_answer(path, HostSched)
-    if not sched.vcpus or any(math.isnan(vcpu.wait_share) for vcpu in sched.vcpus):
-        return math.nan, f"no record of the host's scheduling: {sched.reason}"
-    worst = max(sched.vcpus, key=lambda vcpu: vcpu.wait_share)
-    share = worst.wait_share
-    if share > MOST_WAIT:
-        limit = f"more than {100 * MOST_WAIT:g} % of its time"
-        return share, f"the host descheduled vCPU {worst.cpu} for {100 * share:.1f} %, {limit}"
-    return share, None
 
 
 @dataclass(frozen=True)

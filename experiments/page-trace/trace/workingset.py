@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.tables import Batch, Finished
-from harness.measure.pagetrace.visits import Ints
+from .tables import Batch, Finished
+from .visits import Ints
 
 #: Four taus an octave, from 1 µs to 18 minutes.
 TAUS = np.unique(np.round(1000 * 2.0 ** np.arange(0, 30.25, 0.25)).astype(np.int64))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.records import CODE, LOST, VISIT, Flags, Records, Words
+from .records import CODE, LOST, VISIT, Flags, Records, Words
 
 #: No page: nothing is known of the thread before, or it was not there.
 NO_PAGE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.measure.pagetrace.index import PageIndex
-from harness.measure.pagetrace.tables import Batch, Finished
+from .index import PageIndex
+from .tables import Batch, Finished
 
 
 class PageTable:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.measure.locktrace.events import (
+from .events import (
     OPEN,
     STREAM_LOG,
     STREAM_PAPER,
@@ -17,8 +17,8 @@ from harness.measure.locktrace.events import (
     describe,
     only,
 )
-from harness.measure.locktrace.replay import Replay, paper_filter, per_lock_filter
-from harness.measure.locktrace.status import LockTraceStatus, log_loss
+from .replay import Replay, paper_filter, per_lock_filter
+from .status import LockTraceStatus, log_loss
 
 _KEY = ["lock", "sequence"]
 #: What two copies of one event must have in common.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError
-from harness.measure.probecost import (
+
+from .cost import (
     LEAST_PERIOD_NS,
     MOST_DEPTH,
     PROGRAMS_ONLY,

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.shim.records import TRUSTED, Clocks, Records
-from harness.measure.shim.trust import windows
+from .records import TRUSTED, Clocks, Records
+from .trust import windows
 
 Floats = npt.NDArray[np.float64]
 RATE_COLUMNS = ("place", "pid", "tgid", "cycles", "windows", "count")

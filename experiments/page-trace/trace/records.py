@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RunError
-from harness.measure.pagetrace.anew import KERNEL, SAME, replaced
+
+from .anew import KERNEL, SAME, replaced
 
 MAGIC = b"KRPTRACE"
 VERSION = 1

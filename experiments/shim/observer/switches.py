@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.shim.records import FIRST, GAP, LOST_BEFORE, TORN, Flags, Ints, Records
+from .records import FIRST, GAP, LOST_BEFORE, TORN, Flags, Ints, Records
 
 #: In `Matched.event`: no event of the trace is known to be this switch.
 NONE = -1

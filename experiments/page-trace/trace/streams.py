@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.index import stable_order
-from harness.measure.pagetrace.tables import Batch, Finished
-from harness.measure.pagetrace.visits import Ints
+from .index import stable_order
+from .tables import Batch, Finished
+from .visits import Ints
 
 KINDS = ("irregular", "fixed", "sequential", "strided")
 AHEAD = (1, 4, 16)

@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.measure.pagetrace.records import Words
-from harness.measure.pagetrace.tables import Batch, Finished
-from harness.measure.pagetrace.visits import Ints
+from .records import Words
+from .tables import Batch, Finished
+from .visits import Ints
 
 MOST_CELLS = 1 << 18
 

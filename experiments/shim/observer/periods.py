@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from harness.errors import RunError
-from harness.measure.shim.answers import read_csv
+from harness.measure.raw import read_csv
 
 COLUMNS = ("low", "high", "windows", "trusted")
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RunError
-from harness.measure.locktrace.events import INIT, Events
 from harness.measure.symbols import SymbolMap
+
+from .events import INIT, Events
 
 _DATA_KINDS = frozenset("bBdDrRvV")
 _LINE = re.compile(r"([0-9a-fA-F]+) ([A-Za-z]) (\S+(?:\s+\[\S+\])?)")

@@ -1,36 +1,22 @@
-"""What the programs say of themselves: JSON and CSV files beside the binary ones.
-
-Fields that a later version adds are ignored; one that is missing or of another type is an error that names it.
-"""
+"""What the programs say of themselves: JSON and CSV files beside the binary ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
 
-import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.errors import RunError
-
-Answer = TypeVar("Answer", bound="Said")
+from harness.measure.raw import Answer
 
 
-class Said(BaseModel):
-    """Base of what a program of the guest says."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ClockPair(Said):
+class ClockPair(Answer):
     """One moment on two clocks: `tsc` in cycles, `mono_ns` of CLOCK_MONOTONIC."""
 
     tsc: int
     mono_ns: int
 
 
-class Signal(Said):
+class Signal(Answer):
     """A counter: known_expected and known_counted are instructions of the known loop, None where it was not run."""
 
     name: str
@@ -42,7 +28,7 @@ class Signal(Said):
     reason: str | None = None
 
 
-class Observed(Said):
+class Observed(Answer):
     """shim.json: one run of the observer. Numbers of windows and switches; periods in cycles and ns.
 
     Of samples and switches: lost where the ring was full, skipped where no more were asked for. Of windows that touch a
@@ -96,7 +82,7 @@ class Observed(Said):
         return f"no counter of {name}: " + ("; ".join(reasons) or "none was asked for")
 
 
-class Traced(Said):
+class Traced(Answer):
     """truth.json: the kernel's own trace; numbers of events."""
 
     clock: str
@@ -106,7 +92,7 @@ class Traced(Said):
     dropped: int
 
 
-class TimerSampled(Said):
+class TimerSampled(Answer):
     """timer.json: the timer sampler; without samples only `reason` is said. `tids`: samples by thread."""
 
     cpu: int
@@ -122,11 +108,11 @@ class TimerSampled(Said):
     reason: str | None = None
 
 
-class Thread(Said):
+class Thread(Answer):
     tid: int
 
 
-class Load(Said):
+class Load(Answer):
     """load.json: the target. `switches`, `checks` and `wrong` are of the loads that have them."""
 
     load: str
@@ -146,7 +132,7 @@ class Load(Said):
         return (self.clock_end.mono_ns - self.clock_begin.mono_ns) / 1e9
 
 
-class Ids(Said):
+class Ids(Answer):
     pid: int
     tgid: int | None = None
 
@@ -158,7 +144,7 @@ class Idle(Ids):
     of: int
 
 
-class Rights(Said):
+class Rights(Answer):
     """rights.json: what the map allows, and what it shows of idle and offline CPUs."""
 
     open_write: str
@@ -181,38 +167,6 @@ class Rights(Said):
         """What each way to write through the map was answered."""
         names = ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect")
         return {name: getattr(self, name) for name in names}
-
-
-def read_answer(path: Path, kind: type[Answer]) -> Answer:
-    """RunError when the file is absent or is no such JSON."""
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise RunError(
-            f"is not what it should be: {field}{': ' if field else ''}{first['msg']}", where=str(path)
-        ) from (error)
-
-
-def read_csv(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """A table whose columns begin with these. RunError when it is absent, has others, or an entry is no number."""
-    try:
-        table = pd.read_csv(path)
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise RunError(f"is no table: {error}", where=str(path)) from error
-    if tuple(table.columns[: len(columns)]) != columns:
-        raise RunError(f"has columns {', '.join(table.columns)}, not {', '.join(columns)}", where=str(path))
-    for name in columns:
-        bad = pd.to_numeric(table[name], errors="coerce").isna()
-        if bad.any():
-            line = int(np.flatnonzero(bad)[0]) + 2
-            raise RunError(f"{name} is no number: {table[name].iloc[line - 2]}", where=f"{path}, line {line}")
-    return table
 
 
 def read_names(path: Path) -> dict[int, str]:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.index import Groups, Numbers, PageIndex
-from harness.measure.pagetrace.tables import Batch, Finished
-from harness.measure.pagetrace.visits import Ints
+from .index import Groups, Numbers, PageIndex
+from .tables import Batch, Finished
+from .visits import Ints
 
 #: Visits counted at once: they stay in the processor's cache.
 _PIECE = 1 << 15

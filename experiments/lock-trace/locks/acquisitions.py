@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.locktrace.events import (
+from .events import (
     ABANDONED,
     ACQUIRED,
     ATTEMPT,
@@ -20,7 +20,7 @@ from harness.measure.locktrace.events import (
     Flags,
     Indices,
 )
-from harness.measure.locktrace.replay import is_attempt, is_try, per_lock_filter
+from .replay import is_attempt, is_try, per_lock_filter
 
 #: Sums of wait and hold times are float64: exact to 2**53 cycles, some weeks.
 COLUMNS = {

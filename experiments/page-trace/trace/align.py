@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.measure.pagetrace.lcs import Lcs, Pairs
+from .lcs import Lcs, Pairs
 
 Words = npt.NDArray[np.uint64]
 

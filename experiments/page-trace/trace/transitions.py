@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.measure.pagetrace.index import PageIndex
-from harness.measure.pagetrace.records import Words
-from harness.measure.pagetrace.tables import Batch, Finished
-from harness.measure.pagetrace.visits import NO_PAGE, Ints
+from .index import PageIndex
+from .records import Words
+from .tables import Batch, Finished
+from .visits import NO_PAGE, Ints
 
 #: Pairs that are kept; when there are more, the rarer half of them is dropped.
 MOST_PAIRS = 1 << 20

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from harness.errors import RunError
-from harness.measure.shim.hostsched import Pieces
-from harness.measure.shim.records import DELAYED, FIRST, GAP, TRUSTED, ZERO, Clocks, Flags, Records
+
+from .pieces import Pieces
+from .records import DELAYED, FIRST, GAP, TRUSTED, ZERO, Clocks, Flags, Records
 
 _WORD = (1 << 64) - 1
 

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.measure.analysis import TIMELINE_COLUMNS
-from harness.measure.pagetrace.records import PAGE_SHIFT, Words
+
+from .records import PAGE_SHIFT, Words
 
 #: Pages that nothing in between is visited for so long belong to different regions: 4 MiB.
 REGION_GAP = 1024

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RunError
-from harness.measure.locktrace.events import (
+
+from .events import (
     ABANDONED,
     ACQUIRED,
     ATTEMPT,

@@ -9,7 +9,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import RunError
-from harness.measure.locktrace.events import (
+
+from .events import (
     KINDS,
     PAPER,
     PER_LOCK,

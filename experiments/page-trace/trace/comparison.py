@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.pagetrace.align import Words, align
-from harness.measure.pagetrace.index import PageIndex
-from harness.measure.pagetrace.records import VISIT, Flags, Records
+from .align import Words, align
+from .index import PageIndex
+from .records import VISIT, Flags, Records
 
 CLASSES = ("boundary", "kernel", "string", "unknown")
 #: A larger difference is not looked into; one visit of the equal ones before it is.

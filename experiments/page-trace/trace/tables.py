@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from harness.measure.pagetrace.index import Groups, PageIndex
-from harness.measure.pagetrace.records import Records, Words
-from harness.measure.pagetrace.visits import Ints, Visits, VisitStream
+from .index import Groups, PageIndex
+from .records import Records, Words
+from .visits import Ints, Visits, VisitStream
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""/proc/profile: its buffer, and what different decoders make of it."""

@@ -1,0 +1,1 @@
+"""The cost model: its parameters, and what it says that a script of probes will cost."""

@@ -1,0 +1,70 @@
+"""The hook `predict`: what a trace will cost before it runs, by a fitted model and a script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from harness.errors import UsageError
+from harness.yamlfile import load_model
+
+from .model.cost import CostModel, Script, Stage, stages
+from .model.prediction import Prediction
+from .model.prediction import predict as by_model
+
+
+def predict(document: Mapping[str, Any], script: Path) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Added cost by probe and stage, and in all; UsageError where `document` is no model or `script` no script."""
+    try:
+        model = CostModel.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "(whole file)"
+        raise UsageError(f"is no cost model: {field}: {first['msg']}") from error
+    prediction = by_model(model, load_model(script, Script))
+    tables = {"Added cost": _table(prediction)} if prediction.parts else {}
+    return tables, _lines(model, prediction)
+
+
+def _lines(model: CostModel, prediction: Prediction) -> list[str]:
+    low, high = prediction.interval
+    exact = "exactly " if prediction.added == 0 else ""
+    spread = "" if exact else f" [{_ratio(low)}, {_ratio(high)}]"
+    return [
+        f"untraced: {prediction.base:,.0f} {prediction.unit}",
+        f"added:    {prediction.added:,.0f} {prediction.unit} [{prediction.low:,.0f}, {prediction.high:,.0f}]",
+        f"slowdown: {exact}{_ratio(prediction.slowdown)}{spread}",
+        *(f"note: {note}" for note in prediction.notes),
+        f"by {model.experiment}/{model.arm} on {model.kernel}, fidelity {model.fidelity}",
+    ]
+
+
+def _ratio(value: float) -> str:
+    """1.0x, and as many digits as the difference from 1 needs to show two of them."""
+    if value == 1:
+        return "1.0x"
+    return f"{value:.{max(2, 1 - math.floor(math.log10(abs(value - 1))))}f}x"
+
+
+def _table(prediction: Prediction) -> pd.DataFrame:
+    """One row per probe and stage, each probe's stages in their order, and a probe's sum."""
+    order = {stage: place for place, stage in enumerate(stages())}
+    sums: dict[str, dict[Stage, tuple[float, float]]] = {}
+    for part in prediction.parts:
+        by_stage = sums.setdefault(part.probe, {})
+        count, added = by_stage.get(part.stage, (0.0, 0.0))
+        by_stage[part.stage] = (count + part.count, added + part.added)
+    rows = []
+    for probe, by_stage in sums.items():
+        label = probe
+        for stage, (count, added) in sorted(by_stage.items(), key=lambda item: order[item[0]]):
+            share = f"{added / prediction.added:.1%}" if prediction.added else ""
+            rows.append((label, stage, f"{count:,.0f}", f"{added / count:,.1f}", f"{added:,.0f}", share))
+            label = ""
+        rows.append(("", "sum", "", "", f"{sum(added for _, added in by_stage.values()):,.0f}", ""))
+    return pd.DataFrame(rows, columns=["probe", "stage", "times", "each", f"added, {prediction.unit}", "of all"])

@@ -1,0 +1,104 @@
+"""Reading a trial's raw files: one way, and one kind of error that names the file.
+
+Every function raises RunError whose `where` is the file when it is absent, damaged, or not what it should be. A decoder
+lets such an error pass: `harness.measure.rows` makes of it a row in the table `problems`, and the rest stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.errors import RunError
+from harness.experiment.trial import TrialRecord
+
+#: What an analysis is given of a trial: `path` is its raw folder, with one folder per workload.
+Trial = TrialRecord
+AnswerKind = TypeVar("AnswerKind", bound="Answer")
+
+
+class Answer(BaseModel):
+    """Base of what a program of the guest, or the harness, says in JSON.
+
+    Fields that a later version adds are ignored; one that is missing or of another type is an error that names it.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def read_text(path: Path) -> str:
+    """The whole file as UTF-8; a byte that is none reads as U+FFFD, for a guest may print anything."""
+    return read_bytes(path).decode("utf-8", errors="replace")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file with one JSON object."""
+    return _object(read_text(path), str(path))
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """A file with one JSON object per line."""
+    lines = read_text(path).splitlines()
+    return [_object(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def read_last_json_line(path: Path) -> dict[str, Any]:
+    """The JSON object in a file's last line: a program may print what it likes before its answer."""
+    lines = read_text(path).splitlines()
+    if not lines:
+        raise RunError("is empty", where=str(path))
+    return _object(lines[-1], f"{path}:{len(lines)}")
+
+
+def read_answer(path: Path, kind: type[AnswerKind]) -> AnswerKind:
+    """A file with one JSON object that has the fields of `kind`."""
+    try:
+        return kind.model_validate_json(read_bytes(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise RunError(
+            f"is not what it should be: {field}{': ' if field else ''}{first['msg']}", where=str(path)
+        ) from error
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table whose first columns are these, every entry of them a number."""
+    try:
+        table = pd.read_csv(path)
+    except OSError as error:
+        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except (ValueError, OverflowError) as error:  # pandas' parser errors and UnicodeDecodeError are ValueErrors
+        raise RunError(f"is no table: {error}", where=str(path)) from error
+    if tuple(table.columns[: len(columns)]) != tuple(columns):
+        raise RunError(f"has columns {', '.join(table.columns)}, not {', '.join(columns)}", where=str(path))
+    for name in columns:
+        bad = ~np.isfinite(pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64))
+        if bad.any():
+            line = int(np.flatnonzero(bad)[0]) + 2
+            raise RunError(f"{name} is no number: {table[name].iloc[line - 2]}", where=f"{path}, line {line}")
+    return table
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"is no JSON: {error}", where=where) from error
+    if not isinstance(value, dict):
+        raise RunError("is no JSON object", where=where)
+    return value
