@@ -6,7 +6,7 @@ from pathlib import Path
 
 from invoke import Context, task
 
-from harness import cli
+from harness.commands import cli
 from harness.paths import RESULTS
 
 DEBUG = "show tracebacks"
@@ -43,10 +43,10 @@ def run(
     debug: bool = False,
 ) -> None:
     """Run an experiment: build, boot, measure, judge; print tables, claims and the result set's path."""
-    from harness import commands
+    from harness.commands import actions
 
     cli.guarded(
-        lambda: commands.run(experiment, profile, repetitions, accel, arms, seed, results, check_digest, oracle),
+        lambda: actions.run(experiment, profile, repetitions, accel, arms, seed, results, check_digest, oracle),
         debug=debug,
         guests=True,
     )
@@ -73,25 +73,25 @@ def boot(
     debug: bool = False,
 ) -> None:
     """Boot a kernel and give you a shell in the guest, on its console."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.boot(kernel, experiment, accel, append, cpus), debug=debug, guests=True)
+    cli.guarded(lambda: actions.boot(kernel, experiment, accel, append, cpus), debug=debug, guests=True)
 
 
 @task(positional=["kernel"], help={"kernel": "kernel=NAME, NAME, or all", "debug": DEBUG})
 def build(c: Context, kernel: str, debug: bool = False) -> None:
     """Build kernels and their base images into the store."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.build(kernel), debug=debug, guests=True)
+    cli.guarded(lambda: actions.build(kernel), debug=debug, guests=True)
 
 
 @task(help={"json": "machine-readable", "debug": DEBUG})
 def doctor(c: Context, json: bool = False, debug: bool = False) -> None:
     """Say what this host can do: accelerator, PMU, tools, disk."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.doctor(json), debug=debug)
+    cli.guarded(lambda: actions.doctor(json), debug=debug)
 
 
 @task(
@@ -104,9 +104,9 @@ def doctor(c: Context, json: bool = False, debug: bool = False) -> None:
 )
 def test(c: Context, unit: bool = False, faults: bool = False, k: str = "", debug: bool = False) -> None:
     """Run the tests: linters, unit tests, then tests that boot guests."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.test(unit, faults, k), debug=debug, guests=not unit)
+    cli.guarded(lambda: actions.test(unit, faults, k), debug=debug, guests=not unit)
 
 
 @task(
@@ -115,41 +115,41 @@ def test(c: Context, unit: bool = False, faults: bool = False, k: str = "", debu
 )
 def replay(c: Context, result: str, trial: str = "", results: str = str(RESULTS), debug: bool = False) -> None:
     """Execute virtual-clock trials of a result set again, from the set alone, and compare bit by bit."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.replay(result, trial, Path(results)), debug=debug, guests=True)
+    cli.guarded(lambda: actions.replay(result, trial, Path(results)), debug=debug, guests=True)
 
 
 @task(positional=["result"], help={"result": "a result set", "results": "folder of sets", "debug": DEBUG})
 def reference(c: Context, result: str, results: str = str(RESULTS), debug: bool = False) -> None:
     """Make a result set's digest the committed reference of its experiment."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.reference(result, Path(results)), debug=debug)
+    cli.guarded(lambda: actions.reference(result, Path(results)), debug=debug)
 
 
 @task(help={"experiment": "only sets of this experiment", "results": SETS, "debug": DEBUG})
 def results(c: Context, experiment: str = "", results: str = str(RESULTS), debug: bool = False) -> None:
     """List result sets, newest first, with their verdicts."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.results(experiment, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.results(experiment, Path(results).expanduser()), debug=debug)
 
 
 @task(positional=["result"], help={"result": SET, "results": SETS, "debug": DEBUG})
 def show(c: Context, result: str, results: str = str(RESULTS), debug: bool = False) -> None:
     """Print a finished set's tables, claims and verdicts, as its run did."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.show(result, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.show(result, Path(results).expanduser()), debug=debug)
 
 
 @task(positional=["result"], help={"result": SET, "results": SETS, "debug": DEBUG})
 def verify(c: Context, result: str, results: str = str(RESULTS), debug: bool = False) -> None:
     """Check every bit of a set, and that tables, metrics, claims and figures follow from its raw files."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.verify(result, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.verify(result, Path(results).expanduser()), debug=debug)
 
 
 @task(
@@ -173,9 +173,9 @@ def compare(
     debug: bool = False,
 ) -> None:
     """Compare two sets arm by arm and metric by metric, with effect sizes and their intervals."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.compare(a, b, arms, force, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.compare(a, b, arms, force, Path(results).expanduser()), debug=debug)
 
 
 @task(
@@ -192,9 +192,9 @@ def figures(
     c: Context, result: str, format: str = "svg", out: str = "", results: str = str(RESULTS), debug: bool = False
 ) -> None:
     """Draw the figures of a set again, from the set alone."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.figures(result, format, out, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.figures(result, format, out, Path(results).expanduser()), debug=debug)
 
 
 @task(
@@ -211,9 +211,9 @@ def predict(
     c: Context, model: str, script: str, name: str = "model", results: str = str(RESULTS), debug: bool = False
 ) -> None:
     """Say what a trace will cost before it runs, split by probe and stage, by a fitted cost model."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.predict(model, script, name, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.predict(model, script, name, Path(results).expanduser()), debug=debug)
 
 
 @task(
@@ -234,9 +234,9 @@ def prune(
     debug: bool = False,
 ) -> None:
     """Remove old result sets, after saying which and asking."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.prune(keep, older_than, yes, Path(results).expanduser()), debug=debug)
+    cli.guarded(lambda: actions.prune(keep, older_than, yes, Path(results).expanduser()), debug=debug)
 
 
 @task(
@@ -261,17 +261,17 @@ def nightly(
     debug: bool = False,
 ) -> None:
     """Run every experiment within a time budget and compare with the reference sets; goes on where it was stopped."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.nightly(budget, profile, results, out, experiments, restart), debug=debug, guests=True)
+    cli.guarded(lambda: actions.nightly(budget, profile, results, out, experiments, restart), debug=debug, guests=True)
 
 
 @task(help={"repetitions": "measurements of each kind", "debug": DEBUG})
 def bench(c: Context, repetitions: str = "5", debug: bool = False) -> None:
     """Measure the harness: restore to workload start, beside a cold boot and the ssh path."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.bench(repetitions), debug=debug, guests=True)
+    cli.guarded(lambda: actions.bench(repetitions), debug=debug, guests=True)
 
 
 @task(
@@ -287,9 +287,9 @@ def report(
     c: Context, result: str = "", out: str = "", pages: str = "5", results: str = str(RESULTS), debug: bool = False
 ) -> None:
     """Write a self-contained HTML report on one set, or an index over all with the history of every metric."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.report(result, out, pages, Path(results)), debug=debug)
+    cli.guarded(lambda: actions.report(result, out, pages, Path(results)), debug=debug)
 
 
 @task(
@@ -304,6 +304,6 @@ def report(
 )
 def export(c: Context, result: str, to: str, out: str = "", results: str = str(RESULTS), debug: bool = False) -> None:
     """Write a result set in a format that other tools read."""
-    from harness import commands
+    from harness.commands import actions
 
-    cli.guarded(lambda: commands.export(result, to, out, Path(results)), debug=debug)
+    cli.guarded(lambda: actions.export(result, to, out, Path(results)), debug=debug)

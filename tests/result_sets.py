@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.analysing import analyse
 from harness.build.store import hash_tree
+from harness.commands.analysis import analyse
 from harness.experiment.model import load_experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis

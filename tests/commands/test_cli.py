@@ -19,11 +19,11 @@ import pytest
 from invoke import Exit
 from invoke.program import Program
 
-from harness import cli
+from harness.commands import cli
+from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import experiment_names
 from harness.paths import ROOT
-from harness.program import program
 from tests.conftest import EXPERIMENT, needs_guest_packages
 from tests.unit.test_cost_model import MODEL
 
@@ -240,7 +240,7 @@ def test_how_an_action_ends_is_the_exit_code(capfd, action, status, says):
 
 def test_sigterm_ends_in_order():
     code = (
-        "import os, signal\nfrom harness import cli\n"
+        "import os, signal\nfrom harness.commands import cli\n"
         "def wait():\n    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n        signal.pause()\n"
         "    finally:\n        print('cleaned up')\n"
         "try:\n    cli.guarded(wait)\nexcept BaseException as e:\n    print(e.code)"

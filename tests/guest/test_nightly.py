@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from harness.nightly import JUNIT, STATE, NightOptions, nightly
+from harness.commands.night import JUNIT, STATE, NightOptions, nightly
 from harness.paths import ROOT
 from harness.report.night import load_night, write_whole
 from harness.store.reference import write_reference

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from experiments.irq_hotspot.profile.buffer import decode, read_profile
 
-from harness.benchmark import oracle_slowdown
 from harness.build.store import Store, hash_tree
+from harness.commands.benchmark import oracle_slowdown
 from harness.experiment.model import Experiment, load_experiment
 from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.experiment.prepare import prepare

@@ -12,7 +12,7 @@ from experiments.probe_cost.model.cost import Cost, CostModel, Script, stages
 from experiments.probe_cost.model.prediction import Prediction, predict
 from rich.console import Console
 
-from harness import predicting
+from harness.commands import prediction
 from harness.errors import UsageError
 
 
@@ -207,7 +207,7 @@ def printed(tmp_path: Path, script: str, model: dict[str, Any] = MODEL) -> str:
     (tmp_path / "model.json").write_text(json.dumps(model))
     (tmp_path / "script.yaml").write_text(script)
     console = Console(record=True, width=120, file=(tmp_path / "out").open("w"))
-    code = predicting.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
+    code = prediction.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
     assert code == 0
     return console.export_text()
 
@@ -231,10 +231,10 @@ def test_a_damaged_model_and_a_wrong_script_name_file_and_field(tmp_path):
     console = Console(file=io.StringIO(), width=200)
     words = (tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
     with pytest.raises(UsageError, match=r"model.json: has no field experiment"):
-        predicting.predict_script(*words)
+        prediction.predict_script(*words)
     (tmp_path / "model.json").write_text('{"experiment": "probe-cost", "arm": 5}')
     with pytest.raises(UsageError, match=r"is no cost model: arm"):
-        predicting.predict_script(*words)
+        prediction.predict_script(*words)
     with pytest.raises(UsageError, match="period_ns belongs to"):
         printed(tmp_path, "workload: {cost: 5}\nprobes: [{provider: uprobe, firings: 1, period_ns: 5}]\n")
     with pytest.raises(UsageError, match=r"field probes.0.fire: Extra") as caught:

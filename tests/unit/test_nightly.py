@@ -12,13 +12,13 @@ import pytest
 from filelock import FileLock
 from rich.console import Console
 
-from harness import nightly as night_module
+from harness.commands import night as night_module
+from harness.commands.night import JUNIT, STATE, SUMMARY, BudgetOver, NightOptions, nightly
 from harness.errors import UsageError
 from harness.experiment.estimate import estimate_seconds
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.trial import TrialRecord
-from harness.nightly import JUNIT, STATE, SUMMARY, BudgetOver, NightOptions, nightly
 from harness.paths import ROOT
 from harness.report.junit import Case, Suite
 from harness.report.night import (

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from harness.commands.verification import verify
 from harness.errors import RunError, UsageError
 from harness.measure.analysis import Analysis
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.seal import content_hash, manifest_text, verify_files
-from harness.verifying import verify
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5, None]}

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness import inspecting
+from harness.commands.comparison import compare
+from harness.commands.figures import figures
+from harness.commands.show import show
 from harness.errors import RunError, UsageError
 from harness.store.resultset import ResultSet
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
@@ -45,7 +47,7 @@ def printed(action: Callable[[Console], int]) -> str:
 
 def test_show_prints_what_the_run_printed(write):
     made = write()
-    text = printed(lambda console: inspecting.show(made.path.parent.parent, "latest", console))
+    text = printed(lambda console: show(made.path.parent.parent, "latest", console))
     assert re.search(r"Median wait.*long +200.*short +101.*wall +7\.5.*Claims.*short-enough.*reproduced", text, re.S)
     assert (
         text.splitlines()[-7:]
@@ -63,7 +65,7 @@ def test_show_prints_what_the_run_printed(write):
 
 def test_show_needs_no_analysis_for_the_claims(write, capsys):
     made = write(analysis=ANALYSIS.replace('return {"Median wait": ', 'raise ValueError("no")\n    return {"x": '))
-    text = printed(lambda console: inspecting.show(made.path.parent.parent, "latest", console))
+    text = printed(lambda console: show(made.path.parent.parent, "latest", console))
     assert "short-enough" in text
     assert "no tables" in capsys.readouterr().err
 
@@ -72,7 +74,7 @@ def test_show_names_a_damaged_file(write):
     made = write()
     (made.path / "metrics.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match=r"metrics\.parquet: cannot be read: .*verify says"):
-        inspecting.show(made.path.parent.parent, "latest", Console())
+        show(made.path.parent.parent, "latest", Console())
 
 
 # -- figures --------------------------------------------------------------------------------------------------
@@ -83,7 +85,7 @@ def test_figures_are_the_same_every_time(write, tmp_path, form):
     made = write()
     for name in ("a", "b"):
         out = tmp_path / name
-        text = printed(lambda console, out=out: inspecting.figures(tmp_path / "results", "latest", form, out, console))
+        text = printed(lambda console, out=out: figures(tmp_path / "results", "latest", form, out, console))
         assert text == f"{out / f'waits.{form}'}\n"
     data = (tmp_path / f"a/waits.{form}").read_bytes()
     assert data == (tmp_path / f"b/waits.{form}").read_bytes()
@@ -97,7 +99,7 @@ def test_figures_are_drawn_from_the_stored_tables_only(write, tmp_path, monkeypa
     for name in ("raw", "figures", "metrics.parquet"):
         (made.path / name).rename(tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    text = printed(lambda console: inspecting.figures(tmp_path / "results", "latest", "svg", None, console))
+    text = printed(lambda console: figures(tmp_path / "results", "latest", "svg", None, console))
     assert text == f"figures/{made.path.name}/waits.svg\n"
     drawn = (tmp_path / "figures" / made.path.name / "waits.svg").read_bytes()
     assert drawn == (tmp_path / "figures/waits.svg").read_bytes()
@@ -108,20 +110,20 @@ def test_figures_are_drawn_from_the_stored_tables_only(write, tmp_path, monkeypa
 def test_figures_are_not_drawn_into_a_set(write, tmp_path, inside):
     made = write()
     with pytest.raises(UsageError, match="is a result set, which does not change"):
-        inspecting.figures(tmp_path / "results", "latest", "svg", made.path / inside, Console())
+        figures(tmp_path / "results", "latest", "svg", made.path / inside, Console())
 
 
 def test_figures_where_there_are_none(write, tmp_path):
     write({"short": [None]})
     with pytest.raises(RunError, match="has no tables to draw from"):
-        inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
+        figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
     write(analysis=ANALYSIS.replace('return {"waits": figure}', "return {}"))
     with pytest.raises(RunError, match="draws no figures"):
-        inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
+        figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
     write()
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot write"):
-        inspecting.figures(tmp_path / "results", "latest", "svg", tmp_path / "file", Console())
+        figures(tmp_path / "results", "latest", "svg", tmp_path / "file", Console())
 
 
 # -- compare --------------------------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ def test_figures_where_there_are_none(write, tmp_path):
 
 def compared(a: ResultSet, b: ResultSet, *, arms: tuple[str, str] | None = None, force: bool = False) -> str:
     results = a.path.parent.parent
-    return printed(lambda console: inspecting.compare(results, str(a.path), str(b.path), arms, force, console))
+    return printed(lambda console: compare(results, str(a.path), str(b.path), arms, force, console))
 
 
 def row(text: str, arm: str, metric: str = "wait_ms") -> str:
@@ -211,7 +213,7 @@ def test_arms_that_only_one_has_are_told(write):
 
 def refusal(a: ResultSet, b: ResultSet, arms: tuple[str, str] | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        inspecting.compare(a.path.parent.parent, str(a.path), str(b.path), arms, False, Console(file=StringIO()))
+        compare(a.path.parent.parent, str(a.path), str(b.path), arms, False, Console(file=StringIO()))
     assert caught.value.exit_code == 2
     return str(caught.value)
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from harness import cli
 from harness.build.spec import kernel_names
 from harness.build.store import Store
+from harness.commands import cli
 from harness.errors import EXIT_OK, EXIT_USAGE, UsageError
 from harness.experiment.model import OracleMode, Profile, experiment_names, find_experiment
 from harness.paths import ROOT
@@ -31,7 +31,7 @@ def run(
     oracle: str,
 ) -> int:
     """`run`: see `pipeline.run`."""
-    from harness import pipeline
+    from harness.commands import pipeline
 
     options = pipeline.RunOptions(
         experiment=cli.value_of("experiment", experiment),
@@ -49,10 +49,10 @@ def run(
 
 def boot(kernel: str, experiment: str, accel: str, append: str, cpus: str) -> int:
     """`boot`: a person's shell on the guest's console."""
-    from harness import interactive
+    from harness.commands import shell
 
     folder = find_experiment(experiment) if experiment else None
-    return interactive.shell(
+    return shell.shell(
         Store.default(),
         cli.value_of("kernel", kernel),
         folder,
@@ -89,9 +89,9 @@ def doctor(as_json: bool) -> int:
 
 def replay(result: str, trial: str, results: Path) -> int:
     """`replay`: virtual trials again, from their set alone."""
-    from harness import replaying
+    from harness.commands import reexecution
 
-    return replaying.replay(results, cli.value_of("result", result), trial or None, cli.output())
+    return reexecution.replay(results, cli.value_of("result", result), trial or None, cli.output())
 
 
 def reference(result: str, results: Path) -> None:
@@ -117,52 +117,52 @@ def results(experiment: str, folder: Path) -> None:
 
 def show(result: str, folder: Path) -> int:
     """`show`: what its run printed."""
-    from harness import inspecting
+    from harness.commands.show import show as action
 
-    return inspecting.show(folder, cli.value_of("result", result), cli.output())
+    return action(folder, cli.value_of("result", result), cli.output())
 
 
 def verify(result: str, folder: Path) -> int:
     """`verify`: bytes, and what follows from them."""
-    from harness import verifying
+    from harness.commands import verification
 
-    return verifying.verify(folder, cli.value_of("result", result), cli.output())
+    return verification.verify(folder, cli.value_of("result", result), cli.output())
 
 
 def compare(a: str, b: str, arms: str, force: bool, folder: Path) -> int:
     """`compare`: B against A."""
-    from harness import inspecting
+    from harness.commands import comparison
 
     pair = tuple(word for word in arms.split(",") if word)
     if arms and len(pair) != 2:
         raise UsageError(f"--arms {arms}: must be two arms, FIRST,SECOND")
-    return inspecting.compare(folder, a, b, (pair[0], pair[1]) if pair else None, force, cli.output())
+    return comparison.compare(folder, a, b, (pair[0], pair[1]) if pair else None, force, cli.output())
 
 
 def figures(result: str, form: str, out: str, folder: Path) -> int:
     """`figures`: drawn again from the set alone."""
-    from harness import inspecting
+    from harness.commands.figures import figures as action
     from harness.report.figures import Format
 
     chosen = cast(Format, _choice("--format", form, get_args(Format)))
     target = Path(out).expanduser() if out else None
-    return inspecting.figures(folder, cli.value_of("result", result), chosen, target, cli.output())
+    return action(folder, cli.value_of("result", result), chosen, target, cli.output())
 
 
 def predict(model: str, script: str, name: str, folder: Path) -> int:
     """`predict`: what a trace will cost."""
-    from harness import predicting
+    from harness.commands import prediction
 
     wanted = cli.value_of("model", model)
-    return predicting.predict_script(folder, wanted, _path(cli.value_of("script", script)), name, cli.output())
+    return prediction.predict_script(folder, wanted, _path(cli.value_of("script", script)), name, cli.output())
 
 
 def prune(keep: str, older_than: str, yes: bool, folder: Path) -> int:
     """`prune`: old sets away."""
-    from harness import inspecting
+    from harness.commands.prune import prune as action
 
     count, days = _number("--keep", keep), _number("--older-than", older_than)
-    return inspecting.prune(folder, count, days, yes, cli.output())
+    return action(folder, count, days, yes, cli.output())
 
 
 def report(result: str, out: str, pages: str, results: Path) -> None:
@@ -190,7 +190,7 @@ def export(result: str, to: str, out: str, results: Path) -> None:
 
 def nightly(budget: str, profile: str, results: str, out: str, experiments: str, restart: bool) -> int:
     """`nightly`: every experiment within a budget, against the references."""
-    from harness import nightly as night
+    from harness.commands import night
 
     options = night.NightOptions(
         experiments=tuple(word for word in experiments.split(",") if word)
@@ -209,7 +209,7 @@ def nightly(budget: str, profile: str, results: str, out: str, experiments: str,
 
 def bench(repetitions: str) -> int:
     """`bench`: the harness's own times."""
-    from harness import benchmark
+    from harness.commands import benchmark
 
     count = _number("--repetitions", repetitions)
     if count < 1:

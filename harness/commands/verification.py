@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from harness.analysing import analyse
 from harness.build.store import canonical
+from harness.commands.analysis import analyse
 from harness.errors import EXIT_OK, KreproError, RunError
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge

@@ -14,8 +14,8 @@ from types import FrameType
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from harness import pipeline
 from harness.build.store import hash_of, hash_tree, usable
+from harness.commands import pipeline
 from harness.errors import KreproError, UsageError
 from harness.experiment.estimate import estimate_seconds
 from harness.experiment.model import Experiment, Profile, find_experiment, load_experiment

@@ -1,70 +1,20 @@
-"""Working with finished result sets: show, draw again, compare, remove. None of it needs a guest."""
+"""Comparing two finished result sets: bits first, then arm by arm and metric by metric."""
 
 from __future__ import annotations
 
-import datetime
-import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.errors import EXIT_OK, KreproError, RunError, UsageError
-from harness.measure.analysis import Analysis
+from harness.errors import EXIT_OK, UsageError
 from harness.measure.comparison import compare_metrics
 from harness.progress import warn
 from harness.report.comparison import comparison_lines, comparison_table, worth_showing
-from harness.report.figures import Format, figure_style, write_figures
-from harness.report.summary import closing_lines
-from harness.report.terminal import print_summary
 from harness.store.digest import first_difference
 from harness.store.listing import describe, find_set
-from harness.store.prune import choose, remove
 from harness.store.reference import compare as compare_bits
 from harness.store.reference import reference_of
-from harness.store.resultset import EXPERIMENT, MANIFEST, ResultSet, find_result_set
-
-
-def show(results: Path, text: str, console: Console) -> int:
-    """Print what the run of this set printed, from the set alone: its tables through the analysis.py in it."""
-    result = find_result_set(results, text)
-    tables = result.tables
-    summary = {}
-    if tables:
-        try:
-            summary = Analysis(result.path / EXPERIMENT).summary(tables)
-        except KreproError as error:
-            warn(f"no tables: {error}")
-    claims = result.claims
-    lines = closing_lines(result, claims, result.metrics, result.manifest.seconds)
-    print_summary(console, summary, claims, lines)
-    return EXIT_OK
-
-
-def figures(results: Path, text: str, form: Format, out: Path | None, console: Console) -> int:
-    """Draw a set's figures from its stored tables into `out` (`figures/ID`), and print their paths.
-
-    UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
-    """
-    result = find_result_set(results, text)
-    target = Path("figures") / result.path.name if out is None else out
-    whole = target.resolve()
-    inside = next((path for path in [whole, *whole.parents] if (path / MANIFEST).is_file()), None)
-    if inside is not None:
-        raise UsageError("is a result set, which does not change", where=str(inside), hint="choose another --out")
-    tables = result.tables
-    if not tables:
-        raise RunError("has no tables to draw from", where=str(result.path))
-    with figure_style():
-        drawn = Analysis(result.path / EXPERIMENT).figures(tables)
-    try:
-        written = write_figures(drawn, target, form)
-    except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
-    for path in written:
-        console.print(str(path), markup=False, soft_wrap=True)
-    if not written:
-        raise RunError("its analysis draws no figures", where=str(result.path))
-    return EXIT_OK
+from harness.store.resultset import ResultSet
 
 
 def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: bool, console: Console) -> int:
@@ -94,30 +44,6 @@ def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: 
         console.print(comparison_table(shown))
     for line in comparison_lines(rows):
         console.print(line, markup=False, soft_wrap=True)
-    return EXIT_OK
-
-
-def prune(results: Path, keep: int, older_than_days: float, yes: bool, console: Console) -> int:
-    """Remove old sets after saying which and asking; UsageError when nobody can be asked and not `yes`."""
-    choice = choose(results, keep, older_than_days, datetime.datetime.now(datetime.UTC))
-    for path in choice.broken:
-        warn(f"{path} is broken and is left alone")
-    for candidate in choice.candidates:
-        console.print(f"{_size(candidate.size):>9}  {candidate.path}", markup=False, soft_wrap=True)
-    if not choice.candidates:
-        console.print("nothing to remove")
-        return EXIT_OK
-    total = f"{len(choice.candidates)} sets, {_size(sum(candidate.size for candidate in choice.candidates))}"
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError(f"{total} would be removed, and there is no terminal to ask at", hint="--yes removes them")
-        console.print(f"Remove {total}? [y/N] ", end="", markup=False)
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            console.print("nothing is removed")
-            return EXIT_OK
-    for candidate in choice.candidates:
-        remove(candidate.path)
-    console.print(f"{total} removed")
     return EXIT_OK
 
 
@@ -180,11 +106,3 @@ def _bits(a: ResultSet, b: ResultSet) -> str:
     if difference is None:
         return "identical in every bit: the virtual-clock trials that both have"
     return f"virtual-clock trials are not bit for bit equal: {difference}"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

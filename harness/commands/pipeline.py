@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from harness.analysing import analyse
 from harness.build.store import Store, hash_tree
+from harness.commands.analysis import analyse
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
 from harness.experiment.model import Experiment, OracleMode, Profile, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
