@@ -84,6 +84,15 @@ def misfit(location: tuple[str | int, ...], message: str) -> ValidationError:
     return ValidationError.from_exception_data("", [InitErrorDetails(type=error, loc=location, input=None)])
 
 
+def line_of(path: Path, location: Sequence[str | int]) -> str:
+    """`path:line` of a field of a YAML file that has been read before; its path alone when it cannot be read again."""
+    try:
+        tree = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        return str(path)
+    return f"{path}:{_line(tree, location)}"
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

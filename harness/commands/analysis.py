@@ -1,30 +1,64 @@
-"""From raw files to tables, metrics, documents and figures on disk: what a run does once, and a verification again."""
+"""From raw files to tables, metrics, claims, documents and figures on disk: what a run does once, and a check again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from harness.errors import KreproError
+from harness.experiment.model import Claim
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
+from harness.measure.claims import ClaimResult, judge
 from harness.report.figures import figure_style, write_figures
 from harness.store.resultset import Writer, read_metrics, read_tables
+from harness.store.shown import Shown
 
 
-def analyse(
-    analysis: Analysis, trials: Sequence[TrialRecord], writer: Writer
-) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
-    """Write tables, metrics, documents and figures of `trials` (at least one) into the set that is being written.
+@dataclass
+class Analysed:
+    """What an analysis made of the good trials of a run; `failures`: of what comes after the verdicts."""
 
-    Tables and metrics are returned as they come back from their files, and metrics and figures are made of such
-    tables: so every later reader of the set, who has only these, gets the same.
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    claims: list[ClaimResult] = field(default_factory=list)
+    shown: Shown = field(default_factory=Shown)
+    failures: list[KreproError] = field(default_factory=list)
+
+
+def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialRecord], writer: Writer) -> Analysed:
+    """Write all that follows from `trials` (at least one) into the set that is being written.
+
+    Tables and metrics are given on as they come back from their files: so every later reader of the set, who has only
+    these, gets the same. An error in tables or metrics is raised; one in what shows them costs that only.
     """
-    writer.write_tables(analysis.tables(trials))
+    writer.write_tables(analysis.tables(trials), analysis.declared_tables)
     tables = read_tables(writer.path)
-    writer.write_metrics(analysis.metrics(tables))
-    writer.write_documents(analysis.documents(tables))
-    with figure_style():
-        figures = analysis.figures(tables)
-    write_figures(figures, writer.path / "figures")
-    return tables, read_metrics(writer.path)
+    writer.write_metrics(analysis.metrics(tables, claims), analysis.declared_metrics)
+    metrics = read_metrics(writer.path)
+    made = Analysed(tables, metrics, judge(claims, metrics))
+    writer.write_claims(made.claims)
+
+    def show() -> None:
+        made.shown = Shown.of(
+            analysis.paper(tables, metrics, made.claims), analysis.summary(tables, metrics, made.claims)
+        )
+
+    def draw() -> None:
+        with figure_style():
+            write_figures(analysis.figures(tables, metrics), writer.path / "figures")
+
+    steps: list[Callable[[], None]] = [
+        show,
+        lambda: writer.write_documents(analysis.documents(tables, metrics)),
+        draw,
+    ]
+    for step in steps:
+        try:
+            step()
+        except KreproError as error:
+            made.failures.append(error)
+    writer.write_shown(made.shown)
+    return made

@@ -32,7 +32,7 @@ def figures(results: Path, text: str, form: Format, out: Path | None, console: C
     if not tables:
         raise RunError("has no tables to draw from", where=str(result.path))
     with figure_style():
-        drawn = Analysis(result.path / EXPERIMENT).figures(tables)
+        drawn = Analysis(result.path / EXPERIMENT).figures(tables, result.metrics)
     try:
         written = write_figures(drawn, target, form)
     except OSError as error:

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
 from rich.console import Console
 
 from harness.build.store import Store, hash_tree
-from harness.commands.analysis import analyse
+from harness.commands.analysis import Analysed, analyse
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
 from harness.experiment.model import Experiment, OracleMode, Profile, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
@@ -22,7 +21,8 @@ from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
 from harness.measure.analysis import Analysis
-from harness.measure.claims import ClaimResult, judge
+from harness.measure.claims import ClaimResult
+from harness.measure.verdict import FAILS
 from harness.oracle.attach import attach, with_oracle
 from harness.paths import RESULTS
 from harness.report.summary import closing_lines
@@ -31,7 +31,7 @@ from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe_kernel
 from harness.store.provenance import host, load, package_versions, repository
 from harness.store.reference import check_digest, find_reference
-from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment, write_result_set
+from harness.store.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Measured:
 
     result: ResultSet
     claims: list[ClaimResult]
-    summary: Mapping[str, pd.DataFrame]
     failed: list[TrialRecord]
     unanalysed: KreproError | None
+    unshown: list[KreproError]
     seconds: Mapping[str, float]
 
     @property
@@ -80,6 +80,15 @@ class Measured:
                 f"{len(self.failed)} of {len(self.result.manifest.trials)} trials failed; the first: "
                 f"{first.arm} {first.repetition}: {first.reason}",
                 where=where,
+            )
+        if self.unshown:
+            return RunError(f"verdicts are kept, but something to show them failed: {self.unshown[0]}", where=where)
+        papers = [claim for claim in self.claims if claim.kind == "paper"]
+        if papers and all(claim.verdict == "not-measurable" for claim in papers):
+            return RunError(
+                f"no claim of the paper could be measured; {papers[0].id}: {papers[0].reason}",
+                where=where,
+                hint="./inv show says why, claim by claim",
             )
         return None
 
@@ -99,12 +108,12 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     done = measure(options)
     if done.unanalysed is None:
         lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds)
-        print_summary(console, done.summary, done.claims, lines)
+        print_summary(console, done.result.shown, done.claims, lines)
     if done.problem is not None:
         raise done.problem
     if wanted is not None:
         check_digest(done.result, wanted, reference)
-    contradicted = any(claim.verdict == "contradicted" for claim in done.claims)
+    contradicted = any(claim.verdict in FAILS for claim in done.claims)
     return RunOutcome(done.result, EXIT_CONTRADICTED if contradicted else EXIT_OK)
 
 
@@ -119,6 +128,7 @@ def measure(options: RunOptions) -> Measured:
     if options.oracle is not None:
         experiment = with_oracle(experiment, options.oracle)
     analysis = Analysis(folder)
+    analysis.check(experiment, folder)
     plan = make_plan(
         experiment,
         profile=options.profile,
@@ -138,19 +148,20 @@ def measure(options: RunOptions) -> Measured:
         _copy_symbols(prepared.builds, writer.path)
         good = [record.relocated(writer.path) for record in records if record.status == "ok"]
         unanalysed: KreproError | None = None
-        claims: list[ClaimResult] = []
-        summary: Mapping[str, pd.DataFrame] = {}
+        analysed = Analysed()
         try:
-            claims, summary = _analyse(analysis, experiment, good, writer)
+            if good:
+                analysed = analyse(analysis, experiment.claims, good, writer)
         except KreproError as error:  # what was measured is kept, whatever an analysis makes of it
             unanalysed = error
-        writer.write_claims(claims)
+        if not analysed.claims:
+            writer.write_claims([])
         clock.lap("harness")
         manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
         result = writer.finish(manifest)
     clock.lap("harness")
     failed = [record for record in records if record.status == "failed"]
-    return Measured(result, claims, summary, failed, unanalysed, clock.seconds)
+    return Measured(result, analysed.claims, failed, unanalysed, analysed.failures, clock.seconds)
 
 
 class _Clock:
@@ -164,16 +175,6 @@ class _Clock:
         now = time.monotonic()
         self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last, 3)
         self._last = now
-
-
-def _analyse(
-    analysis: Analysis, experiment: Experiment, trials: Sequence[TrialRecord], writer: Writer
-) -> tuple[list[ClaimResult], Mapping[str, pd.DataFrame]]:
-    """Tables, metrics, claims and figures of the good trials into the set; nothing when there are none."""
-    if not trials:
-        return [], {}
-    tables, metrics = analyse(analysis, trials, writer)
-    return judge(experiment.claims, metrics), analysis.summary(tables)
 
 
 def _copy_symbols(builds: Mapping[str, KernelBuild], target: Path) -> None:

@@ -6,26 +6,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.errors import EXIT_OK, KreproError
+from harness.errors import EXIT_OK
 
 
 def show(results: Path, text: str, console: Console) -> int:
-    """Print what the run of this set printed, from the set alone: its tables through the analysis.py in it."""
-    from harness.measure.analysis import Analysis
-    from harness.progress import warn
+    """Print what the run of this set printed, from the set alone; nothing of it is executed."""
     from harness.report.summary import closing_lines
     from harness.report.terminal import print_summary
-    from harness.store.resultset import EXPERIMENT, find_result_set
+    from harness.store.resultset import find_result_set
 
     result = find_result_set(results, text)
-    tables = result.tables
-    summary = {}
-    if tables:
-        try:
-            summary = Analysis(result.path / EXPERIMENT).summary(tables)
-        except KreproError as error:
-            warn(f"no tables: {error}")
     claims = result.claims
     lines = closing_lines(result, claims, result.metrics, result.manifest.seconds)
-    print_summary(console, summary, claims, lines)
+    print_summary(console, result.shown, claims, lines)
     return EXIT_OK

@@ -15,7 +15,7 @@ from harness.build.store import canonical
 from harness.commands.analysis import analyse
 from harness.errors import EXIT_OK, KreproError, RunError
 from harness.measure.analysis import Analysis
-from harness.measure.claims import ClaimResult, judge
+from harness.measure.claims import ClaimResult
 from harness.progress import step
 from harness.scratch import scratch_folder
 from harness.store.digest import deterministic_files, digest, first_difference
@@ -24,6 +24,7 @@ from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
 from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer
 from harness.store.seal import verify_files
+from harness.store.shown import SHOWN
 
 
 def verify(results: Path, text: str, console: Console) -> int:
@@ -67,16 +68,20 @@ def _verify_analysis(result: ResultSet) -> list[str]:
     scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
     try:
         try:
-            tables, metrics = analyse(Analysis(result.path / EXPERIMENT), trials, Writer(scratch, scratch))
+            analysis = Analysis(result.path / EXPERIMENT)
+            made = analyse(analysis, result.manifest.experiment.claims, trials, Writer(scratch, scratch))
         except KreproError as error:
             if claims:
                 raise
             return [f"only the raw files are verified: the analysis fails, and gave no claims in the run: {error}"]
-        _same_tables(result, tables, metrics)
-        _same_claims(result, claims, judge(result.manifest.experiment.claims, metrics))
+        _same_tables(result, made.tables, made.metrics)
+        _same_claims(result, claims, made.claims)
         _same_documents(result, scratch)
-        made = f"{len(tables)} tables, {len(metrics)} metrics and {len(claims)} claims"
-        return [f"{made} follow from the raw files", _verify_figures(result, scratch / "figures")]
+        if made.shown != result.shown:
+            raise _differs(result, SHOWN, "the tables to show come out as others")
+        counts = f"{len(made.tables)} tables, {len(made.metrics)} metrics and {len(claims)} claims"
+        failures = [f"as in the run, something fails that shows them: {error}" for error in made.failures]
+        return [f"{counts} follow from the raw files", _verify_figures(result, scratch / "figures"), *failures]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

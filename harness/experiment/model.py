@@ -53,6 +53,7 @@ class Paper(Strict):
     year: Annotated[int, about("of publication", "year")] = Field(ge=1950, le=2100)
     title: Annotated[str, about("as printed")]
     venue: Annotated[str | None, about("journal, conference or institute; null: experiment.yaml names none")] = None
+    says: Annotated[str | None, about("what the paper says, in a sentence or two of ours; null: not told")] = None
 
 
 class Workload(Strict):
@@ -131,7 +132,7 @@ class Expect(Strict):
 
 
 class Claim(Strict):
-    """One checkable statement. `paper` claims are the paper's; a `finding` is ours about the paper's method."""
+    """One checkable statement. A `paper` claim is the paper's; a `finding` is ours about the paper's method."""
 
     id: Annotated[Name, about("unique in the experiment")]
     kind: Annotated[Literal["paper", "finding"], about("whose claim it is")] = "paper"
@@ -139,16 +140,38 @@ class Claim(Strict):
     source: Annotated[str | None, about("of what the claim is known; null: from the paper")] = None
     paper: Annotated[str | None, about("what the paper says, in our words; null: nothing")] = None
     statement: Annotated[str | None, about("what is checked; null: what the paper says")] = None
-    metric: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$"), about("METRIC/ARM")]
-    expect: Annotated[Expect, about("what must hold")]
+    metric: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None,
+        about("METRIC/ARM; null: told by the findings that refute it"),
+    ] = None
+    expect: Annotated[Expect | None, about("what must hold; null: there is no metric")] = None
+    because: Annotated[
+        str | None,
+        about("where the bound comes from: the paper's number, a derivation, what the instrument can resolve"),
+    ] = None
+    after_data: Annotated[
+        str | None,
+        about("what of metric or bound was chosen after data had been seen, and what it was before; null: nothing"),
+    ] = None
+    refutes: Annotated[str | None, about("of a finding: the claim of the paper that it refutes if confirmed")] = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Claim:
+        if (self.metric is None) != (self.expect is None):
+            raise ValueError("metric and expect: give both or neither")
+        if self.metric is None and self.kind == "finding":
+            raise ValueError("a finding needs metric and expect")
+        if self.refutes is not None and self.kind == "paper":
+            raise ValueError("refutes: only a finding refutes a claim")
+        return self
 
     @property
-    def arm(self) -> str:
-        return self.metric.split("/", 1)[1]
+    def arm(self) -> str | None:
+        return self.metric.split("/", 1)[1] if self.metric is not None else None
 
     @property
-    def metric_name(self) -> str:
-        return self.metric.split("/", 1)[0]
+    def metric_name(self) -> str | None:
+        return self.metric.split("/", 1)[0] if self.metric is not None else None
 
 
 class Experiment(Strict):
@@ -190,10 +213,17 @@ class Experiment(Strict):
                 if workload not in self.workloads:
                     known = ", ".join(self.workloads)
                     raise misfit(("arms", name, "workloads"), f"unknown workload {workload!r} (known: {known})")
+        papers = [claim.id for claim in self.claims if claim.kind == "paper"]
+        refuted = {claim.refutes for claim in self.claims}
         for index, claim in enumerate(self.claims):
-            if claim.arm not in self.arms:
+            if claim.arm is not None and claim.arm not in self.arms:
                 known = ", ".join(self.arms)
                 raise misfit(("claims", index, "metric"), f"{claim.metric} names no arm (known: {known})")
+            if claim.refutes is not None and claim.refutes not in papers:
+                known = ", ".join(papers)
+                raise misfit(("claims", index, "refutes"), f"{claim.refutes} is no claim of the paper (known: {known})")
+            if claim.metric is None and claim.id not in refuted:
+                raise misfit(("claims", index, "id"), f"{claim.id} has no metric, and no finding refutes it")
         return self
 
     def arm_workloads(self, arm: str) -> list[str]:

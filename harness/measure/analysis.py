@@ -1,9 +1,11 @@
-"""Loading an experiment's analysis.py and checking what it returns."""
+"""Loading an experiment's analysis.py and checking what it declares and returns."""
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -16,46 +18,106 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from harness.errors import KreproError, RunError, UsageError
+from harness.experiment.model import Claim, Experiment
 from harness.experiment.trial import TrialRecord
-from harness.measure.claims import METRIC_COLUMNS
+from harness.measure.claims import ClaimResult
+from harness.measure.declared import Metric, Table, check_metrics, check_tables
+from harness.measure.rows import METRIC_COLUMNS, PROBLEMS, MetricRows, problem_of
+from harness.measure.trials import TRIALS, trial_table, without_disturbed
+from harness.yamlfile import line_of
 
 #: Columns of the optional hooks, with their types; docs/writing-an-experiment.md says what they mean.
 PROFILE_COLUMNS = {"profile": "str", "unit": "str", "stack": "str", "weight": "float64"}
 TIMELINE_COLUMNS = {"process": "str", "track": "str", "name": "str", "start_s": "float64", "duration_s": "float64"}
+#: What hooks may ask for by the names of their parameters.
+HOOKS: dict[str, frozenset[str]] = {
+    "tables": frozenset({"trials"}),
+    "metrics": frozenset({"tables"}),
+    **dict.fromkeys(("figures", "documents", "profiles", "timeline"), frozenset({"tables", "metrics"})),
+    **dict.fromkeys(("summary", "paper"), frozenset({"tables", "metrics", "claims"})),
+    "predict": frozenset({"document", "script"}),
+}
+#: Tables that every set has, beside those that the experiment declares.
+STANDARD = (TRIALS, PROBLEMS)
 
 
 class Analysis:
-    """The pure functions of one analysis.py; what they raise or return wrongly is reported with its file and line."""
+    """The pure functions of one analysis.py; what they raise or return wrongly is reported with its file and line.
+
+    `declared_tables` and `declared_metrics` are what its TABLES and METRICS declare, the standard tables included.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "analysis.py"
         self._module = load_module(self.path)
+        self.undeclared = not hasattr(self._module, "TABLES")
+        if self.undeclared:
+            self._module.TABLES, self._module.METRICS = [], []  # type: ignore[attr-defined]
+        self.declared_tables = (*self._declarations("TABLES", Table), *STANDARD)
+        self.declared_metrics = self._declarations("METRICS", Metric)
+        self._located(lambda: check_tables(self.declared_tables))
+        self._located(lambda: check_metrics(self.declared_metrics))
+        for name in HOOKS:
+            if hasattr(self._module, name):
+                self._parameters(name)
+
+    def check(self, experiment: Experiment, folder: Path) -> None:
+        """UsageError with file and line when a claim asks for a metric that is not declared."""
+        known = {metric.name: metric for metric in self.declared_metrics}
+        if self.undeclared:
+            return
+        for index, claim in enumerate(experiment.claims):
+            if claim.metric_name is None:
+                continue
+            head, dot, _ = claim.metric_name.partition(".")
+            metric = known.get(head)
+            if metric is None or (dot and metric.of is None):
+                names = ", ".join(f"{one.name}[.{one.of.upper()}]" if one.of else one.name for one in known.values())
+                raise UsageError(
+                    f"claim {claim.id}: metric {claim.metric_name} is not declared (known: {names})",
+                    where=line_of(folder / "experiment.yaml", ("claims", index, "metric")),
+                    hint=f"METRICS of {self.path.name}",
+                )
 
     def tables(self, trials: Sequence[TrialRecord]) -> dict[str, pd.DataFrame]:
-        """Decoded tables by name, from the trials' raw files."""
-        return self._frames("tables", trials)
+        """Decoded tables by name, from the trials' raw files: those declared, typed, with `trials` and `problems`."""
+        made = self._frames("tables", trials=trials)
+        declared = {table.name: table for table in self.declared_tables}
+        if self.undeclared:
+            return made
+        for name in made:
+            if name not in declared:
+                raise UsageError(f"tables(): {name} is not in TABLES", where=str(self.path))
+        made[TRIALS.name] = trial_table(trials)
+        return {name: self._typed(table, made.get(name)) for name, table in declared.items()}
 
-    def metrics(self, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-        """Long-form metrics with METRIC_COLUMNS; an absent value is NaN with its reason."""
-        frame = self._call("metrics", tables)
-        if not isinstance(frame, pd.DataFrame) or not set(METRIC_COLUMNS) <= set(frame.columns):
+    def metrics(self, tables: dict[str, pd.DataFrame], claims: Sequence[Claim] = ()) -> pd.DataFrame:
+        """Long-form metrics with METRIC_COLUMNS, of declared families; an absent value is NaN with its reason.
+
+        A claim's metric that a trial of its arm gives no value for is absent with the trial's problem as the reason.
+        What depends on timing is left out where the host kept the guest waiting (`without_disturbed`).
+        """
+        frame = self._call("metrics", tables=tables)
+        if not isinstance(frame, pd.DataFrame) or not set(METRIC_COLUMNS) - {"unit"} <= set(frame.columns):
             raise UsageError(f"metrics() must return a table with {', '.join(METRIC_COLUMNS)}", where=str(self.path))
-        frame = frame.loc[:, list(METRIC_COLUMNS)].reset_index(drop=True)
+        if self.undeclared:
+            return frame.loc[:, list(METRIC_COLUMNS)].astype({"trial": "int64", "value": "float64"})
+        rows = MetricRows(self.declared_metrics, tables[PROBLEMS.name])
+        for row in frame.to_dict("records"):
+            self._located(functools.partial(_put, rows, row))
+        frame = rows.frame()
         twice = frame.duplicated(["arm", "trial", "metric"])
         if twice.any():
             arm, trial, name = frame.loc[twice, ["arm", "trial", "metric"]].iloc[0]
             raise UsageError(f"metrics(): {name} of {arm} {trial} is given twice", where=str(self.path))
-        silent = frame["value"].isna() & frame["reason"].isna()
-        if silent.any():
-            name = frame.loc[silent, "metric"].iloc[0]
-            raise UsageError(f"metrics(): {name} is absent without a reason", where=str(self.path))
-        return frame.astype({"trial": "int64", "value": "float64"})
+        frame = _complete(frame, claims, tables, rows)
+        return without_disturbed(frame, self.declared_metrics, tables[TRIALS.name])
 
-    def documents(self, tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+    def documents(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, str]:
         """JSON text by name, as it is written; none when the analysis makes none. NaN is refused: JSON has none."""
         if not hasattr(self._module, "documents"):
             return {}
-        made = self._call("documents", tables)
+        made = self._call("documents", tables=tables, metrics=metrics)
         names = list(made) if isinstance(made, dict) else [None]
         if not all(isinstance(name, str) and re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name) for name in names):
             raise UsageError("documents() must return a dict by names of files", where=str(self.path))
@@ -67,34 +129,78 @@ class Analysis:
         except (TypeError, ValueError) as error:
             raise UsageError(f"documents(): a value is no JSON: {error}", where=str(self.path)) from error
 
-    def figures(self, tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
+    def figures(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
         """Figures by name; none when the analysis draws none."""
         if not hasattr(self._module, "figures"):
             return {}
-        return dict(self._call("figures", tables))
+        made = self._call("figures", tables=tables, metrics=metrics)
+        if not isinstance(made, Mapping) or not all(isinstance(figure, Figure) for figure in made.values()):
+            raise UsageError("figures() must return a dict of matplotlib figures", where=str(self.path))
+        return dict(made)
 
-    def summary(self, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        """Small tables for the terminal, by title; none when the analysis has none."""
-        return self._frames("summary", tables) if hasattr(self._module, "summary") else {}
+    def summary(
+        self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame, claims: Sequence[ClaimResult]
+    ) -> dict[str, pd.DataFrame]:
+        """Small tables for terminal and report, by title; none when the analysis has none."""
+        return self._optional_frames("summary", tables=tables, metrics=metrics, claims=claims)
 
-    def profiles(self, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    def paper(
+        self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame, claims: Sequence[ClaimResult]
+    ) -> dict[str, pd.DataFrame]:
+        """The paper's own tables with ours beside them, row by row, by title; none when the analysis has none."""
+        return self._optional_frames("paper", tables=tables, metrics=metrics, claims=claims)
+
+    def profiles(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> pd.DataFrame:
         """Weighted stacks with PROFILE_COLUMNS; UsageError when the analysis has no such hook."""
-        return self._hook("profiles", PROFILE_COLUMNS, tables)
+        return self._hook("profiles", PROFILE_COLUMNS, tables=tables, metrics=metrics)
 
-    def timeline(self, tables: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
+    def timeline(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> pd.DataFrame | None:
         """What happened when, with TIMELINE_COLUMNS; None when the analysis has no such hook."""
-        return self._hook("timeline", TIMELINE_COLUMNS, tables) if hasattr(self._module, "timeline") else None
+        if not hasattr(self._module, "timeline"):
+            return None
+        return self._hook("timeline", TIMELINE_COLUMNS, tables=tables, metrics=metrics)
 
     def predict(self, document: Mapping[str, Any], script: Path) -> tuple[dict[str, pd.DataFrame], list[str]]:
         """Tables by title and lines, of a script by one of the analysis' documents; UsageError without such a hook."""
-        made = self._call("predict", document, script)
+        made = self._call("predict", document=document, script=script)
         if not isinstance(made, tuple) or len(made) != 2:
             raise UsageError("predict() must return tables by title, and lines", where=str(self.path))
         tables, lines = made
         return dict(tables), [str(line) for line in lines]
 
-    def _hook(self, name: str, columns: Mapping[str, str], tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-        frame = self._call(name, tables)
+    def _typed(self, table: Table, frame: pd.DataFrame | None) -> pd.DataFrame:
+        made: pd.DataFrame = self._located(lambda: table.empty() if frame is None else table.typed(frame))
+        return made
+
+    def _declarations(self, name: str, kind: type[Any]) -> tuple[Any, ...]:
+        hint = "docs/writing-an-experiment.md"
+        if not hasattr(self._module, name):
+            raise UsageError(f"declares no {name}", where=str(self.path), hint=hint)
+        given = getattr(self._module, name)
+        if not isinstance(given, tuple | list) or not all(isinstance(one, kind) for one in given):
+            raise UsageError(f"{name} must be a list of {kind.__name__}", where=str(self.path), hint=hint)
+        return tuple(given)
+
+    def _located(self, action: Callable[[], Any]) -> Any:
+        """An error without a place gets that of the analysis."""
+        try:
+            return action()
+        except KreproError as error:
+            if error.where is not None:
+                raise
+            raise type(error)(error.message, where=str(self.path), hint=error.hint) from error
+
+    def _parameters(self, name: str) -> list[str]:
+        function = getattr(self._module, name)
+        wanted = list(inspect.signature(function).parameters)
+        for parameter in wanted:
+            if parameter not in HOOKS[name]:
+                known = ", ".join(sorted(HOOKS[name]))
+                raise UsageError(f"{name}() asks for {parameter} (known: {known})", where=str(self.path))
+        return wanted
+
+    def _hook(self, name: str, columns: Mapping[str, str], **available: Any) -> pd.DataFrame:
+        frame = self._call(name, **available)
         if not isinstance(frame, pd.DataFrame) or not set(columns) <= set(frame.columns):
             raise UsageError(f"{name}() must return a table with {', '.join(columns)}", where=str(self.path))
         try:
@@ -102,24 +208,61 @@ class Analysis:
         except (TypeError, ValueError) as error:
             raise UsageError(f"{name}(): a column has a wrong type: {error}", where=str(self.path)) from error
 
-    def _frames(self, name: str, argument: Any) -> dict[str, pd.DataFrame]:
-        frames = self._call(name, argument)
+    def _optional_frames(self, name: str, **available: Any) -> dict[str, pd.DataFrame]:
+        return self._frames(name, **available) if hasattr(self._module, name) else {}
+
+    def _frames(self, name: str, **available: Any) -> dict[str, pd.DataFrame]:
+        frames = self._call(name, **available)
         if not isinstance(frames, dict) or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
             raise UsageError(f"{name}() must return a dict of tables", where=str(self.path))
-        return frames
+        return dict(frames)
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, name: str, **available: Any) -> Any:
+        """The hook with those of `available` that its parameters name."""
         function: Callable[..., Any] | None = getattr(self._module, name, None)
         if function is None:
             raise UsageError(f"has no function {name}", where=str(self.path), hint="docs/writing-an-experiment.md")
+        arguments = {parameter: available[parameter] for parameter in self._parameters(name)}
         try:
-            return function(*arguments)
+            return function(**arguments)
         except KreproError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise RunError(
                 f"{name}() failed: {type(error).__name__}: {error}", where=_place(error, self.path)
             ) from error
+
+
+def _put(rows: MetricRows, row: Mapping[Any, Any]) -> None:
+    unit, reason, value = row.get("unit"), row["reason"], row["value"]
+    try:
+        trial, number = int(row["trial"]), None if pd.isna(value) else float(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"metrics(): {row['metric']} of {row['arm']}: {error}") from error
+    rows.put(
+        str(row["arm"]),
+        trial,
+        str(row["metric"]),
+        number,
+        unit=unit if isinstance(unit, str) else None,
+        reason=reason if isinstance(reason, str) else None,
+    )
+
+
+def _complete(
+    frame: pd.DataFrame, claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], rows: MetricRows
+) -> pd.DataFrame:
+    """`frame` with an absent row for each metric of a claim that a trial of its arm gives no value for."""
+    given = set(zip(frame["arm"], frame["trial"], frame["metric"], strict=True))
+    trials = [(str(arm), int(trial)) for arm, trial in tables[TRIALS.name][["arm", "trial"]].itertuples(index=False)]
+    units = dict(zip(frame["metric"], frame["unit"], strict=True))
+    for name, wanted in dict.fromkeys((claim.metric_name, claim.arm) for claim in claims if claim.metric_name):
+        for arm, trial in trials:
+            if arm == wanted and (arm, trial, name) not in given:
+                reason = problem_of(tables[PROBLEMS.name], arm, trial) or "the analysis gives no value for this trial"
+                unit = units.get(name) or rows.first_unit(name)
+                rows.put(arm, trial, name, None, unit=unit, reason=reason)
+    return rows.frame()
 
 
 class _SourceOnly(importlib.machinery.SourceFileLoader):
@@ -144,7 +287,9 @@ def load_module(path: Path) -> ModuleType:
     cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a finished set gets no files
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, KreproError):
+            raise
         raise UsageError(f"{type(error).__name__}: {error}", where=_place(error, path)) from error
     finally:
         sys.dont_write_bytecode = cached
@@ -152,12 +297,12 @@ def load_module(path: Path) -> ModuleType:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """file:line of the deepest frame inside the analysis or a file beside it, or of a syntax error."""
+    """file:line of the deepest frame inside the analysis or a file below its folder, or of a syntax error."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{error.filename or path}:{error.lineno}"
     place, trace = str(path), error.__traceback__
     while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename).parent == path.parent:
+        if path.parent in Path(trace.tb_frame.f_code.co_filename).parents:
             place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place

@@ -1,4 +1,4 @@
-"""Verdicts: each claim of an experiment against the metrics of its trials."""
+"""Verdicts: each claim of a paper, and each finding about it, against the metrics of its trials."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ import numpy as np
 import pandas as pd
 
 from harness.experiment.model import Claim, Expect
+from harness.measure.rows import METRIC_COLUMNS
 from harness.measure.statistics import Estimate, median_estimate
 from harness.measure.verdict import Verdict
 from harness.yamlfile import Strict
 
-METRIC_COLUMNS = ("arm", "trial", "metric", "value", "unit", "reason")
+__all__ = ["METRIC_COLUMNS", "ClaimResult", "bounds", "judge"]
+
+#: Whether an expectation holds in the words of each kind; None: nobody can tell.
+_WORDS: dict[str, dict[bool | None, Verdict]] = {
+    "paper": {True: "reproduced", False: "contradicted", None: "not-measurable"},
+    "finding": {True: "confirmed", False: "refuted", None: "not-measurable"},
+}
 
 
 class ClaimResult(Strict):
-    """A claim with what was measured for it."""
+    """A claim or a finding with what was measured for it."""
 
     id: str
     kind: Literal["paper", "finding"]
@@ -25,9 +32,12 @@ class ClaimResult(Strict):
     source: str | None
     paper: str | None
     statement: str | None
-    metric: str
+    metric: str | None
     unit: str | None
     expected: str
+    because: str | None = None
+    after_data: str | None = None
+    refutes: str | None = None
     measured: float | None
     interval: tuple[float, float] | None
     trials: int
@@ -36,8 +46,32 @@ class ClaimResult(Strict):
 
 
 def judge(claims: Sequence[Claim], metrics: pd.DataFrame) -> list[ClaimResult]:
-    """One result per claim. `metrics` has METRIC_COLUMNS; a NaN value carries its reason."""
-    return [_judge(claim, metrics) for claim in claims]
+    """One result per claim, in their order. `metrics` has METRIC_COLUMNS; a NaN value carries its reason.
+
+    A claim of the paper that a confirmed finding refutes reads contradicted, whatever its own metric says. One without
+    a metric is told by such findings alone.
+    """
+    results = {claim.id: _judge(claim, metrics) for claim in claims}
+    for claim in claims:
+        refuting = [results[other.id] for other in claims if other.refutes == claim.id]
+        if refuting:
+            results[claim.id] = _refuted(results[claim.id], refuting)
+    return [results[claim.id] for claim in claims]
+
+
+def _refuted(claim: ClaimResult, findings: Sequence[ClaimResult]) -> ClaimResult:
+    confirmed = [finding for finding in findings if finding.verdict == "confirmed"]
+    if confirmed:
+        names = ", ".join(finding.id for finding in confirmed)
+        why = f"refuted by {names}" + (f"; {claim.reason}" if claim.reason and claim.metric else "")
+        return claim.model_copy(update={"verdict": "contradicted", "reason": why})
+    if claim.metric is not None:
+        return claim
+    untold = [finding for finding in findings if finding.verdict == "not-measurable"]
+    told = (
+        f"{untold[0].id}: {untold[0].reason}" if untold else f"{findings[0].id}, which would refute it, does not hold"
+    )
+    return claim.model_copy(update={"reason": told})
 
 
 def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
@@ -46,18 +80,20 @@ def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
     present = np.isfinite(values)
     measured: float | None = None
     interval: tuple[float, float] | None = None
-    verdict: Verdict
+    holds: bool | None = None
     reason: str | None
-    if rows.empty:
-        verdict, reason = "not-measurable", f"arm {claim.arm} took no part in this run, or has no such metric"
+    if claim.expect is None:
+        reason = "no metric of its own"
+    elif rows.empty:
+        reason = f"arm {claim.arm} took no part in this run"
     elif not present.all():
         causes = rows.loc[~present, "reason"].dropna().unique()
-        verdict, reason = "not-measurable", str(causes[0]) if len(causes) else "the metric is absent without a reason"
+        reason = str(causes[0]) if len(causes) else "the metric is absent without a reason"
     else:
         estimate = median_estimate(values)
         measured = estimate.value
         interval = (estimate.low, estimate.high) if estimate.interval_known else None
-        verdict, reason = _verdict(claim.expect, values, estimate)
+        holds, reason = _holds(claim.expect, values, estimate)
     units = rows["unit"].dropna().unique()
     return ClaimResult(
         id=claim.id,
@@ -68,11 +104,14 @@ def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
         statement=claim.statement,
         metric=claim.metric,
         unit=str(units[0]) if len(units) else None,
-        expected=str(claim.expect),
+        expected=str(claim.expect) if claim.expect is not None else "—",
+        because=claim.because,
+        after_data=claim.after_data,
+        refutes=claim.refutes,
         measured=measured,
         interval=interval,
         trials=len(rows),
-        verdict=verdict,
+        verdict=_WORDS[claim.kind][holds],
         reason=reason,
     )
 
@@ -88,20 +127,19 @@ def bounds(expect: Expect) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _verdict(expect: Expect, values: np.ndarray, estimate: Estimate) -> tuple[Verdict, str | None]:
+def _holds(expect: Expect, values: np.ndarray, estimate: Estimate) -> tuple[bool | None, str | None]:
     low, high = bounds(expect)
     inside = (values >= low) & (values <= high)
     if expect.equals is not None:
         if inside.all():
-            return "reproduced", None
-        return "contradicted", f"{int((~inside).sum())} of {values.size} trials differ"
+            return True, None
+        return False, f"{int((~inside).sum())} of {values.size} trials differ"
     if not estimate.interval_known:
         # Too few for an interval, they can still speak where all of them agree; we say how many they are.
         few = "one trial, no interval" if values.size == 1 else f"{values.size} trials, too few for an interval"
-        agreed: Verdict = "reproduced" if inside.all() else "contradicted"
-        return (agreed if inside.all() or not inside.any() else "not-measurable"), few
+        return (bool(inside.all()) if inside.all() or not inside.any() else None), few
     if low <= estimate.low and estimate.high <= high:
-        return "reproduced", None
+        return True, None
     if estimate.high < low or estimate.low > high:
-        return "contradicted", None
-    return "not-measurable", "the 95 % interval crosses the bound; more repetitions would tell"
+        return False, None
+    return None, "the 95 % interval crosses the bound; more repetitions would tell"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.measure.raw import Answer, read_answer
 
+HOST_SCHED = "host-sched.json"
 #: Exclude a trial, or a part of it, whose vCPU was runnable but not running for more than this share.
 MOST_WAIT = 0.03
 
@@ -46,7 +47,7 @@ class HostSched(Answer):
 
 def host_waited(trial: Path) -> tuple[float, str | None]:
     """The worst wait share of a trial's raw folder, or NaN, and why the trial cannot be trusted, or None."""
-    path = trial / "host-sched.json"
+    path = trial / HOST_SCHED
     if not path.is_file():
         return math.nan, "no record of the host's scheduling"
     sched = read_answer(path, HostSched)

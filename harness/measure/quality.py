@@ -30,13 +30,14 @@ def advice(claims: Sequence[Claim], results: Sequence[ClaimResult]) -> list[str]
     few: dict[int, list[str]] = {}
     lines = []
     for result in results:
-        if result.measured is None or expected[result.id].equals is not None:
+        expect = expected[result.id]
+        if result.measured is None or expect is None or expect.equals is not None:
             continue
         if result.interval is None:
             few.setdefault(more_trials(result.trials, math.nan, 1.0), []).append(result.id)
         elif result.verdict == "not-measurable":
             low, high = result.interval
-            distance = min(abs(bound - result.measured) for bound in bounds(expected[result.id]))
+            distance = min(abs(bound - result.measured) for bound in bounds(expect))
             more = more_trials(result.trials, (high - low) / 2, distance) if distance else MAX_ADVICE
             about = f"about {more}" if more < MAX_ADVICE else "very many"
             lines.append(f"{about} more repetitions would tell {result.id} from its bound")

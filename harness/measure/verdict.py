@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
-Verdict = Literal["reproduced", "contradicted", "not-measurable"]
+#: A claim of the paper is reproduced or contradicted, a finding of ours is confirmed or refuted.
+Verdict = Literal["reproduced", "contradicted", "confirmed", "refuted", "not-measurable"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+HOLDS: frozenset[Verdict] = frozenset({"reproduced", "confirmed"})
+FAILS: frozenset[Verdict] = frozenset({"contradicted", "refuted"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.measure.claims import ClaimResult
+from harness.measure.verdict import HOLDS
 from harness.report.junit import Case
 from harness.report.terminal import measured, number
 from harness.store.reference import Reference, compare, first_input_difference, foreign_inputs, reference_of
@@ -23,8 +24,8 @@ def claim_cases(
 ) -> list[Case]:
     """One case per claim, those first that are in this run; `fidelity` is per arm.
 
-    A claim fails when it is contradicted here and reproduced in the reference. Where the two do not compare
-    (no reference, another version, expectation or fidelity) a contradicted claim is skipped, and why is said.
+    A claim fails when it does not hold here and holds in the reference. Where the two do not compare
+    (no reference, another version, expectation or fidelity) one that does not hold is skipped, and why is said.
     """
     before = {claim.id: claim for claim in reference.claims} if reference is not None else {}
     cases = []
@@ -40,16 +41,18 @@ def _claim_case(experiment: str, now: ClaimResult, before: ClaimResult | None, i
     there = f"reference {measured(before)} ({before.verdict})" if before is not None else "no reference value"
     if now.verdict == "not-measurable":
         return Case(name=now.id, status="skipped", message=f"not measurable: {now.reason}; {there}")
-    if now.verdict == "reproduced":
+    if now.verdict in HOLDS:
         return Case(name=now.id, status="passed", message=f"{here}; {there}")
     if before is None or incomparable is not None:
         why = incomparable or "the reference does not have this claim"
-        return Case(name=now.id, status="skipped", message=f"contradicted, but not compared: {why}; {here}")
-    if before.verdict == "reproduced":
+        return Case(name=now.id, status="skipped", message=f"{now.verdict}, but not compared: {why}; {here}")
+    if before.verdict in HOLDS:
         because = f" ({now.reason})" if now.reason else ""
-        message = f"{experiment}: claim {now.id} turned from reproduced to contradicted: {here}{because}; {there}"
+        message = (
+            f"{experiment}: claim {now.id} turned from {before.verdict} to {now.verdict}: {here}{because}; {there}"
+        )
         return Case(name=now.id, status="failed", message=message)
-    return Case(name=now.id, status="passed", message=f"contradicted, and not reproduced before; {here}; {there}")
+    return Case(name=now.id, status="passed", message=f"{now.verdict}, and did not hold before; {here}; {there}")
 
 
 def _incomparable(
@@ -64,7 +67,7 @@ def _incomparable(
         return "there is no reference (./inv reference makes one)"
     if reference.version != version:
         return f"the reference is of version {reference.version} of the experiment, this is {version}"
-    if before is None:
+    if before is None or now.metric is None:
         return None
     if (before.metric, before.expected) != (now.metric, now.expected):
         return f"the claim has changed: the reference's is {before.metric} {before.expected}"

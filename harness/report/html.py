@@ -20,7 +20,13 @@ from harness.report.terminal import number
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 ABSENT = "—"
 #: A sign beside the word, so that a verdict can be told without its colour.
-SIGNS: dict[Verdict, str] = {"reproduced": "✓", "contradicted": "✗", "not-measurable": "?"}
+SIGNS: dict[Verdict, str] = {
+    "reproduced": "✓",
+    "contradicted": "✗",
+    "confirmed": "✓",
+    "refuted": "✗",
+    "not-measurable": "?",
+}
 
 
 @dataclass(frozen=True)

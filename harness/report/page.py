@@ -11,18 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from harness.errors import KreproError
-from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
+from harness.measure.verdict import VERDICTS
 from harness.report.html import TableView, render, table_view
 from harness.report.reproduce import reproduction
 from harness.report.terminal import measured
 from harness.store.manifest import Manifest
-from harness.store.resultset import EXPERIMENT, ResultSet
+from harness.store.resultset import ResultSet
+from harness.store.shown import ShownTable
 
 #: Rows of a stored table that the page shows; a browser sorts that many at once, and all are in the set.
 MAX_ROWS = 200
-VERDICTS = ("reproduced", "contradicted", "not-measurable")
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class NamedTable:
 def set_page(result: ResultSet, index: str | None = None) -> str:
     """The HTML of one set's report; `index` is a link back. Equal sets give equal text.
 
-    Runs `summary` of the set's analysis.py. RunError when a file of the set cannot be read.
+    Nothing of the set is executed. RunError when a file of the set cannot be read.
     """
     manifest = result.manifest
     claims = result.claims
@@ -50,7 +49,8 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         counts=[(verdict, sum(claim.verdict == verdict for claim in claims)) for verdict in VERDICTS],
         failed=[trial for trial in manifest.trials if trial.status == "failed"],
         figures=_figures(result.path),
-        summary=_summary(result, tables),
+        paper=_shown(result.shown.paper),
+        summary=_shown(result.shown.summary),
         metrics=_metrics(result),
         tables=[
             NamedTable(name, table_view(frame, MAX_ROWS), f"tables/{name}.parquet") for name, frame in tables.items()
@@ -85,15 +85,8 @@ def _figures(folder: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _summary(result: ResultSet, tables: dict[str, pd.DataFrame]) -> tuple[list[NamedTable], str | None]:
-    """What the terminal showed, from the stored tables by the set's own analysis.py; or why there is none."""
-    if not tables:
-        return [], None
-    try:
-        frames = Analysis(result.path / EXPERIMENT).summary(tables)
-    except KreproError as error:
-        return [], str(error)
-    return [NamedTable(title, table_view(frame, MAX_ROWS)) for title, frame in frames.items()], None
+def _shown(tables: Sequence[ShownTable]) -> list[NamedTable]:
+    return [NamedTable(table.title, table_view(table.frame, MAX_ROWS)) for table in tables]
 
 
 def _metrics(result: ResultSet) -> TableView | None:

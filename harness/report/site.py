@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from harness.build.store import usable
 from harness.errors import KreproError, UsageError
+from harness.measure.verdict import VERDICTS
 from harness.progress import step
 from harness.report.history import (
     MOST,
@@ -23,7 +24,7 @@ from harness.report.history import (
     verdict_histories,
 )
 from harness.report.html import render
-from harness.report.page import VERDICTS, set_page
+from harness.report.page import set_page
 from harness.report.sparkline import sparkline, verdict_strip
 from harness.report.terminal import number
 from harness.store.resultset import ResultSet

@@ -12,7 +12,13 @@ from harness.measure.verdict import Verdict
 
 WIDTH, HEIGHT, EDGE = 180, 30, 3
 #: Height of a verdict's bar, so that it can be told without its colour.
-BARS: dict[Verdict, int] = {"reproduced": 6, "not-measurable": 12, "contradicted": 18}
+BARS: dict[Verdict, int] = {
+    "reproduced": 6,
+    "confirmed": 6,
+    "not-measurable": 12,
+    "contradicted": 18,
+    "refuted": 18,
+}
 
 
 def sparkline(values: npt.NDArray[np.float64], breaks: Sequence[int], title: str) -> Markup:

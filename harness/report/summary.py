@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 import pandas as pd
 
 from harness.measure.claims import ClaimResult
 from harness.measure.quality import advice, drift_lines, outlier_lines
-from harness.measure.verdict import Verdict
+from harness.measure.verdict import VERDICTS, Verdict
 from harness.store.resultset import ResultSet
 
 
@@ -22,7 +21,7 @@ def closing_lines(
     the course of a run can reach the others.
     """
     manifest = result.manifest
-    lines = [", ".join(f"{sum(claim.verdict == verdict for claim in claims)} {verdict}" for verdict in _VERDICTS)]
+    lines = [verdict_counts(claims)]
     failed = sum(trial.status == "failed" for trial in manifest.trials)
     if failed:
         lines.append(f"{failed} of {len(manifest.trials)} trials failed and took no part in the figures")
@@ -38,4 +37,18 @@ def closing_lines(
     return lines
 
 
-_VERDICTS = get_args(Verdict)
+def verdict_counts(claims: Sequence[ClaimResult]) -> str:
+    """How many of which verdict: of the paper's claims and of our findings, those kinds that there are."""
+    kinds: list[str] = []
+    for kind, title in (("paper", "the paper"), ("finding", "findings")):
+        own = [claim.verdict for claim in claims if claim.kind == kind]
+        words = [verdict for verdict in VERDICTS if verdict in _OF[kind]]
+        if own:
+            kinds.append(f"{title}: " + ", ".join(f"{own.count(verdict)} {verdict}" for verdict in words))
+    return "; ".join(kinds) or "no claims"
+
+
+_OF: dict[str, tuple[Verdict, ...]] = {
+    "paper": ("reproduced", "contradicted", "not-measurable"),
+    "finding": ("confirmed", "refuted", "not-measurable"),
+}

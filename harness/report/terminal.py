@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 from rich import box
@@ -12,17 +12,23 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.measure.claims import ClaimResult
+from harness.measure.verdict import Verdict
+from harness.store.shown import Shown
 
-STYLES = {"reproduced": "green", "contradicted": "bold red", "not-measurable": "yellow"}
+STYLES: dict[Verdict, str] = {
+    "reproduced": "green",
+    "contradicted": "bold red",
+    "confirmed": "green",
+    "refuted": "bold red",
+    "not-measurable": "yellow",
+}
 MAX_ROWS = 24
 
 
-def print_summary(
-    console: Console, tables: Mapping[str, pd.DataFrame], claims: Sequence[ClaimResult], lines: Sequence[str]
-) -> None:
+def print_summary(console: Console, shown: Shown, claims: Sequence[ClaimResult], lines: Sequence[str]) -> None:
     """Print tables, claims and closing lines; the last line is the result set's path."""
-    for title, frame in tables.items():
-        console.print(frame_table(title, frame))
+    for table in (*shown.paper, *shown.summary):
+        console.print(frame_table(table.title, table.frame))
     console.print(claims_table(claims))
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

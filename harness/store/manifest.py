@@ -14,7 +14,7 @@ from harness.store.provenance import Host, Repository
 from harness.yamlfile import Strict, about
 
 #: A new one needs a step in migrate.py and a schema file of its own (`python -m harness.store.schema`).
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 NO_BUILD_ID = "vmlinux has no GNU build id note"
 NO_DIGEST = "no good trial on the virtual clock"
 
@@ -48,7 +48,7 @@ class ImageManifest(Strict):
 class Manifest(Strict):
     """Everything that a reader of a result set needs to know about where it comes from."""
 
-    schema_version: Annotated[Literal[2], about("version of this schema", "1")] = SCHEMA_VERSION
+    schema_version: Annotated[Literal[3], about("version of this schema", "1")] = SCHEMA_VERSION
     id: Annotated[str, about("name of the set's folder")]
     created: Annotated[str, about("UTC, ISO 8601")]
     experiment: Annotated[Experiment, about("experiment.yaml with all defaults filled in")]

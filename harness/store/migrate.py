@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +71,24 @@ def _to_2(old: Json) -> Json:
     }
 
 
+def _to_3(old: Json) -> Json:
+    """Version 3 says of each claim where its bound comes from; before, nobody wrote that down."""
+    claims = [{"because": "version 2 of the schema did not say", **claim} for claim in old["experiment"]["claims"]]
+    return old | {"experiment": {**old["experiment"], "claims": claims}}
+
+
+def migrated_claims(data: Sequence[Json]) -> list[Json]:
+    """The content of claims.json in the words of today: findings were once reproduced or contradicted, like claims."""
+    words = {"reproduced": "confirmed", "contradicted": "refuted"}
+    return [
+        claim | {"verdict": words.get(claim["verdict"], claim["verdict"])} if claim.get("kind") == "finding" else claim
+        for claim in data
+    ]
+
+
 def _with_reasons(part: Mapping[str, Any], names: tuple[str, ...], why: str, known: Mapping[str, str] = {}) -> Json:
     return {**part, "absent": {name: known.get(name, why) for name in names if part[name] is None}}
 
 
 #: From each version to the next.
-STEPS: dict[int, Callable[[Json], Json]] = {1: _to_2}
+STEPS: dict[int, Callable[[Json], Json]] = {1: _to_2, 2: _to_3}

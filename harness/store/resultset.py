@@ -11,17 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from harness.build.store import hash_tree, usable
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
-from harness.measure.claims import METRIC_COLUMNS, ClaimResult
+from harness.measure.claims import ClaimResult
+from harness.measure.declared import Metric, Table
+from harness.measure.rows import METRIC_COLUMNS
 from harness.scratch import scratch_folder
 from harness.store import listing
+from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.store.manifest import Manifest
-from harness.store.migrate import load_manifest
+from harness.store.migrate import load_manifest, migrated_claims
 from harness.store.seal import content_hash, manifest_text
+from harness.store.shown import SHOWN, Shown, read_shown
 
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
 #: The experiment's folder as it was run: a set can be decoded and replayed without anything else.
@@ -51,8 +55,9 @@ class ResultSet:
     @property
     def claims(self) -> list[ClaimResult]:
         try:
-            return _CLAIM_LIST.validate_json((self.path / CLAIMS).read_bytes())
-        except (OSError, ValidationError) as error:
+            stored = json.loads((self.path / CLAIMS).read_bytes())
+            return _CLAIM_LIST.validate_python(migrated_claims(stored), strict=False)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # ValidationError is a ValueError
             raise _damaged(self.path / CLAIMS, error) from error
 
     @property
@@ -65,6 +70,26 @@ class ResultSet:
         """What analysis.py decoded, by name; none when no trial was good."""
         return read_tables(self.path)
 
+    @property
+    def shown(self) -> Shown:
+        """What the run showed; nothing in sets that are older than the file."""
+        path = self.path / SHOWN
+        try:
+            return read_shown(path.read_bytes(), str(path)) if path.is_file() else Shown()
+        except OSError as error:
+            raise _damaged(path, error) from error
+
+    @property
+    def declared_tables(self) -> list[Table]:
+        """What the columns of each table mean; none in sets that are older than declarations."""
+        return [table for path in sorted((self.path / "tables").glob("*.parquet")) if (table := declared_table(path))]
+
+    @property
+    def declared_metrics(self) -> list[Metric]:
+        """What each family of metrics means; none in sets that are older than declarations."""
+        path = self.path / METRICS
+        return declared_metrics(path) if path.is_file() else []
+
 
 class Writer:
     """A set that is being written, in a temporary folder beside its final place."""
@@ -74,15 +99,25 @@ class Writer:
         self.path = path
         self.result: ResultSet | None = None
 
-    def write_tables(self, tables: Mapping[str, pd.DataFrame]) -> None:
-        """tables/NAME.parquet, typed, without an index."""
+    def write_tables(self, tables: Mapping[str, pd.DataFrame], declared: Sequence[Table]) -> None:
+        """tables/NAME.parquet, each with its declaration."""
         folder = self.path / "tables"
         folder.mkdir(exist_ok=True)
+        known = {table.name for table in declared}
         for name, frame in tables.items():
-            frame.reset_index(drop=True).to_parquet(folder / f"{name}.parquet", index=False)
+            if not {*tables} >= known:
+                frame.reset_index(drop=True).to_parquet(folder / f"{name}.parquet", index=False)
+        for table in declared if {*tables} >= known else ():
+            write_table(tables[table.name], table, folder / f"{table.name}.parquet")
 
-    def write_metrics(self, metrics: pd.DataFrame) -> None:
-        metrics.to_parquet(self.path / METRICS, index=False)
+    def write_metrics(self, metrics: pd.DataFrame, declared: Sequence[Metric]) -> None:
+        """metrics.parquet, with the declarations of the families."""
+        write_metrics(metrics, declared, self.path / METRICS)
+
+    def write_shown(self, shown: Shown) -> None:
+        """shown.json; no file when there is nothing to show."""
+        if shown.paper or shown.summary:
+            (self.path / SHOWN).write_text(shown.text(), encoding="utf-8")
 
     def write_documents(self, documents: Mapping[str, str]) -> None:
         """documents/NAME.json; no folder when there are none."""

@@ -24,7 +24,7 @@ def write_perfetto(result: ResultSet, path: Path) -> None:
     UsageError when there is neither.
     """
     analysis = Analysis(result.path / EXPERIMENT)
-    told = analysis.timeline(result.tables)
+    told = analysis.timeline(result.tables, result.metrics)
     if told is not None and not (np.isfinite(told["start_s"]) & ~(told["duration_s"] < 0)).all():
         raise UsageError("timeline(): start_s must be a number, and duration_s not negative", where=str(analysis.path))
     seen = [timeline for trial in _first_trials(result.trials) if (timeline := _sampled(trial)) is not None]

@@ -23,7 +23,7 @@ def write_speedscope(result: ResultSet, path: Path) -> None:
     UsageError when analysis.py has no `profiles`, or when it returns what speedscope cannot show.
     """
     analysis = Analysis(result.path / EXPERIMENT)
-    data = speedscope(analysis.profiles(result.tables), str(analysis.path))
+    data = speedscope(analysis.profiles(result.tables, result.metrics), str(analysis.path))
     data["name"] = f"{result.manifest.experiment.name} {result.manifest.id}"
     path.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 

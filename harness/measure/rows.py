@@ -1,0 +1,148 @@
+"""Where decoders put rows and metrics, and the one policy for what is missing or damaged.
+
+A part of a trial that cannot be decoded costs that part only: its rows are absent, the table `problems` says why, and
+the metrics that would follow are absent with that reason. Other parts and other trials stand.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import KreproError, UsageError
+from harness.measure.declared import ARM, TRIAL, Metric, Table, family, string
+from harness.measure.raw import Trial
+
+METRIC_COLUMNS = ("arm", "trial", "metric", "value", "unit", "reason")
+PROBLEMS = Table(
+    "problems",
+    "one part of a trial that could not be decoded",
+    (
+        ARM,
+        TRIAL,
+        string("workload", "the workload whose part it is; null: of the whole trial"),
+        string("part", "what was to be decoded"),
+        string("reason", "why it could not: the file, and what is wrong with it"),
+    ),
+)
+
+
+class TableRows:
+    """The rows of an experiment's tables, as its decoders find them."""
+
+    def __init__(self, declared: Sequence[Table]) -> None:
+        self._declared = {table.name: table for table in (*declared, PROBLEMS)}
+        self._parts: dict[str, list[pd.DataFrame]] = {name: [] for name in self._declared}
+
+    def put(
+        self,
+        table: str,
+        rows: pd.DataFrame | Sequence[Mapping[str, Any]] | Mapping[str, Any],
+        trial: Trial,
+        workload: str | None = None,
+    ) -> None:
+        """Rows of a trial; the columns arm, trial and, when one is given, workload are filled in."""
+        declared = self._declared[table]
+        frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame([rows] if isinstance(rows, Mapping) else rows)
+        key: dict[str, Any] = {"arm": trial.arm, "trial": trial.repetition}
+        if workload is not None:
+            key["workload"] = workload
+        self._parts[table].append(declared.typed(frame.assign(**key)))
+
+    @contextmanager
+    def part(self, trial: Trial, name: str, workload: str | None = None) -> Iterator[None]:
+        """A part of a trial: rows that are put inside are kept if all of it succeeds, else `problems` says why not.
+
+        A raw file may hold anything, so a decoder may fail in any way. What is no expected error is told with its place
+        in the decoder, for it may as well be a mistake there.
+        """
+        kept = {table: len(parts) for table, parts in self._parts.items()}
+        try:
+            yield
+        except Exception as error:
+            for table, parts in self._parts.items():
+                del parts[kept[table] :]
+            self.put("problems", {"workload": workload, "part": name, "reason": reason_of(error, trial)}, trial)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Every declared table and `problems`, by name; those without rows too."""
+        return {
+            name: pd.concat(parts, ignore_index=True) if (parts := self._parts[name]) else table.empty()
+            for name, table in self._declared.items()
+        }
+
+
+def reason_of(error: Exception, trial: Trial) -> str:
+    """What went wrong, in one line, without the folders of the host: it must not depend on where it was made."""
+    if isinstance(error, KreproError):
+        text = str(error)
+    else:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        file = place.filename.rpartition("/")[2]
+        text = f"{type(error).__name__}: {error} (at {file}:{place.lineno})"
+    for folder in (trial.path.parent.parent, trial.path.parent.parent.parent):
+        text = text.replace(f"{folder}/", "")
+    return " ".join(text.split())
+
+
+class MetricRows:
+    """Metrics in long form; names and units are those that the experiment declares."""
+
+    def __init__(self, declared: Sequence[Metric], problems: pd.DataFrame) -> None:
+        self._declared = {metric.name: metric for metric in declared}
+        self._problems = problems
+        self._rows: list[dict[str, Any]] = []
+
+    def put(
+        self,
+        arm: str,
+        trial: int,
+        metric: str,
+        value: float | None,
+        *,
+        unit: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """One value. None, NaN and infinity are absent values: `reason` says why, or else a problem of the trial does.
+
+        UsageError for a metric or unit that is not declared, and for an absent value without any reason.
+        """
+        declared = self._declared.get(family(metric))
+        if declared is None:
+            raise UsageError(f"metric {metric} is not declared (known: {', '.join(self._declared)})")
+        if unit is None and len(declared.units) == 1:
+            unit = declared.units[0]
+        if unit not in declared.units:
+            raise UsageError(f"metric {metric}: unit {unit} is not declared (known: {', '.join(declared.units)})")
+        number = math.nan if value is None else float(value)
+        why: str | None = None
+        if not math.isfinite(number):
+            number = math.nan
+            why = reason or problem_of(self._problems, arm, trial)
+            if why is None:
+                raise UsageError(f"metric {metric} of {arm} {trial} is absent without a reason")
+        row = {"arm": str(arm), "trial": int(trial), "metric": metric, "value": number, "unit": unit, "reason": why}
+        self._rows.append(row)
+
+    def first_unit(self, metric: str) -> str:
+        """The unit of a declared metric; of several the first."""
+        return self._declared[family(metric)].units[0]
+
+    def frame(self) -> pd.DataFrame:
+        """All of them, with METRIC_COLUMNS."""
+        frame = pd.DataFrame(self._rows, columns=list(METRIC_COLUMNS))
+        return frame.astype({"trial": "int64", "value": "float64"})
+
+
+def problem_of(problems: pd.DataFrame, arm: str, trial: int) -> str | None:
+    """Why something of this trial is absent, if its decoding had a problem: the first, and how many more."""
+    rows = problems[(problems["arm"] == arm) & (problems["trial"] == trial)]
+    if rows.empty:
+        return None
+    more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    return f"{rows['reason'].iloc[0]}{more}"

@@ -1,0 +1,91 @@
+"""The table `trials`, which every result set has, and what becomes of figures when the host kept a guest waiting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from harness.errors import KreproError
+from harness.measure.declared import ARM, TRIAL, Metric, Table, family, number, string
+from harness.measure.hostsched import HOST_SCHED, host_waited
+from harness.measure.raw import Trial
+from harness.measure.rows import reason_of
+
+TRIALS = Table(
+    "trials",
+    "one good trial, in the order of the plan",
+    (
+        ARM,
+        TRIAL,
+        string("kernel", "name of its kernel"),
+        string("clock", "virtual or wall"),
+        string("session", "ssh or mailbox"),
+        string("fidelity", "what kind of time its figures are in"),
+        string("params", "the arm's parameters: NAME=VALUE, by blanks"),
+        string("pmu", "what the known-work check said of the guest's hardware counters"),
+        number(
+            "host_wait",
+            "1",
+            "the largest share of its time for which a vCPU could run and the host did not let it; NaN: not recorded, "
+            "or of no matter under the virtual clock",
+        ),
+        string("disturbed", "why figures that depend on timing are left out; null: they are not"),
+    ),
+)
+
+
+def trial_table(trials: Sequence[Trial]) -> pd.DataFrame:
+    """The table `trials` of these."""
+    rows = []
+    for trial in trials:
+        wait, disturbed = _host(trial)
+        rows.append(
+            {
+                "arm": trial.arm,
+                "trial": trial.repetition,
+                "kernel": trial.kernel,
+                "clock": trial.clock,
+                "session": trial.session,
+                "fidelity": trial.fidelity,
+                "params": " ".join(f"{name}={value}" for name, value in sorted(trial.params.items())),
+                "pmu": trial.pmu,
+                "host_wait": wait,
+                "disturbed": disturbed,
+            }
+        )
+    return TRIALS.typed(pd.DataFrame(rows, columns=TRIALS.names))
+
+
+def _host(trial: Trial) -> tuple[float, str | None]:
+    if trial.clock == "virtual" or not (trial.path / HOST_SCHED).is_file():
+        return math.nan, None
+    try:
+        return host_waited(trial.path)
+    except KreproError as error:
+        return math.nan, f"nobody knows how the host ran its CPUs: {reason_of(error, trial)}"
+
+
+def without_disturbed(metrics: pd.DataFrame, declared: Sequence[Metric], trials: pd.DataFrame) -> pd.DataFrame:
+    """`metrics` (METRIC_COLUMNS) without what the host has spoilt.
+
+    A value of a family with `timing`, of a trial that is disturbed, has no row where another trial of its arm is not;
+    else it is absent with the reason. Facts that need no timing stay.
+    """
+    timed = {metric.name for metric in declared if metric.timing}
+    reasons = trials.set_index(["arm", "trial"])["disturbed"].to_dict()
+    sound = set(trials.loc[trials["disturbed"].isna(), "arm"])
+    keys = list(zip(metrics["arm"], metrics["trial"], strict=True))
+    spoilt = [
+        family(name) in timed and reasons.get(key) is not None
+        for key, name in zip(keys, metrics["metric"], strict=True)
+    ]
+    why = [
+        f"the trial is left out: {reasons[key]}" if bad and own is None else own
+        for key, bad, own in zip(keys, spoilt, metrics["reason"], strict=True)
+    ]
+    value = metrics["value"].mask(np.array(spoilt, dtype=bool))
+    dropped = np.array(spoilt, dtype=bool) & metrics["arm"].isin(sound).to_numpy()
+    return metrics.assign(value=value, reason=pd.Series(why, dtype="object"))[~dropped].reset_index(drop=True)
