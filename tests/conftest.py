@@ -49,6 +49,11 @@ claims:
 ANALYSIS = "def tables(trials):\n    return {}\n\n\ndef metrics(tables):\n    return None\n"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--update: golden files are written anew."""
+    parser.addoption("--update", action="store_true", help="write tests/golden/*/expected.json anew")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in tests/guest boots guests and is marked so."""
     for item in items:

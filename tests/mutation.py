@@ -1,0 +1,71 @@
+"""Mutations: of raw files or of tables, each of which turns the verdicts of the claims that it names.
+
+tests/mutations/NAME.py, one per experiment, has functions with `@turns("claim", …)`; the docstring says in a sentence
+what is done, for docs/claims.md. A function of raw files takes the unpacked golden trials (`tests.golden.Golden`) and
+changes files below `golden.raw(arm)`. One of tables takes the decoded tables and changes them in place.
+`before=` names a function, of the same kind, that is applied first: where the golden trials alone do not tell a claim.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.measure.claims import ClaimResult
+from tests.golden import Golden, unpack
+
+Kind = Literal["raw", "tables"]
+Change = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change that turns claims."""
+
+    name: str
+    claims: tuple[str, ...]
+    kind: Kind
+    change: Change
+    before: Change | None
+    sentence: str
+
+
+def turns(*claims: str, kind: Kind = "tables", before: Change | None = None) -> Callable[[Change], Change]:
+    """Register a function as a mutation that turns these claims."""
+
+    def register(change: Change) -> Change:
+        sentence = " ".join((change.__doc__ or "").split())
+        assert sentence, f"{change.__name__}: say in a sentence what is done"
+        mutation = Mutation(change.__name__, claims, kind, change, before, sentence)
+        change.mutation = mutation  # type: ignore[attr-defined]
+        return change
+
+    return register
+
+
+def mutations(experiment: str) -> list[Mutation]:
+    """All of an experiment, in the order of their file."""
+    module = importlib.import_module(f"tests.mutations.{experiment.replace('-', '_')}")
+    return [one.mutation for one in vars(module).values() if hasattr(one, "mutation")]
+
+
+def verdicts(experiment: str, folder: Path, mutation: Mutation | None, *, mutated: bool) -> dict[str, ClaimResult]:
+    """Every claim's result on the golden trials, unpacked into `folder`: as they are, or after the mutation."""
+    golden = unpack(experiment, folder)
+    changes: list[Change] = []
+    if mutation is not None:
+        changes = [change for change in (mutation.before, mutation.change if mutated else None) if change is not None]
+    if mutation is not None and mutation.kind == "raw":
+        for change in changes:
+            change(golden)
+        return golden.claims(golden.tables())
+    tables = golden.tables()
+    for change in changes:
+        change(tables)
+    return golden.claims(tables)
+
+
+__all__ = ["Golden", "Mutation", "mutations", "turns", "verdicts"]

@@ -1,0 +1,35 @@
+"""The golden trials of every experiment decode to what they decoded to; see tests/golden.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.golden import GOLDEN, decoded, golden_names, text, unpack
+
+#: All golden trials together, bytes.
+MOST_BYTES = 2 << 20
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_golden_trials_decode_as_they_did(name, tmp_path, request):
+    now = decoded(unpack(name, tmp_path))
+    file = GOLDEN / name / "expected.json"
+    if request.config.getoption("--update"):
+        file.write_text(text(now))
+    then = json.loads(file.read_text())
+    assert now["tables"].keys() == then["tables"].keys()
+    for table, told in now["tables"].items():
+        assert told == then["tables"][table], table
+    before = {tuple(row[:3]): row[3:] for row in then["metrics"]}
+    after = {tuple(row[:3]): row[3:] for row in now["metrics"]}
+    assert after.keys() == before.keys()
+    for key, (value, unit, reason) in after.items():
+        was, old_unit, old_reason = before[key]
+        assert (unit, reason) == (old_unit, old_reason), key
+        assert value == pytest.approx(was, rel=1e-9, abs=0) if value is not None else was is None, key
+
+
+def test_golden_trials_are_small():
+    assert sum(path.stat().st_size for path in GOLDEN.rglob("*") if path.is_file()) <= MOST_BYTES

@@ -1,0 +1,27 @@
+"""Every claim and every finding can fail: each has a mutation that turns its verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.experiment.model import load_experiment
+from harness.paths import EXPERIMENTS, ROOT
+from tests.mutation import Mutation, mutations, verdicts
+
+NAMES = sorted(path.stem.replace("_", "-") for path in (ROOT / "tests/mutations").glob("[a-z]*.py"))
+CASES = [pytest.param(name, mutation, id=f"{name}-{mutation.name}") for name in NAMES for mutation in mutations(name)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_a_mutation(name):
+    turned = {claim for mutation in mutations(name) for claim in mutation.claims}
+    assert turned == {claim.id for claim in load_experiment(EXPERIMENTS / name).claims}
+
+
+@pytest.mark.parametrize(("name", "mutation"), CASES)
+def test_a_mutation_turns_the_claims_that_it_names(name, mutation: Mutation, tmp_path):
+    before = verdicts(name, tmp_path / "before", mutation, mutated=False)
+    after = verdicts(name, tmp_path / "after", mutation, mutated=True)
+    for claim in mutation.claims:
+        assert before[claim].verdict != "not-measurable", (claim, before[claim].reason)
+        assert after[claim].verdict not in {before[claim].verdict, "not-measurable"}, (claim, after[claim].reason)
