@@ -41,12 +41,26 @@ arms:
     repetitions: {quick: 0, full: 2}
 repetitions: {quick: 3, full: 4}
 claims:
-  - {id: adds, metric: total/left, expect: {equals: 42}}
+  - {id: adds, metric: total/left, expect: {equals: 42}, because: the workload prints it}
   - id: bounded
     metric: total/right
     expect: {between: [1, 2]}
+    because: an example
 """
-ANALYSIS = "def tables(trials):\n    return {}\n\n\ndef metrics(tables):\n    return None\n"
+ANALYSIS = """\
+from harness.measure.declared import Metric
+
+TABLES = []
+METRICS = [Metric("total", "count", "neither", "a sum")]
+
+
+def tables(trials):
+    return {}
+
+
+def metrics(tables):
+    return None
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

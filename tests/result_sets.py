@@ -13,7 +13,6 @@ from harness.commands.analysis import analyse
 from harness.experiment.model import load_experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
-from harness.measure.claims import judge
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository, package_versions
@@ -29,8 +28,8 @@ arms:
   long: {kernel: classic, clock: virtual}
   wall: {kernel: classic, clock: wall}
 claims:
-  - {id: short-enough, metric: wait_ms/short, expect: {at_most: 200}}
-  - {id: counted, metric: waits/short, expect: {equals: 1}}
+  - {id: short-enough, metric: wait_ms/short, expect: {at_most: 200}, because: the paper's}
+  - {id: counted, metric: waits/short, expect: {equals: 1}, because: one each}
 """
 ANALYSIS = '''\
 """Each trial's only raw figure is its waiting time in ms."""
@@ -38,20 +37,34 @@ ANALYSIS = '''\
 import pandas as pd
 from matplotlib.figure import Figure
 
+from harness.measure.declared import ARM, TRIAL, Metric, Table, number, string
+from harness.measure.raw import read_text
+from harness.measure.rows import MetricRows, TableRows
+
+TABLES = [Table("waits", "one trial", (ARM, TRIAL, number("ms", "ms", "the wait"), string("problem", "none")))]
+METRICS = [
+    Metric("wait_ms", "ms", "lower", "the wait"),
+    Metric("waits", "1", "neither", "whether it waited"),
+    Metric("misses", "1", "lower", "what was missed"),
+]
+
 
 def tables(trials):
-    rows = [(t.arm, t.repetition, float((t.path / "wait").read_text()), None) for t in trials]
-    return {"waits": pd.DataFrame(rows, columns=["arm", "trial", "ms", "problem"])}
+    rows = TableRows(TABLES)
+    for trial in trials:
+        with rows.part(trial, "wait"):
+            rows.put("waits", {"ms": float(read_text(trial.path / "wait"))}, trial)
+    return rows.frames()
 
 
 def metrics(tables):
-    rows = []
+    rows = MetricRows(METRICS, tables["problems"])
     for row in tables["waits"].itertuples():
-        rows.append((row.arm, row.trial, "wait_ms", row.ms, "ms", None))
-        rows.append((row.arm, row.trial, "waits", 1.0, "1", None))
+        rows.put(row.arm, row.trial, "wait_ms", row.ms)
+        rows.put(row.arm, row.trial, "waits", 1.0)
         if row.arm == "long":
-            rows.append((row.arm, row.trial, "misses", float("nan"), "1", "not counted in this arm"))
-    return pd.DataFrame(rows, columns=["arm", "trial", "metric", "value", "unit", "reason"])
+            rows.put(row.arm, row.trial, "misses", None, reason="not counted in this arm")
+    return rows.frame()
 
 
 def summary(tables):
@@ -112,11 +125,10 @@ def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float |
                 (raw / "wait").write_text("" if value is None else repr(value))
                 (raw / "qmp-events.json").write_text(os.urandom(8).hex())
         good = [trial.relocated(writer.path) for trial in records if trial.status == "ok"]
-        claims = []
         if good:
-            _, metrics = analyse(Analysis(folder), good, writer)
-            claims = judge(experiment.claims, metrics)
-        writer.write_claims(claims)
+            analyse(Analysis(folder), experiment.claims, good, writer)
+        else:
+            writer.write_claims([])
         files = deterministic_files(writer.path, [trial for trial in records if trial.status == "ok"])
         about: dict[str, Any] = {
             "id": "",

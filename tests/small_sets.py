@@ -12,6 +12,7 @@ from harness.experiment.model import load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, judge
+from harness.measure.declared import Column, ColumnType, Metric, Table
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.resultset import ResultSet, copy_experiment, write_result_set
@@ -105,8 +106,9 @@ def small_set(
         ]
         frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype({"trial": "int64", "value": "float64"})
         if good:
-            writer.write_tables(tables if tables is not None else {"sums": frame[["arm", "trial", "value"]]})
-            writer.write_metrics(frame)
+            made = tables if tables is not None else {"sums": frame[["arm", "trial", "value"]]}
+            writer.write_tables(made, [declaration(name, table) for name, table in made.items()])
+            writer.write_metrics(frame, [Metric("total", "count", "neither", "a sum")])
         writer.write_claims(judge(model.claims, frame) if good else [])
         for name, svg in (figures if figures is not None else {"sums": SVG}).items():
             (writer.path / "figures").mkdir(exist_ok=True)
@@ -136,6 +138,16 @@ def small_set(
             "files": {},
         }
         return writer.finish(Manifest(**(fields | manifest)))
+
+
+def declaration(name: str, frame: pd.DataFrame) -> Table:
+    """What an experiment that made this table would have declared."""
+    kinds: dict[str, ColumnType] = {"i": "int64", "u": "uint64", "f": "float64", "b": "bool"}
+    columns = []
+    for column in frame.columns:
+        kind = kinds.get(frame[column].dtype.kind, "string")
+        columns.append(Column(column, kind, None if kind == "string" else "1", f"the {column}"))
+    return Table(name, "a row", tuple(columns))
 
 
 def _record(arm: str, repetition: int, seed: int, reason: str | None) -> TrialRecord:

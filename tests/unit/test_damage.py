@@ -1,4 +1,4 @@
-"""For every raw file of the golden trials, deleted, truncated and filled with noise: the rest of the analysis stands."""
+"""Every raw file of the golden trials, deleted, truncated and filled with noise: the rest of the analysis stands."""
 
 from __future__ import annotations
 

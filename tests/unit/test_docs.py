@@ -149,13 +149,16 @@ def test_the_example_analyses_a_raw_folder(naps, tmp_path):
     ]
     analysis = Analysis(naps)
     tables = analysis.tables(trials)
-    metrics = analysis.metrics(tables)
+    analysis.check(experiment, naps)
+    metrics = analysis.metrics(tables, experiment.claims)
     assert set(metrics["metric"]) == {"naps", "nap_ms", "timer_interrupts"}
     assert metrics.loc[metrics["metric"] == "timer_interrupts", "value"].tolist() == [51.0] * 6
     verdicts = {claim.id: claim.verdict for claim in judge(experiment.claims, metrics)}
     assert verdicts == {"all-naps-taken": "reproduced", "one-tick": "reproduced", "no-overshoot": "contradicted"}
-    assert [path.name for path in write_figures(analysis.figures(tables), tmp_path / "figures")] == ["naps.svg"]
-    assert [len(frame) for frame in analysis.summary(tables).values()] == [2]
+    assert [path.name for path in write_figures(analysis.figures(tables, metrics), tmp_path / "figures")] == [
+        "naps.svg"
+    ]
+    assert [len(frame) for frame in analysis.summary(tables, metrics, []).values()] == [2]
 
 
 def test_the_example_says_why_a_figure_is_absent(naps, tmp_path):

@@ -16,6 +16,7 @@ from harness.errors import RunError, UsageError
 from harness.experiment.model import load_experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, judge
+from harness.measure.declared import Metric
 from harness.report.reproduce import reproduction
 from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.manifest import Manifest
@@ -24,6 +25,7 @@ from harness.store.reference import check_digest, find_reference, first_input_di
 from harness.store.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
 from harness.store.seal import verify_files
 from tests.result_sets import IMAGE, KERNEL
+from tests.small_sets import declaration
 
 
 def record(arm: str = "left", repetition: int = 0, clock: str = "virtual") -> TrialRecord:
@@ -65,8 +67,8 @@ def write(tmp_path: Path, example: Path) -> Callable[..., ResultSet]:
                     (folder / name).write_text(text)
                 (folder / "qmp-events.json").write_text(os.urandom(8).hex())
             frame = pd.DataFrame([("left", 0, "total", 42.0, "1", None)], columns=list(METRIC_COLUMNS))
-            writer.write_tables({"sums": frame})
-            writer.write_metrics(frame)
+            writer.write_tables({"sums": frame}, [declaration("sums", frame)])
+            writer.write_metrics(frame, [Metric("total", "1", "neither", "a sum")])
             writer.write_claims(judge(experiment.claims, frame))
             files = deterministic_files(writer.path, trials)
             return writer.finish(
