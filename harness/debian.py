@@ -5,7 +5,6 @@ Standard library only: `inv` imports this before the virtual environment exists.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -38,11 +37,6 @@ GUEST_PACKAGES = (
 #: What the tests take besides: the reports are opened in a browser.
 TEST_PACKAGES = ("chromium",)
 
-#: Tasks that work from files alone; a host without QEMU can run them.
-TASKS_WITHOUT_GUEST = frozenset(
-    {"compare", "doctor", "export", "figures", "prune", "reference", "report", "results", "show", "verify"}
-)
-
 
 def missing(packages: Sequence[str]) -> list[str]:
     """Those of `packages` that dpkg does not report as installed, in the given order."""
@@ -54,20 +48,6 @@ def missing(packages: Sequence[str]) -> list[str]:
     )
     installed = {line.split()[0] for line in query.stdout.splitlines() if line.endswith(" installed")}
     return [name for name in packages if name not in installed]
-
-
-def bootstrap_packages(arguments: Sequence[str]) -> list[str]:
-    """What is missing before the task named in `arguments` can run: for the environment, for guests, for tests."""
-    wanted: list[str] = []
-    if importlib.util.find_spec("ensurepip") is None:
-        wanted.append("python3-venv")
-    task = next((word for word in arguments if not word.startswith("-")), None)
-    unit_tests = task == "test" and not {"--unit", "-u"}.isdisjoint(arguments)
-    if task is not None and task not in TASKS_WITHOUT_GUEST and not unit_tests:
-        wanted.extend(GUEST_PACKAGES)
-    if task == "test":
-        wanted.extend(TEST_PACKAGES)
-    return missing(wanted) if wanted else []
 
 
 def install(packages: Sequence[str]) -> None:

@@ -1,4 +1,7 @@
-"""What every task shares: packages, signals, one-line errors, exit codes."""
+"""What every command shares: the console, signals, one-line errors, exit codes.
+
+Standard library only where it is imported: `inv` reads the commands before the virtual environment exists.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from invoke import Exit
-from rich.console import Console
+from harness.errors import EXIT_RUN_FAILED, KreproError
 
-from harness import debian
-from harness.errors import EXIT_RUN_FAILED, KreproError, UsageError
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: Results go to standard output; wide enough for side-by-side tables when it is no terminal.
 PIPE_WIDTH = 200
@@ -23,31 +26,22 @@ EXIT_INTERRUPTED = 130
 
 def output() -> Console:
     """The console for results."""
+    from rich.console import Console
+
     if sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=int(os.environ.get("COLUMNS", PIPE_WIDTH)))
 
 
-def value_of(name: str, text: str) -> str:
-    """The value in `NAME=value` or plain `value`; UsageError when another name is given or nothing."""
-    key, separator, value = text.partition("=")
-    if separator and key != name and "/" not in key:
-        raise UsageError(f"{text!r}: expected {name}=… or just its value")
-    chosen = value if separator and key == name else text
-    if not chosen:
-        raise UsageError(f"{name}= needs a value")
-    return chosen
+def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
+    """Run a command's action; turn expected errors into one line and their exit code, and SIGTERM into an orderly end.
 
-
-def guarded(action: Callable[[], int | None], *, debug: bool = False, guests: bool = False) -> None:
-    """Run a task's action; turn expected errors into one line and their exit code, and SIGTERM into an orderly end.
-
-    `guests`: install missing Debian packages first (or say how to). `debug`: let tracebacks through.
+    `debug`: let tracebacks through.
     """
+    from invoke import Exit
+
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        if guests:
-            debian.ensure_guest_packages()
         code = action()
     except KreproError as error:
         if debug:

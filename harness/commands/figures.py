@@ -1,20 +1,26 @@
-"""Drawing the figures of a finished set again, from the set alone."""
+"""`figures`: drawn again from the set alone."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from rich.console import Console
-
+from harness.choices import FigureFormat
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder, SetName
 from harness.errors import EXIT_OK, RunError, UsageError
-
-if TYPE_CHECKING:
-    from harness.report.figures import Format
+from harness.paths import RESULTS
 
 
-def figures(results: Path, text: str, form: Format, out: Path | None, console: Console) -> int:
-    """Draw a set's figures from its stored tables into `out` (`figures/ID`), and print their paths.
+@command()
+def figures(
+    result: SetName,
+    format: Annotated[FigureFormat, Option("what the files are")] = "svg",
+    out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, here")] = None,
+    results: ResultsFolder = RESULTS,
+) -> int:
+    """Draw the figures of a set again, from the set alone.
 
     UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
     """
@@ -22,23 +28,24 @@ def figures(results: Path, text: str, form: Format, out: Path | None, console: C
     from harness.report.figures import figure_style, write_figures
     from harness.store.resultset import EXPERIMENT, MANIFEST, find_result_set
 
-    result = find_result_set(results, text)
-    target = Path("figures") / result.path.name if out is None else out
+    finished = find_result_set(results, result)
+    target = Path("figures") / finished.path.name if out is None else out
     whole = target.resolve()
     inside = next((path for path in [whole, *whole.parents] if (path / MANIFEST).is_file()), None)
     if inside is not None:
         raise UsageError("is a result set, which does not change", where=str(inside), hint="choose another --out")
-    tables = result.tables
+    tables = finished.tables
     if not tables:
-        raise RunError("has no tables to draw from", where=str(result.path))
+        raise RunError("has no tables to draw from", where=str(finished.path))
     with figure_style():
-        drawn = Analysis(result.path / EXPERIMENT).figures(tables, result.metrics)
+        drawn = Analysis(finished.path / EXPERIMENT).figures(tables, finished.metrics)
     try:
-        written = write_figures(drawn, target, form)
+        written = write_figures(drawn, target, format)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
+    console = cli.output()
     for path in written:
         console.print(str(path), markup=False, soft_wrap=True)
     if not written:
-        raise RunError("its analysis draws no figures", where=str(result.path))
+        raise RunError("its analysis draws no figures", where=str(finished.path))
     return EXIT_OK

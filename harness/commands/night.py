@@ -15,10 +15,12 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from harness.build.store import hash_of, hash_tree, usable
+from harness.choices import Profile
 from harness.commands import pipeline
+from harness.commands.run import RunOptions
 from harness.errors import KreproError, UsageError
 from harness.experiment.estimate import estimate_seconds
-from harness.experiment.model import Experiment, Profile, find_experiment, load_experiment
+from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
 from harness.paths import RESULTS
 from harness.progress import note
@@ -159,7 +161,7 @@ def _one(options: NightOptions, target: Target, deadline: float) -> Suite:
     else:
         try:
             with _until(left):
-                run = pipeline.RunOptions(str(target.folder), profile=options.profile, results=options.results)
+                run = RunOptions(str(target.folder), profile=options.profile, results=options.results)
                 done = pipeline.measure(run)
             result = done.result
             cases = [run_case("passed") if done.problem is None else run_case("error", f"{name}: {done.problem}")]

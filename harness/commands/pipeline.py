@@ -13,10 +13,11 @@ from rich.console import Console
 
 from harness.build.store import Store, hash_tree
 from harness.commands.analysis import Analysed, analyse
+from harness.commands.run import RunOptions
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
-from harness.experiment.model import Experiment, OracleMode, Profile, find_experiment, load_experiment
+from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
-from harness.experiment.prepare import AcceleratorChoice, KernelBuild, Prepared, prepare
+from harness.experiment.prepare import KernelBuild, Prepared, prepare
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
@@ -24,7 +25,6 @@ from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import FAILS
 from harness.oracle.attach import attach, with_oracle
-from harness.paths import RESULTS
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
@@ -32,21 +32,6 @@ from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe
 from harness.store.provenance import host, load, package_versions, repository
 from harness.store.reference import check_digest, find_reference
 from harness.store.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What a user chose for one run."""
-
-    experiment: str
-    profile: Profile = "quick"
-    repetitions: int | None = None
-    arms: tuple[str, ...] | None = None
-    seed: int = 1
-    accelerator: AcceleratorChoice = "auto"
-    results: Path = RESULTS
-    check_digest: str | None = None
-    oracle: tuple[OracleMode, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +126,7 @@ def measure(options: RunOptions) -> Measured:
     with write_result_set(options.results, experiment.name) as writer:
         copy_experiment(folder, writer.path)
         clock.lap("harness")
-        prepared = prepare(store, experiment, folder, plan, writer.path, options.accelerator)
+        prepared = prepare(store, experiment, folder, plan, writer.path, options.accel)
         clock.lap("build")
         records = run_trials(attach(store, experiment, prepared))
         clock.lap("guests")

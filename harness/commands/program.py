@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import invoke
 from invoke import Exit, ParseError, Program
 
+from harness.commands.catalogue import COMMANDS
+from harness.commands.declaration import spelled_out
 from harness.errors import EXIT_USAGE
 
 
@@ -22,6 +24,11 @@ class Krepro(Program):
             super().parse_core(argv)
 
     def parse_tasks(self) -> None:
+        words = self.core.unparsed
+        if words and words[0] in COMMANDS and not {"--help", "-h"}.isdisjoint(words):
+            self.args.help.value = words[0]  # Invoke would take --help for a word that the command misses
+            words.clear()
+        words[:] = spelled_out(words, COMMANDS)
         with _usage():
             super().parse_tasks()
 

@@ -1,22 +1,34 @@
-"""Removing old result sets, after saying which and asking."""
+"""`prune`: old sets away."""
 
 from __future__ import annotations
 
 import datetime
 import sys
-from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
-
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder
 from harness.errors import EXIT_OK, UsageError
+from harness.paths import RESULTS
 
 
-def prune(results: Path, keep: int, older_than_days: float, yes: bool, console: Console) -> int:
-    """Remove old sets after saying which and asking; UsageError when nobody can be asked and not `yes`."""
+@command()
+def prune(
+    keep: Annotated[int, Option("that many newest of each experiment are never removed")] = 10,
+    older_than: Annotated[int, Option("only what is older than that many days")] = 0,
+    yes: Annotated[bool, Option("do not ask")] = False,
+    results: ResultsFolder = RESULTS,
+) -> int:
+    """Remove old result sets, after saying which and asking.
+
+    UsageError when nobody can be asked and not `yes`.
+    """
     from harness.progress import warn
     from harness.store.prune import choose, remove
 
-    choice = choose(results, keep, older_than_days, datetime.datetime.now(datetime.UTC))
+    console = cli.output()
+    choice = choose(results, keep, older_than, datetime.datetime.now(datetime.UTC))
     for path in choice.broken:
         warn(f"{path} is broken and is left alone")
     for candidate in choice.candidates:

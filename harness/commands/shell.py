@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from harness.build.store import Store
-from harness.experiment.prepare import AcceleratorChoice, build_for
+from harness.choices import AcceleratorChoice
+from harness.experiment.prepare import build_for
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, Device, machine_spec, prepare_folder

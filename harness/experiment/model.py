@@ -17,13 +17,12 @@ from pydantic import (
 )
 
 from harness.build.spec import Name, Package
+from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, Clock, Device
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Strict, about, load_model, misfit
 
-Profile = Literal["quick", "full"]
-OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
 Parameter = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 
 

@@ -7,8 +7,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.choices import Profile
 from harness.errors import UsageError
-from harness.experiment.model import Experiment, Profile
+from harness.experiment.model import Experiment
 
 
 @dataclass(frozen=True)

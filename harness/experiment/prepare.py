@@ -12,6 +12,7 @@ from harness.build.kernel import build_kernel
 from harness.build.keys import image_keys
 from harness.build.spec import KernelRecipe, Package, load_kernel
 from harness.build.store import Artefact, Store
+from harness.choices import AcceleratorChoice
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.trial import SavedState, TrialSpec
@@ -22,8 +23,6 @@ from harness.machine.halt import halt_plugin
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec
 from harness.machine.stale import stale_plugin
-
-AcceleratorChoice = Literal["auto", "kvm", "tcg"]
 
 
 @dataclass(frozen=True)

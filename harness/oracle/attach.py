@@ -8,8 +8,9 @@ from typing import Any
 
 from harness.build.plugin import build_plugin
 from harness.build.store import Artefact, Store
+from harness.choices import OracleMode
 from harness.errors import UsageError
-from harness.experiment.model import Experiment, OracleMode
+from harness.experiment.model import Experiment
 from harness.experiment.prepare import KernelBuild, Prepared
 from harness.experiment.trial import TrialSpec
 from harness.machine.spec import Plugin

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,9 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from harness.choices import FigureFormat
 from harness.measure.statistics import MIN_TRIALS, median_estimate
-
-Format = Literal["svg", "pdf", "png"]
 
 #: Readable in grey and in print; a fixed salt keeps element ids of SVG files equal from run to run.
 STYLE: dict[Any, Any] = {
@@ -39,7 +38,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
 }
-METADATA: dict[Format, dict[str, str | None]] = {
+METADATA: dict[FigureFormat, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "krepro"},
     "pdf": {"CreationDate": None, "ModDate": None, "Creator": "krepro", "Producer": "krepro"},
     "png": {"Software": "krepro"},
@@ -60,7 +59,7 @@ def figure_style() -> Iterator[None]:
         yield
 
 
-def write_figures(figures: Mapping[str, Figure], folder: Path, form: Format = "svg") -> list[Path]:
+def write_figures(figures: Mapping[str, Figure], folder: Path, form: FigureFormat = "svg") -> list[Path]:
     """Write each figure to `folder`/NAME.form, byte-identical for equal figures; the paths written."""
     if not figures:
         return []

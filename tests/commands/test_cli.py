@@ -20,6 +20,7 @@ from invoke import Exit
 from invoke.program import Program
 
 from harness.commands import cli
+from harness.commands.declaration import value_of
 from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import experiment_names
@@ -198,7 +199,7 @@ def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, 
         (("nightly", "--experiments", "nonsense"), "unknown experiment 'nonsense'"),
         (("nightly", "--budget", "0", "--out", "/dev/null"), "/dev/null: is no folder"),
         (("nightly", "--budget", "0", "--out", "/dev/null/x"), "/dev/null/x: cannot write: Not a directory"),
-        (("bench", "--repetitions", "0"), "--repetitions: must be 1 or more"),
+        (("bench", "--repetitions", "0"), "--repetitions 0: must be 1 or more"),
         (("bench", "--repetitions", "x"), "--repetitions x: must be a whole number"),
     ],
 )
@@ -262,7 +263,7 @@ def test_errors_of_workers_come_back_whole():
     [("x", "x"), ("experiment=x", "x"), ("a/b=c", "a/b=c"), ("experiment=/a=b", "/a=b")],
 )
 def test_value_of(text, value):
-    assert cli.value_of("experiment", text) == value
+    assert value_of("experiment", text) == value
 
 
 def test_output_is_wide_without_a_terminal(monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import debian
+from harness.commands.catalogue import missing_packages
 from harness.host import examine
 from harness.paths import ROOT
 from tests.conftest import needs_guest_packages
@@ -35,6 +36,8 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
         (["test", "-k", "digest", "-u"], False),
         (["run", "unit", "--unit"], True),
         (["doctor", "--json"], False),
+        (["predict", "model.json", "script.yaml"], False),
+        (["nonsense"], False),
         (["verify", "latest"], False),
         (["--list"], False),
         ([], False),
@@ -43,14 +46,14 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
 def test_only_tasks_with_guests_need_their_packages(monkeypatch, words, guests):
     monkeypatch.setattr(debian, "GUEST_PACKAGES", (ABSENT,))
     monkeypatch.setattr(debian, "TEST_PACKAGES", ())
-    assert debian.bootstrap_packages(words) == ([ABSENT] if guests else [])
+    assert missing_packages(words) == ([ABSENT] if guests else [])
 
 
 def test_only_the_tests_need_a_browser(monkeypatch):
     monkeypatch.setattr(debian, "GUEST_PACKAGES", ())
     monkeypatch.setattr(debian, "TEST_PACKAGES", (ABSENT,))
-    assert debian.bootstrap_packages(["test", "--unit"]) == [ABSENT]
-    assert debian.bootstrap_packages(["run", "x"]) == debian.bootstrap_packages(["report"]) == []
+    assert missing_packages(["test", "--unit"]) == [ABSENT]
+    assert missing_packages(["run", "x"]) == missing_packages(["report"]) == []
 
 
 def test_nothing_missing_installs_nothing(capfd):

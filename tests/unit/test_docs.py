@@ -22,6 +22,8 @@ from harness import errors
 from harness.build.programs import build_programs, program_sources
 from harness.build.spec import Hardware, KernelSpec, Package, Source, load_kernel
 from harness.commands import cli
+from harness.commands.catalogue import COMMANDS
+from harness.commands.declaration import spelled_out
 from harness.experiment.model import (
     Arm,
     Claim,
@@ -46,7 +48,6 @@ from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
 from harness.store.verdicts import MetricMedian, Verdicts
-from harness.words import spelled_out
 from tests.conftest import needs_guest_packages
 
 DOCS = ROOT / "docs"
@@ -312,7 +313,7 @@ def test_printed_commands_exist_with_their_options(page: str, command: str):
         # A command that is only named in a sentence need not have its arguments.
         assert words[0] in parser.contexts
     else:
-        parser.parse_argv(spelled_out(words))
+        parser.parse_argv(spelled_out(words, COMMANDS))
 
 
 def test_every_command_and_option_is_documented():

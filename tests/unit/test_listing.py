@@ -131,8 +131,8 @@ def test_a_list_loads_none_of_the_heavy_libraries(made, results):
     code = f"""
 import sys
 from pathlib import Path
-from harness.commands import actions
-actions.results("", Path({str(results)!r}))
+from harness.commands.results import results
+results(None, Path({str(results)!r}))
 print(*sys.modules)"""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert made.path.name in done.stdout

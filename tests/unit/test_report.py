@@ -14,6 +14,7 @@ from invoke import Collection, Program
 from invoke.parser import Parser
 
 import tasks
+from harness.commands.run import RunOptions, run
 from harness.errors import RunError, UsageError
 from harness.experiment.plan import make_plan
 from harness.report.history import ENOUGH, MetricHistory, experiments, metric_histories, verdict_histories
@@ -172,21 +173,22 @@ def test_the_command_plans_the_same_trials(results, experiment, plan, words):
     assert [word for word in argv if word in ("--arms", "--repetitions")] == words[::2]
     assert set(words) <= set(argv)
     contexts = Collection.from_module(tasks).to_contexts()
-    parsed = Parser(initial=Program().initial_context, contexts=contexts).parse_argv(argv[1:])[-1].args
+    given = Parser(initial=Program().initial_context, contexts=contexts).parse_argv(argv[1:])[-1].as_kwargs
+    options = RunOptions(**run.values(given))
     again = make_plan(
         result.manifest.experiment,
-        profile=parsed["profile"].value,
-        seed=int(parsed["seed"].value),
-        arms=parsed["arms"].value.split(",") if parsed["arms"].value else None,
-        repetitions=int(parsed["repetitions"].value) if parsed["repetitions"].value else None,
+        profile=options.profile,
+        seed=options.seed,
+        arms=options.arms,
+        repetitions=options.repetitions,
     )
     assert {(t.arm, t.repetition, t.seed) for t in again} == {
         (t.arm, t.repetition, t.seed) for t in result.manifest.trials
     }
-    assert parsed["check-digest"].value == (result.manifest.digest or "")
-    assert parsed["experiment"].value == str(result.path / "experiment"), "no built-in experiment: the set's copy"
+    assert options.check_digest == result.manifest.digest
+    assert options.experiment == str(result.path / "experiment"), "no built-in experiment: the set's copy"
     wall = any(trial.clock == "wall" for trial in result.manifest.trials)
-    assert parsed["accel"].value == ("tcg" if wall else "auto")
+    assert options.accel == ("tcg" if wall else "auto")
 
 
 def test_trials_that_no_run_gives_have_no_command(results, experiment):

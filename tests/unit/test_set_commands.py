@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from harness.commands import cli
 from harness.commands.comparison import compare
 from harness.commands.figures import figures
 from harness.commands.show import show
@@ -37,9 +38,12 @@ def noisy(center: float, size: int, spread: float, seed: int) -> list[float]:
 
 
 def printed(action: Callable[[Console], int]) -> str:
-    out = StringIO()
-    assert action(Console(file=out, width=200)) == 0
-    return out.getvalue()
+    """What it prints, on the console that it is given or on that of all commands."""
+    console = Console(file=StringIO(), width=200)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "output", lambda: console)
+        assert action(console) == 0
+    return console.file.getvalue()
 
 
 # -- show -----------------------------------------------------------------------------------------------------
@@ -47,7 +51,7 @@ def printed(action: Callable[[Console], int]) -> str:
 
 def test_show_prints_what_the_run_printed(write):
     made = write()
-    text = printed(lambda console: show(made.path.parent.parent, "latest", console))
+    text = printed(lambda _: show("latest", made.path.parent.parent))
     assert re.search(r"Median wait.*long +200.*short +101.*wall +7\.5.*Claims.*short-enough.*reproduced", text, re.S)
     assert (
         text.splitlines()[-7:]
@@ -65,7 +69,7 @@ def test_show_prints_what_the_run_printed(write):
 
 def test_show_needs_no_analysis_for_the_claims(write, capsys):
     made = write(analysis=ANALYSIS.replace('return {"Median wait": ', 'raise ValueError("no")\n    return {"x": '))
-    text = printed(lambda console: show(made.path.parent.parent, "latest", console))
+    text = printed(lambda _: show("latest", made.path.parent.parent))
     assert "short-enough" in text
     assert "no tables" in capsys.readouterr().err
 
@@ -74,7 +78,7 @@ def test_show_names_a_damaged_file(write):
     made = write()
     (made.path / "metrics.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match=r"metrics\.parquet: cannot be read: .*verify says"):
-        show(made.path.parent.parent, "latest", Console())
+        show("latest", made.path.parent.parent)
 
 
 # -- figures --------------------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ def test_figures_are_the_same_every_time(write, tmp_path, form):
     made = write()
     for name in ("a", "b"):
         out = tmp_path / name
-        text = printed(lambda console, out=out: figures(tmp_path / "results", "latest", form, out, console))
+        text = printed(lambda _, out=out: figures("latest", form, out, tmp_path / "results"))
         assert text == f"{out / f'waits.{form}'}\n"
     data = (tmp_path / f"a/waits.{form}").read_bytes()
     assert data == (tmp_path / f"b/waits.{form}").read_bytes()
@@ -99,7 +103,7 @@ def test_figures_are_drawn_from_the_stored_tables_only(write, tmp_path, monkeypa
     for name in ("raw", "figures", "metrics.parquet"):
         (made.path / name).rename(tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    text = printed(lambda console: figures(tmp_path / "results", "latest", "svg", None, console))
+    text = printed(lambda _: figures("latest", results=tmp_path / "results"))
     assert text == f"figures/{made.path.name}/waits.svg\n"
     drawn = (tmp_path / "figures" / made.path.name / "waits.svg").read_bytes()
     assert drawn == (tmp_path / "figures/waits.svg").read_bytes()
@@ -110,20 +114,20 @@ def test_figures_are_drawn_from_the_stored_tables_only(write, tmp_path, monkeypa
 def test_figures_are_not_drawn_into_a_set(write, tmp_path, inside):
     made = write()
     with pytest.raises(UsageError, match="is a result set, which does not change"):
-        figures(tmp_path / "results", "latest", "svg", made.path / inside, Console())
+        figures("latest", "svg", made.path / inside, tmp_path / "results")
 
 
 def test_figures_where_there_are_none(write, tmp_path):
     write({"short": [None]})
     with pytest.raises(RunError, match="has no tables to draw from"):
-        figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
+        figures("latest", "svg", tmp_path / "out", tmp_path / "results")
     write(analysis=ANALYSIS.replace('return {"waits": figure}', "return {}"))
     with pytest.raises(RunError, match="draws no figures"):
-        figures(tmp_path / "results", "latest", "svg", tmp_path / "out", Console())
+        figures("latest", "svg", tmp_path / "out", tmp_path / "results")
     write()
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot write"):
-        figures(tmp_path / "results", "latest", "svg", tmp_path / "file", Console())
+        figures("latest", "svg", tmp_path / "file", tmp_path / "results")
 
 
 # -- compare --------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
 from harness.build.store import usable
+from harness.choices import ExportFormat
 from harness.errors import UsageError
 from harness.scratch import scratch_folder
 from harness.store.export.crate import write_crate
@@ -16,7 +16,6 @@ from harness.store.export.perfetto import write_perfetto
 from harness.store.export.speedscope import write_speedscope
 from harness.store.resultset import ResultSet
 
-ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]
 #: What each format is called where no name is asked for, and what writes it to a path that is not there yet.
 _FORMATS: Mapping[ExportFormat, tuple[str, Callable[[ResultSet, Path], None]]] = {
     "csv": ("-csv", write_csv),

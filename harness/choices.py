@@ -1,0 +1,11 @@
+"""What a user chooses among by a word, on the command line or in experiment.yaml. Standard library only."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Profile = Literal["quick", "full"]
+AcceleratorChoice = Literal["auto", "kvm", "tcg"]
+OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
+FigureFormat = Literal["svg", "pdf", "png"]
+ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]

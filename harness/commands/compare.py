@@ -1,0 +1,27 @@
+"""`compare`: one set against another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder, SetName
+from harness.paths import RESULTS
+
+
+@command()
+def compare(
+    a: SetName,
+    b: SetName,
+    arms: Annotated[
+        tuple[str, str] | None,
+        Option("`FIRST,SECOND`: that arm of A against that arm of B", none="those that both have"),
+    ] = None,
+    force: Annotated[bool, Option("compare in spite of another experiment, version, schema or fidelity")] = False,
+    results: ResultsFolder = RESULTS,
+) -> int:
+    """Compare two sets arm by arm and metric by metric, with effect sizes and their intervals."""
+    from harness.commands import comparison
+
+    return comparison.compare(results, a, b, arms, force, cli.output())

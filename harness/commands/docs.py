@@ -1,0 +1,59 @@
+"""The tables of options in docs/commands.md: `python -m harness.commands.docs` writes them from the declarations."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from harness.commands.catalogue import COMMANDS
+from harness.commands.declaration import Command, Parameter
+from harness.paths import ROOT
+
+PAGE = ROOT / "docs/commands.md"
+#: Between these two lines of a command stands its table.
+BEGIN, END = "<!-- options of {} -->", "<!-- end of options -->"
+
+
+def with_tables(text: str) -> str:
+    """The page with the table of every command as it is declared; ValueError when one has no place."""
+    for command in COMMANDS.values():
+        begin = BEGIN.format(command.name)
+        pattern = re.compile(f"^{re.escape(begin)}\n.*?^{re.escape(END)}$", re.MULTILINE | re.DOTALL)
+        places = list(pattern.finditer(text))
+        if len(places) != 1:
+            raise ValueError(f"{begin} … {END} stands {len(places)} times in the page")
+        text = text.replace(places[0][0], "\n".join([begin, *table_lines(command), END]))
+    return text
+
+
+def table_lines(command: Command[Any]) -> list[str]:
+    """The options of a command as a Markdown table."""
+    lines = ["| option | value | default | meaning |", "|---|---|---|---|"]
+    for option in command.parameters:
+        cells = (f"`{option.flag}`", _values(option), option.default_text, _meaning(command, option))
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+    return lines
+
+
+def _values(option: Parameter) -> str:
+    if option.choices:
+        return ", ".join(f"`{choice}`" for choice in option.choices)
+    least = option.option.least
+    return f"{option.value_kind}, at least {least}" if least and option.value_kind == "number" else option.value_kind
+
+
+def _meaning(command: Command[Any], option: Parameter) -> str:
+    if not option.option.word:
+        return option.option.help
+    place = ("first", "second")[command.words.index(option)]
+    return f"also as the {place} word, or as `{option.name}=…`: {option.option.help}"
+
+
+def main(page: Path = PAGE) -> None:
+    """Write the tables into the page."""
+    page.write_text(with_tables(page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""`doctor`: what this host can do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.errors import EXIT_OK, EXIT_USAGE
+
+
+@command()
+def doctor(json: Annotated[bool, Option("for machines")] = False) -> int:
+    """Say what this host can do: accelerator, PMU, tools, disk."""
+    from harness import host
+    from harness.build.store import Store
+    from harness.machine import accelerator
+
+    store = Store.default()
+    report = host.examine(store.root, lambda: accelerator.kvm_finding(store))
+    if json:
+        print(report.model_dump_json(indent=1))
+    else:
+        cli.output().print(host.table(report))
+    return EXIT_OK if report.usable else EXIT_USAGE

@@ -1,0 +1,25 @@
+"""`export`: files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.choices import ExportFormat
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder, SetName
+from harness.paths import RESULTS
+
+
+@command()
+def export(
+    result: SetName,
+    to: Annotated[ExportFormat, Option("what is written, see below")],
+    out: Annotated[Path | None, Option("file or folder to write", none="`EXPERIMENT-ID` and an ending, here")] = None,
+    results: ResultsFolder = RESULTS,
+) -> None:
+    """Write a result set in a format that other tools read."""
+    from harness.store.export import export as write
+    from harness.store.resultset import find_result_set
+
+    print(write(find_result_set(results, result), to, out))

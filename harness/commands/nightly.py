@@ -1,0 +1,42 @@
+"""`nightly`: every experiment within a budget, against the references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.choices import Profile
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder
+from harness.paths import RESULTS
+
+
+@command(guests=True)
+def nightly(
+    budget: Annotated[
+        int,
+        Option("minutes; an experiment that will not fit is skipped, one that runs when they are over is ended"),
+    ] = 480,
+    profile: Annotated[Profile, Option("which number of repetitions")] = "full",
+    results: ResultsFolder = RESULTS,
+    out: Annotated[Path, Option("folder for state, JUnit XML and summary")] = RESULTS / "nightly",
+    experiments: Annotated[
+        tuple[str, ...] | None,
+        Option("names from `experiments/` or folders, comma-separated", path=True, least=1, none="all"),
+    ] = None,
+    restart: Annotated[bool, Option("begin a new night even if the last one was stopped")] = False,
+) -> int:
+    """Run every experiment within a time budget and compare with the reference sets; goes on where it was stopped."""
+    from harness.commands import night
+    from harness.experiment.model import experiment_names
+
+    options = night.NightOptions(
+        experiments=experiments or tuple(experiment_names()),
+        budget_s=60.0 * budget,
+        profile=profile,
+        results=results,
+        out=out,
+        restart=restart,
+    )
+    return night.nightly(options, cli.output())

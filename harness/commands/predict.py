@@ -1,0 +1,24 @@
+"""`predict`: what a trace will cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import SET, ResultsFolder
+from harness.paths import RESULTS
+
+
+@command()
+def predict(
+    model: Annotated[str, Option(f"a document that its experiment predicts from, or {SET}", word=True, path=True)],
+    script: Annotated[Path, Option("what is predicted: a YAML file of the experiment's own kind", word=True)],
+    name: Annotated[str, Option("which of a set's documents")] = "model",
+    results: ResultsFolder = RESULTS,
+) -> int:
+    """Say what a trace will cost before it runs, split by probe and stage, by a fitted cost model."""
+    from harness.commands import prediction
+
+    return prediction.predict_script(results, model, script, name, cli.output())

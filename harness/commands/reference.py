@@ -1,0 +1,17 @@
+"""`reference`: what CI compares runs with from now on."""
+
+from __future__ import annotations
+
+from harness.commands.declaration import command
+from harness.commands.shared import ResultsFolder, SetName
+from harness.paths import RESULTS
+
+
+@command()
+def reference(result: SetName, results: ResultsFolder = RESULTS) -> None:
+    """Make a result set's digest the committed reference of its experiment."""
+    from harness.store.reference import write_reference
+    from harness.store.resultset import find_result_set
+
+    for path in write_reference(find_result_set(results, result)):
+        print(path)

@@ -1,0 +1,22 @@
+"""`replay`: trials of a set again, from the set alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder, SetName
+from harness.paths import RESULTS
+
+
+@command(guests=True)
+def replay(
+    result: SetName,
+    trial: Annotated[str | None, Option("one trial, `ARM/REPETITION`", none="all that can be")] = None,
+    results: ResultsFolder = RESULTS,
+) -> int:
+    """Execute virtual-clock trials of a result set again, from the set alone, and compare bit by bit."""
+    from harness.commands import reexecution
+
+    return reexecution.replay(results, result, trial, cli.output())

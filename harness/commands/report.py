@@ -1,0 +1,35 @@
+"""`report`: HTML for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.commands.declaration import Option, command
+from harness.commands.shared import SET, ResultsFolder
+from harness.paths import RESULTS
+
+
+@command()
+def report(
+    result: Annotated[
+        str | None,
+        Option(f"{SET} (with bare `invoke` not as a word)", word=True, path=True, none="an index of all"),
+    ] = None,
+    out: Annotated[
+        Path | None, Option("the file for one set, the folder for the index", none="below `results/reports/`")
+    ] = None,
+    pages: Annotated[
+        int,
+        Option("with the index: pages for this many of the newest sets of each experiment, where there is none yet"),
+    ] = 5,
+    results: ResultsFolder = RESULTS,
+) -> None:
+    """Write a self-contained HTML report on one set, or an index over all with the history of every metric."""
+    from harness.report import site
+    from harness.store.resultset import find_result_set
+
+    if result:
+        print(site.write_report(find_result_set(results, result), results, out))
+    else:
+        print(site.write_site(results, out, pages))

@@ -1,0 +1,26 @@
+"""`results`: the finished sets."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder
+from harness.errors import UsageError
+from harness.paths import RESULTS
+
+
+@command()
+def results(
+    experiment: Annotated[str | None, Option("only sets of this one", none="all")] = None,
+    results: ResultsFolder = RESULTS,
+) -> None:
+    """List result sets, newest first, with their verdicts."""
+    from harness.report.setlist import list_lines
+    from harness.store.listing import describe, set_paths
+
+    paths = set_paths(results, experiment)
+    if not paths:
+        wanted = f"no result sets of {experiment!r}" if experiment else "there is no result set yet"
+        raise UsageError(wanted, where=str(results), hint="./inv run experiment=NAME")
+    print("\n".join(list_lines([describe(path) for path in paths])))

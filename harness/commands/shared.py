@@ -1,0 +1,22 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.choices import AcceleratorChoice
+from harness.commands.declaration import Option
+
+SET = "a result set: a path, `EXPERIMENT/ID`, a unique start of an ID, or `latest`"
+
+SetName = Annotated[str, Option(SET, word=True, path=True)]
+ResultsFolder = Annotated[Path, Option("folder of result sets")]
+KernelName = Annotated[str, Option("a kernel of `images/kernels/`", word=True)]
+Accelerator = Annotated[
+    AcceleratorChoice,
+    Option(
+        "`auto` proves KVM by a boot, else uses TCG; `kvm` is an error where it does not work. "
+        "Virtual-clock arms always use TCG"
+    ),
+]

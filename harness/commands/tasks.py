@@ -1,0 +1,49 @@
+"""The Invoke tasks of the commands: parse, check, call, and end with the exit code."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from invoke import Collection, Context, Task
+
+from harness import debian
+from harness.commands import cli
+from harness.commands.catalogue import COMMANDS
+from harness.commands.declaration import Command, Parameter
+
+
+def collection() -> Collection:
+    """A task for every command."""
+    return Collection(*(task_of(command) for command in COMMANDS.values()))
+
+
+def task_of(command: Command[Any]) -> Task[Any]:
+    """The task of a command: its options are texts or switches, which the declarations make values of."""
+
+    def body(_context: Context, **given: Any) -> None:
+        def action() -> int | None:
+            values = command.values(given)
+            if command.with_guests(values):
+                debian.ensure_guest_packages()
+            return command.run(values)
+
+        cli.guarded(action, debug=given["debug"])
+
+    options = [_option(parameter) for parameter in command.parameters]
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    body.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
+    body.__name__, body.__doc__ = command.name, command.summary
+    return Task(
+        body,
+        positional=[word.name for word in command.words if word.required],
+        help={parameter.name: parameter.help for parameter in command.parameters},
+    )
+
+
+def _option(parameter: Parameter) -> inspect.Parameter:
+    """A switch, a word that Invoke requires, or a text that may be left out; its default is the declaration's."""
+    default: Any = parameter.default if isinstance(parameter.default, bool) else None
+    if parameter.option.word and parameter.required:
+        default = inspect.Parameter.empty
+    return inspect.Parameter(parameter.name, inspect.Parameter.KEYWORD_ONLY, default=default)

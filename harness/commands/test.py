@@ -1,0 +1,36 @@
+"""`test`: the project's own tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Annotated
+
+from harness.commands.declaration import Option, command
+from harness.paths import ROOT
+
+#: pytest's exit code when nothing was collected.
+NO_TESTS = 5
+
+
+@command(guests=True, tests=True)
+def test(
+    unit: Annotated[bool, Option("only `tests/unit`, which needs no guest", spares_guests=True)] = False,
+    faults: Annotated[bool, Option("only `tests/faults`: fault injection and soak")] = False,
+    k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
+) -> int:
+    """Run the tests: linters, unit tests, then tests that boot guests."""
+    parallel = ["tests/unit", "-n", "auto", "--dist", "worksteal"]
+    alone = ["tests/commands", "tests/guest"]  # those that share the machine's time
+    stages = [["tests/faults", "-o", "timeout=3600"]] if faults else [parallel] if unit else [parallel, alone]
+    filtered = ["-k", k] if k else []
+    statuses = [_pytest([*stage, *filtered]) for stage in stages]
+    if k:  # a name that fits in one stage need not fit in the other
+        statuses = [status for status in statuses if status != NO_TESTS] or [NO_TESTS]
+    return max(statuses)
+
+
+def _pytest(words: list[str]) -> int:
+    words = [sys.executable, "-m", "pytest", *words]
+    return subprocess.run(words, cwd=ROOT, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode

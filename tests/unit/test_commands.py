@@ -1,0 +1,302 @@
+"""What the commands declare, and that tasks, values, help and the page of docs follow from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import pytest
+from invoke import Exit
+
+from harness.commands import docs
+from harness.commands.catalogue import COMMANDS
+from harness.commands.declaration import DEBUG, Command, Option, command, spelled_out, value_of
+from harness.commands.run import RunOptions
+from harness.commands.tasks import collection, task_of
+from harness.errors import EXIT_USAGE, UsageError
+from harness.paths import ROOT
+
+OPTIONS = [(name, option) for name, one in COMMANDS.items() for option in one.parameters]
+PATHS = [(name, option) for name, option in OPTIONS if option.takes_path]
+IDS = [f"{name} {option.flag}" for name, option in OPTIONS]
+
+
+@command()
+def weigh(
+    name: Annotated[str, Option("what, see [here](scales.md)", word=True)],
+    unit: Annotated[Literal["g", "kg"], Option("a `unit`")] = "g",
+    times: Annotated[int | None, Option("how often", least=2, none="once")] = None,
+    parts: Annotated[tuple[Literal["top", "end"], ...] | None, Option("which", least=1)] = None,
+    pair: Annotated[tuple[str, str] | None, Option("two")] = None,
+    into: Annotated[Path | None, Option("file")] = None,
+    like: Annotated[str | None, Option("another", path=True)] = None,
+    dry: Annotated[bool, Option("no water", spares_guests=True)] = False,
+) -> int:
+    """Weigh something,
+    and say it.
+
+    Raises nothing.
+    """
+    return len(name)
+
+
+# -- values ---------------------------------------------------------------------------------------------------
+
+
+def test_without_options_the_defaults_of_the_signature_hold():
+    given = dict.fromkeys(("unit", "times", "parts", "pair", "into", "like"))
+    values = weigh.values({"name": "name=stone", **given, "dry": False, "debug": False})
+    assert values == {"name": "stone", "unit": "g", **dict.fromkeys([*given][1:]), "dry": False}
+    assert weigh.run(values) == weigh("stone") == 5
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("unit", "kg", "kg"),
+        ("times", "2", 2),
+        ("times", "", None),
+        ("parts", "top,end,,", ("top", "end")),
+        ("pair", "a,b", ("a", "b")),
+        ("into", "/x/../y", Path("/x/../y")),
+        ("into", "y", Path.cwd() / "y"),
+        ("like", "y", "y"),
+        ("dry", True, True),
+    ],
+)
+def test_values_have_the_type_of_the_signature(option, text, value):
+    assert weigh.values({"name": "x", option: text})[option] == value
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "says"),
+    [
+        ("name", None, "--name is needed"),
+        ("name", "", "name= needs a value"),
+        ("name", "unit=g", "'unit=g': expected name=… or just its value"),
+        ("unit", "lb", "--unit lb: must be one of g, kg"),
+        ("unit", "", "--unit needs a value"),
+        ("times", "x", "--times x: must be a whole number"),
+        ("times", "1.5", "--times 1.5: must be a whole number"),
+        ("times", "-1", "--times -1: must not be negative"),
+        ("times", "1", "--times 1: must be 2 or more"),
+        ("parts", "top,mid", "--parts mid: must be one of top, end"),
+        ("parts", ",", "--parts ,: names no part"),
+        ("pair", "a", "--pair a: must be 2 pair, comma-separated"),
+        ("pair", "a,b,c", "--pair a,b,c: must be 2 pair, comma-separated"),
+    ],
+)
+def test_wrong_values_name_the_option_and_what_may_stand_there(option, text, says):
+    with pytest.raises(UsageError) as caught:
+        weigh.values({"name": "x", option: text})
+    assert str(caught.value) == says
+
+
+def test_a_needed_option_says_what_may_stand_there():
+    with pytest.raises(UsageError, match=r"--to is needed \(csv, parquet"):
+        COMMANDS["export"].values({"result": "latest"})
+
+
+def test_the_fields_of_one_dataclass_are_the_options():
+    @dataclass(frozen=True)
+    class Size:
+        width: Annotated[int, Option("how wide")]
+        height: Annotated[int, Option("how high")] = 1
+
+    def area(size: Size) -> int:
+        return size.width * size.height
+
+    area.__annotations__ = {"size": Size}
+    Size.__annotations__ = {"width": Annotated[int, Option("")], "height": Annotated[int, Option("")]}
+    made = Command(area)
+    assert [option.name for option in made.parameters] == ["width", "height", "debug"]
+    assert made.run(made.values({"width": "6", "height": "7"})) == 42
+
+
+def test_a_parameter_without_an_option_is_a_mistake():
+    def bad(name: str, other: Annotated[str, Option("")]) -> None: ...
+
+    bad.__annotations__ = {"name": str, "other": Annotated[str, Option("")]}
+    with pytest.raises(TypeError, match="bad: name has no Option"):
+        _ = Command(bad).parameters
+
+
+# -- paths ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "option"), PATHS, ids=[f"{name} {option.flag}" for name, option in PATHS])
+def test_a_tilde_is_ones_home_in_every_path_of_every_command(name, option, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for text in ("~/a b/c", f"{option.name}=~/a b/c" if option.option.word else "~/a b/c"):
+        words = {word.name: "x" for word in COMMANDS[name].words}
+        value = COMMANDS[name].values({**words, "to": "csv", option.name: text})
+        assert value[option.name] in (f"{tmp_path}/a b/c", tmp_path / "a b/c", (f"{tmp_path}/a b/c",))
+
+
+def test_no_option_that_tells_of_a_path_was_forgotten():
+    told = {
+        (name, option.name)
+        for name, option in OPTIONS
+        if any(word in option.option.help.lower() for word in ("path", "folder", " file", "result set"))
+    }
+    unlike = {  # they tell of such a thing and are none
+        ("compare", "force"),
+        ("figures", "format"),
+        ("report", "pages"),
+        ("predict", "name"),
+    }
+    assert told - unlike <= {(name, option.name) for name, option in PATHS}
+    with_paths = "run results show verify compare figures predict prune nightly report export replay reference"
+    assert set(with_paths.split()) <= {name for name, _ in PATHS}
+
+
+# -- declarations ---------------------------------------------------------------------------------------------
+
+
+def test_each_command_is_a_module_with_its_name():
+    folder = ROOT / "harness/commands"
+    for name, one in COMMANDS.items():
+        assert one.function.__module__ == f"harness.commands.{name}"
+        assert one.name == name
+        assert one.summary.endswith(".")
+    written = {path.stem for path in folder.glob("*.py") if "\n@command(" in path.read_text()}
+    assert written == COMMANDS.keys()
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS, ids=IDS)
+def test_an_option_says_what_it_is(name, option):
+    assert option.option.help
+    assert "|" not in option.option.help + option.option.none, "it stands in a table"
+    assert not option.option.help.endswith(".")
+    if option.option.least and option.default is not None and not option.required:
+        assert option.value(str(option.default)) == option.default
+
+
+def test_what_sets_are_named_by_is_told_once():
+    for name in ("results", "debug"):
+        same = [(option.type, str(option.default), option.option) for _, option in OPTIONS if option.name == name]
+        assert len(same) > 10
+        assert len(set(same)) == 1
+    named = [option.option for _, option in OPTIONS if option.name in {"result", "a", "b"} and option.required]
+    assert len(named) == 8
+    assert len(set(named)) == 1
+
+
+def test_the_digest_is_checked_by_one_option_of_one_command():
+    assert [name for name, option in OPTIONS if option.name == "check_digest"] == ["run"]
+    assert RunOptions("x").check_digest is None
+
+
+# -- tasks ----------------------------------------------------------------------------------------------------
+
+
+def test_there_is_a_task_for_every_command_with_its_options():
+    tasks = {context.name: context for context in collection().to_contexts()}
+    assert tasks.keys() == COMMANDS.keys()
+    for name, one in COMMANDS.items():
+        assert set(tasks[name].args) >= {option.name.replace("_", "-") for option in one.parameters}
+        assert [word.name for word in tasks[name].positional_args] == [w.name for w in one.words if w.required]
+        assert "-h" not in tasks[name].flags, "./inv COMMAND -h is a call for help"
+        for option in one.parameters:
+            assert tasks[name].flags[option.flag].help == option.help
+            assert (tasks[name].flags[option.flag].kind is bool) == (option.type is bool)
+
+
+def test_a_task_calls_the_function_with_values_and_ends_with_its_code(capsys):
+    with pytest.raises(Exit) as ended:
+        task_of(weigh).body(None, name="name=stone", times="3", debug=False)
+    assert ended.value.code == 5
+    with pytest.raises(Exit) as ended:
+        task_of(weigh).body(None, name="x", times="0", debug=False)
+    assert ended.value.code == EXIT_USAGE
+    assert capsys.readouterr().err == "krepro: --times 0: must be 2 or more\n"
+    with pytest.raises(UsageError):
+        task_of(weigh).body(None, name="x", times="0", debug=True)
+
+
+def test_packages_are_seen_to_where_guests_are_needed_and_words_are_right(monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr("harness.debian.ensure_guest_packages", lambda: asked.append("packages"))
+    task = task_of(Command(weigh.function, guests=True))
+    for given in ({"name": ""}, {"name": "x", "dry": True}):
+        with pytest.raises(Exit):
+            task.body(None, **given, debug=False)
+        assert asked == []
+    with pytest.raises(Exit):
+        task.body(None, name="x", debug=False)
+    assert asked == ["packages"]
+
+
+def test_help_for_a_terminal_is_plain():
+    options = {option.name: option for option in weigh.parameters}
+    assert options["name"].help == "what, see docs/scales.md"
+    assert options["unit"].help == "a unit [g, kg] (default: g)"
+    assert options["times"].help == "how often (default: once)"
+    assert options["parts"].help == "which [top, end] (default: none)"
+    assert options["dry"].help == "no water"
+    assert weigh.summary == "Weigh something, and say it."
+
+
+@pytest.mark.parametrize(
+    ("words", "becomes"),
+    [
+        (["report", "latest"], ["report", "--result", "latest"]),
+        (["report", "latest", "--out", "x"], ["report", "--result", "latest", "--out", "x"]),
+        (["--echo", "report", "a/b"], ["--echo", "report", "--result", "a/b"]),
+        (["report"], ["report"]),
+        (["report", "--out", "x"], ["report", "--out", "x"]),
+        (["export", "latest", "--to", "csv"], ["export", "latest", "--to", "csv"]),
+        (["nonsense", "x"], ["nonsense", "x"]),
+        (["--list"], ["--list"]),
+        ([], []),
+    ],
+)
+def test_only_an_optional_first_word_is_spelled_out(words, becomes):
+    assert spelled_out(words, COMMANDS) == becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("x", "x"), ("experiment=x", "x"), ("a/b=c", "a/b=c"), ("experiment=/a=b", "/a=b")],
+)
+def test_value_of(text, value):
+    assert value_of("experiment", text) == value
+
+
+# -- docs -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_options_as_they_are_declared():
+    text = docs.PAGE.read_text()
+    assert text == docs.with_tables(text), "python -m harness.commands.docs writes it"
+    assert text.count("| option |") == len(COMMANDS)
+
+
+def test_the_page_names_the_commands_with_guests():
+    (sentence,) = re.findall(r"^([^.]*) first see to the Debian packages", docs.PAGE.read_text(), re.MULTILINE)
+    assert re.findall(r"`(\w+)`", sentence) == [name for name, one in COMMANDS.items() if one.guests]
+
+
+def test_an_edited_table_is_written_again_and_a_missing_place_is_told(tmp_path):
+    page = tmp_path / "page.md"
+    whole = docs.PAGE.read_text()
+    page.write_text(whole.replace("| `--seed` | number | `1` |", "| `--seed` | number | `2` |"))
+    assert page.read_text() != whole
+    docs.main(page)
+    assert page.read_text() == whole
+    with pytest.raises(ValueError, match=r"options of bench --> … .* stands 0 times"):
+        docs.with_tables(whole.replace("<!-- options of bench -->", ""))
+
+
+def test_rows_tell_value_default_and_meaning():
+    lines = docs.table_lines(weigh)
+    assert (
+        lines[2]
+        == "| `--name` | text | required | also as the first word, or as `name=…`: what, see [here](scales.md) |"
+    )
+    assert lines[3] == "| `--unit` | `g`, `kg` | `g` | a `unit` |"
+    assert lines[4] == "| `--times` | number, at least 2 | once | how often |"
+    assert lines[-2:] == ["| `--dry` | | off | no water |", f"| `--debug` | | off | {DEBUG.option.help} |"]
+    assert get_args(weigh.parameters[1].type) == ("g", "kg")
