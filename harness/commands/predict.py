@@ -1,4 +1,4 @@
-"""`predict`: what a trace will cost."""
+"""`predict`: from what an experiment has fitted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.paths import RESULTS
 @command()
 def predict(
     model: Annotated[str, Option(f"a document that its experiment predicts from, or {SET}", word=True, path=True)],
-    script: Annotated[Path, Option("what is predicted: a YAML file of the experiment's own kind", word=True)],
+    script: Annotated[Path, Option("what to predict: a YAML file, as the experiment's README says", word=True)],
     name: Annotated[str, Option("which of a set's documents")] = "model",
     results: ResultsFolder = RESULTS,
 ) -> int:
-    """Say what a trace will cost before it runs, split by probe and stage, by a fitted cost model."""
+    """Predict from what an experiment has fitted, such as what a trace will cost before it runs."""
     from harness.commands import prediction
 
     return prediction.predict_script(results, model, script, name, cli.output())

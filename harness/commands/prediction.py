@@ -22,7 +22,7 @@ def load_document(results: Path, text: str, name: str = "model") -> tuple[Path, 
     `text` is a file with such a document, whose field `experiment` names the experiment, or means a result set: then
     the set's own copy of the experiment is meant, and its document `name`.
     """
-    path = Path(text).expanduser()
+    path = Path(text)
     if path.is_file():
         document = _read(path, "a document of an experiment with a hook predict")
         if "experiment" not in document:

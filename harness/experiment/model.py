@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -246,7 +245,7 @@ def find_experiment(text: str) -> Path:
     inside = EXPERIMENTS / text
     if "/" not in text and (inside / "experiment.yaml").is_file():
         return inside
-    folder = Path(os.path.expanduser(text))  # noqa: PTH111  (Path's own raises for an unknown user)
+    folder = Path(text)
     if (folder / "experiment.yaml").is_file():
         return folder.resolve()
     if folder.is_dir():

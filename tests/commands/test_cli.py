@@ -20,6 +20,7 @@ from invoke import Exit
 from invoke.program import Program
 
 from harness.commands import cli
+from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import value_of
 from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
@@ -94,6 +95,15 @@ def test_words_that_invoke_does_not_know_exit_2(capfd, words, says):
     with pytest.raises(SystemExit) as ended:
         program.run(["inv", *words])
     assert refused(Done(int(ended.value.code or 0), *capfd.readouterr())) == says
+
+
+@pytest.mark.parametrize("call", ["--help", "-h"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_and_help_is_help_on_it(capfd, name, call):
+    with pytest.raises(SystemExit) as ended:
+        program.run(["inv", name, call])
+    assert not ended.value.code
+    assert capfd.readouterr().out.startswith(f"Usage: inv [--core-opts] {name} ")
 
 
 def test_inv_runs_that_program_in_the_environment(tmp_path):

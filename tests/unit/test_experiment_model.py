@@ -139,8 +139,6 @@ def test_an_experiment_is_found_by_name_and_by_any_path(example, monkeypatch):
     assert find_experiment(str(example)) == example
     monkeypatch.chdir(example.parent)
     assert find_experiment("example") == find_experiment("./example") == example
-    monkeypatch.setenv("HOME", str(example.parent))
-    assert find_experiment("~/example") == example
 
 
 def test_a_folder_of_the_same_name_does_not_hide_the_projects_own(tmp_path, monkeypatch):
