@@ -42,10 +42,9 @@ arms:
 repetitions: {quick: 3, full: 4}
 claims:
   - {id: adds, metric: total/left, expect: {equals: 42}, because: the workload prints it}
-  - id: bounded
-    metric: total/right
-    expect: {between: [1, 2]}
-    because: an example
+  - {id: bounded, metric: total/right,
+    because: an example,
+    expect: {between: [1, 2]}}
 """
 ANALYSIS = """\
 from harness.measure.declared import Metric

@@ -16,6 +16,7 @@ from harness.measure.declared import Column, ColumnType, Metric, Table
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest
 from harness.store.resultset import ResultSet, copy_experiment, write_result_set
+from harness.store.shown import Shown
 from tests.result_sets import HOST, REPOSITORY
 
 KERNEL = KernelManifest(
@@ -39,12 +40,14 @@ arms:
   rare: {{kernel: classic, clock: virtual, repetitions: {{quick: 0, full: 2}}}}
 repetitions: {{quick: 3, full: 6}}
 claims:
-  - {{id: adds, section: "2.1", paper: "it <b>adds</b>", metric: total/left, expect: {{equals: 42}}}}
-  - {{id: bounded, kind: finding, source: us, statement: stays low, metric: total/right, expect: {{at_most: 50}}}}
-  - {{id: seldom, metric: total/rare, expect: {{equals: 1}}}}
+  - {{id: adds, section: "2.1", paper: "it <b>adds</b>", metric: total/left, expect: {{equals: 42}},
+     because: it says so}}
+  - {{id: bounded, kind: finding, source: us, statement: stays low, metric: total/right, expect: {{at_most: 50}},
+     because: a guess}}
+  - {{id: seldom, metric: total/rare, expect: {{equals: 1}}, because: it says so}}
 """
 ANALYSIS = """\
-import pandas as pd
+TABLES, METRICS = [], []
 
 
 def tables(trials):
@@ -53,10 +56,6 @@ def tables(trials):
 
 def metrics(tables):
     return None
-
-
-def summary(tables):
-    return {"Sums by arm": tables["sums"].groupby("arm", sort=True)["value"].median().reset_index()}
 """
 
 
@@ -109,6 +108,8 @@ def small_set(
             made = tables if tables is not None else {"sums": frame[["arm", "trial", "value"]]}
             writer.write_tables(made, [declaration(name, table) for name, table in made.items()])
             writer.write_metrics(frame, [Metric("total", "count", "neither", "a sum")])
+            sums = frame.groupby("arm", sort=True)["value"].median().reset_index()
+            writer.write_shown(Shown.of({}, {"Sums by arm": sums}))
         writer.write_claims(judge(model.claims, frame) if good else [])
         for name, svg in (figures if figures is not None else {"sums": SVG}).items():
             (writer.path / "figures").mkdir(exist_ok=True)

@@ -145,13 +145,15 @@ class Claim(Strict):
     expect: Annotated[Expect | None, about("what must hold; null: there is no metric")] = None
     because: Annotated[
         str | None,
-        about("where the bound comes from: the paper's number, a derivation, what the instrument can resolve"),
+        about("where the bound comes from: the paper's number, a derivation, what can be resolved; null: no bound"),
     ] = None
     after_data: Annotated[
         str | None,
         about("what of metric or bound was chosen after data had been seen, and what it was before; null: nothing"),
     ] = None
-    refutes: Annotated[str | None, about("of a finding: the claim of the paper that it refutes if confirmed")] = None
+    refutes: Annotated[
+        str | None, about("of a finding: the claim of the paper that it refutes if confirmed; null: none")
+    ] = None
 
     @model_validator(mode="after")
     def _whole(self) -> Claim:

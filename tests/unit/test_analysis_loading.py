@@ -40,19 +40,20 @@ def test_errors_in_a_file_beside_it_are_placed_there(tmp_path):
         analysis_in(tmp_path / "b", WITH_SIBLING, part="def answer(:\n")
 
 
+EMPTY = pd.DataFrame()
 STACKS = "import pandas as pd\n\n\ndef profiles(tables):\n    return pd.DataFrame({columns})\n"
 
 
 def test_hooks_are_optional_and_their_tables_are_checked(tmp_path):
     none = analysis_in(tmp_path / "none", "x = 1\n")
-    assert none.timeline({}) is None
+    assert none.timeline({}, EMPTY) is None
     with pytest.raises(UsageError, match="has no function profiles"):
-        none.profiles({})
+        none.profiles({}, EMPTY)
     right = {"profile": ["p"], "unit": ["none"], "stack": ["a;b"], "weight": [1], "more": [2]}
-    frame = analysis_in(tmp_path / "right", STACKS.format(columns=right)).profiles({})
+    frame = analysis_in(tmp_path / "right", STACKS.format(columns=right)).profiles({}, EMPTY)
     assert isinstance(frame, pd.DataFrame)
     assert frame.to_dict("list") == {"profile": ["p"], "unit": ["none"], "stack": ["a;b"], "weight": [1.0]}
     with pytest.raises(UsageError, match="must return a table with profile, unit, stack, weight"):
-        analysis_in(tmp_path / "less", STACKS.format(columns={"profile": ["p"]})).profiles({})
+        analysis_in(tmp_path / "less", STACKS.format(columns={"profile": ["p"]})).profiles({}, EMPTY)
     with pytest.raises(UsageError, match="a column has a wrong type"):
-        analysis_in(tmp_path / "wrong", STACKS.format(columns=right | {"weight": ["heavy"]})).profiles({})
+        analysis_in(tmp_path / "wrong", STACKS.format(columns=right | {"weight": ["heavy"]})).profiles({}, EMPTY)

@@ -54,8 +54,8 @@ def test_a_claim_that_turns_names_experiment_claim_measured_and_reference_value(
         (claim("reproduced"), reference(claim("reproduced")), "passed", "reference 1 ticks"),
         (claim("reproduced"), reference(claim("contradicted", 9.0)), "passed", "reference 9 ticks (contradicted)"),
         (claim("reproduced"), None, "passed", "no reference value"),
-        (claim("contradicted"), reference(claim("contradicted")), "passed", "contradicted, and not reproduced before"),
-        (claim("contradicted"), reference(claim("not-measurable", None)), "passed", "not reproduced before"),
+        (claim("contradicted"), reference(claim("contradicted")), "passed", "contradicted, and did not hold before"),
+        (claim("contradicted"), reference(claim("not-measurable", None)), "passed", "did not hold before"),
         (
             claim("not-measurable", None, reason="no PMU"),
             reference(claim("reproduced", 4.0)),

@@ -45,7 +45,7 @@ from tests.conftest import EXPERIMENT
         ("{between: [1, 2]}", "{between: [2, 1]}", 18, "field claims.1.expect: between: the lower bound comes first"),
         ("{between: [1, 2]}", "{between: [1]}", 18, "field claims.1.expect.between.1: Field required"),
         ("{between: [1, 2]}", "{between: 1}", 18, "field claims.1.expect.between: Input should be a valid tuple"),
-        ("metric: total/right", "metrics: total/right", 16, "field claims.1.metric: Field required"),
+        ("metric: total/right", "metrics: total/right", 16, "field claims.1.metrics: Extra inputs"),
     ],
 )
 def test_slips_are_named_by_line_and_field(example, old, new, line, says):

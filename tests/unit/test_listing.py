@@ -65,7 +65,7 @@ def test_what_is_no_finished_set_is_not_listed(made, results):
 
 def test_a_set_is_described(made):
     listed = describe(made.path)
-    assert (listed.schema_version, listed.created, listed.profile) == (2, "2024-01-01T00:00:00Z", "quick")
+    assert (listed.schema_version, listed.created, listed.profile) == (3, "2024-01-01T00:00:00Z", "quick")
     assert (listed.trials, listed.failed, listed.broken) == (3, 1, None)
     assert listed.verdicts == {"reproduced": 2}
 
@@ -88,9 +88,22 @@ def test_a_broken_set_is_listed_with_its_reason(made, results, file, content, re
         (broken / file).write_bytes(content)
     lines = list_lines([describe(path) for path in set_paths(results)])
     assert f"{LATE}  waits       broken: {reason}" in lines[1]
-    assert lines[2].split() == [made.path.name, "waits", "2024-01-01T00:00:00Z", "quick", "2", "0", "0", "3", "1"]
+    assert lines[2].split() == [
+        made.path.name,
+        "waits",
+        "2024-01-01T00:00:00Z",
+        "quick",
+        "2",
+        "0",
+        "0",
+        "0",
+        "0",
+        "3",
+        "1",
+    ]
     assert lines[0].split() == [
-        *("id", "experiment", "created", "profile", "reproduced", "contradicted", "not-measurable", "trials", "failed")
+        *("id", "experiment", "created", "profile"),
+        *("reproduced", "contradicted", "confirmed", "refuted", "not-measurable", "trials", "failed"),
     ]
 
 

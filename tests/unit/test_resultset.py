@@ -201,14 +201,14 @@ def test_there_may_be_no_sets_at_all(tmp_path):
         (lambda path: path.write_bytes(b"\xff\xfe"), "manifest.json: is not JSON"),
         (lambda path: path.write_text("{}"), "field schema_version: must be a whole number from 1, got None"),
         (
-            lambda path: path.write_text(path.read_text().replace('version": 2', 'version": 9', 1)),
+            lambda path: path.write_text(path.read_text().replace('version": 3', 'version": 9', 1)),
             "version 9, .*update",
         ),
         (lambda path: path.write_text("[]"), "is not a JSON object"),
         (lambda path: path.write_text('{"schema_version": true}'), "must be a whole number"),
         (lambda path: path.write_text('{"schema_version": 0}'), "must be a whole number"),
         (lambda path: path.write_text('{"schema_version": 1}'), "is no manifest of schema version 1: KeyError"),
-        (lambda path: path.write_text('{"schema_version": 2}'), "field id: Field required"),
+        (lambda path: path.write_text('{"schema_version": 3}'), "field id: Field required"),
         (
             lambda path: path.write_text(path.read_text().replace('"governor": "x"', '"governor": null', 1)),
             "field host: governor is null without a reason in absent",

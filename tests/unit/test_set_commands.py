@@ -56,7 +56,7 @@ def test_show_prints_what_the_run_printed(write):
     assert (
         text.splitlines()[-7:]
         == [
-            "2 reproduced, 0 contradicted, 0 not-measurable",
+            "the paper: 2 reproduced, 0 contradicted, 0 not-measurable",
             "1 of 8 trials failed and took no part in the figures",
             "2 more repetitions would give an interval to: short-enough",
             "fidelity: emulated, virtual; harness 1.0 s, guests 2.5 s",
@@ -67,11 +67,19 @@ def test_show_prints_what_the_run_printed(write):
     )
 
 
-def test_show_needs_no_analysis_for_the_claims(write, capsys):
-    made = write(analysis=ANALYSIS.replace('return {"Median wait": ', 'raise ValueError("no")\n    return {"x": '))
+def test_show_executes_nothing_of_the_set(write):
+    made = write()
+    (made.path / "experiment/analysis.py").write_text("raise SystemExit(9)")
     text = printed(lambda _: show("latest", made.path.parent.parent))
     assert "short-enough" in text
-    assert "no tables" in capsys.readouterr().err
+    assert "Median wait" in text
+
+
+def test_what_shows_a_set_may_fail_and_the_verdicts_stay(write):
+    made = write(analysis=ANALYSIS.replace('return {"Median wait": ', 'raise ValueError("no")\n    return {"x": '))
+    assert [claim.verdict for claim in made.claims] == ["reproduced", "reproduced"]
+    assert not made.shown.summary
+    assert [path.name for path in (made.path / "figures").iterdir()] == ["waits.svg"]
 
 
 def test_show_names_a_damaged_file(write):
@@ -201,10 +209,10 @@ def test_arms_of_one_set_are_compared(write):
 
 
 def test_what_is_absent_on_one_side_says_why(write):
-    gone = ANALYSIS.replace('row.ms, "ms", None', 'float("nan"), "ms", "was not measured"')
+    gone = ANALYSIS.replace('"wait_ms", row.ms', '"wait_ms", None, reason="was not measured"')
     a, b = write({"wall": [1.0, 2.0]}), write({"wall": [1.0, 2.0]}, analysis=gone)
     assert row(compared(a, b, force=True), "wall").endswith("— 2, 0 — absent: in B: was not measured")
-    other = ANALYSIS.replace('row.ms, "ms", None', 'row.ms, "us", None')
+    other = ANALYSIS.replace('Metric("wait_ms", "ms"', 'Metric("wait_ms", "us"')
     text = compared(a, write({"wall": [1.0, 2.0]}, analysis=other), force=True)
     assert row(text, "wall").endswith("absent: units differ: ms, us")
 
@@ -253,8 +261,8 @@ def test_two_fidelities_are_never_compared_silently(write, capsys):
 def test_another_schema_is_refused_before_it_is_read(write):
     a, b = write(), write()
     path = b.path / "manifest.json"
-    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 99'))
-    assert refusal(a, b).startswith("schema versions differ: 2 and 99 (")
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 99'))
+    assert refusal(a, b).startswith("schema versions differ: 3 and 99 (")
 
 
 def test_arms_that_do_not_exist_are_refused(write):

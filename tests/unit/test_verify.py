@@ -50,9 +50,9 @@ def test_a_set_as_it_was_written_verifies_and_is_not_changed_by_that(one, capsys
     before = {path: path.stat().st_mtime_ns for path in one.path.rglob("*")}
     lines = verified(one.path, capsys)
     assert lines == [
-        "18 files: every bit is what was written",
+        "21 files: every bit is what was written",
         "digest: follows from 3 raw files",
-        "1 tables, 8 metrics and 2 claims follow from the raw files",
+        "3 tables, 8 metrics and 2 claims follow from the raw files",
         "1 figures: drawn again, byte for byte as they are stored",
         str(one.path),
     ]
@@ -178,7 +178,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "more figures": (lambda root: (root / "figures/x.svg").touch(), "figures/x.svg", "does not make it"),
     "fewer tables": (lambda root: (root / "tables/waits.parquet").unlink(), "tables/waits.parquet", "is not there"),
     "another analysis": (
-        replace("experiment/analysis.py", 'row.ms, "ms"', '2 * row.ms, "ms"'),
+        replace("experiment/analysis.py", '"wait_ms", row.ms', '"wait_ms", 2 * row.ms'),
         "metrics.parquet",
         "column value: row 0 comes out as",
     ),
@@ -242,7 +242,7 @@ def test_an_analysis_that_fails_now_and_gave_claims_then_is_an_error(one, tmp_pa
 DOCUMENT = """
 
 def documents(tables):
-    return {"note": {"trials": len(tables[min(tables)])}}
+    return {"note": {"trials": len(tables["waits"])}}
 """
 
 
@@ -270,9 +270,11 @@ def test_documents_of_an_analysis_are_written_and_verified(tmp_path, capsys):
     ],
 )
 def test_documents_that_cannot_be_written_are_refused(tmp_path, returned, says):
-    folder = experiment_folder(tmp_path, YAML, f"def documents(tables):\n    return {returned}\n")
+    folder = experiment_folder(
+        tmp_path, YAML, f"TABLES, METRICS = [], []\n\n\ndef documents(tables):\n    return {returned}\n"
+    )
     with pytest.raises(UsageError, match=says):
-        Analysis(folder).documents({"t": pd.DataFrame()})
+        Analysis(folder).documents({"t": pd.DataFrame()}, pd.DataFrame())
 
 
 def test_the_analysis_is_the_one_in_the_set(tmp_path, capsys):
