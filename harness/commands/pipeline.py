@@ -92,8 +92,9 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         reference = find_reference(wanted, name, options.results)
     done = measure(options)
     if done.unanalysed is None:
-        lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds)
-        print_summary(console, done.result.shown, done.claims, lines)
+        lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds, verbose=options.verbose)
+        experiment = done.result.manifest.experiment
+        print_summary(console, experiment, done.result.shown, done.claims, lines, verbose=options.verbose)
     if done.problem is not None:
         raise done.problem
     if wanted is not None:

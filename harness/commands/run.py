@@ -8,7 +8,7 @@ from typing import Annotated
 from harness.choices import OracleMode, Profile
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.shared import Accelerator, ResultsFolder
+from harness.commands.shared import Accelerator, ResultsFolder, Verbose
 from harness.paths import RESULTS
 
 
@@ -43,6 +43,7 @@ class RunOptions:
             path=True,
         ),
     ] = None
+    verbose: Verbose = False
     oracle: Annotated[
         tuple[OracleMode, ...] | None,
         Option(

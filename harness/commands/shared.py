@@ -12,6 +12,7 @@ SET = "a result set: a path, `EXPERIMENT/ID`, a unique start of an ID, or `lates
 
 SetName = Annotated[str, Option(SET, word=True, path=True)]
 ResultsFolder = Annotated[Path, Option("folder of result sets")]
+Verbose = Annotated[bool, Option("all findings, tables and remarks, not only what a reader needs first")]
 KernelName = Annotated[str, Option("a kernel of `images/kernels/`", word=True)]
 Accelerator = Annotated[
     AcceleratorChoice,

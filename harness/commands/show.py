@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from harness.commands import cli
-from harness.commands.declaration import command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder, SetName, Verbose
 from harness.errors import EXIT_OK
 from harness.paths import RESULTS
 
 
 @command()
-def show(result: SetName, results: ResultsFolder = RESULTS) -> int:
+def show(
+    result: SetName,
+    results: ResultsFolder = RESULTS,
+    columns: Annotated[bool, Option("print what every column and metric means instead")] = False,
+    verbose: Verbose = False,
+) -> int:
     """Print a finished set's tables, claims and verdicts, as its run did.
 
     From the set alone; nothing of it is executed.
     """
+    from harness.report.columns import print_columns
     from harness.report.summary import closing_lines
     from harness.report.terminal import print_summary
     from harness.store.resultset import find_result_set
 
     finished = find_result_set(results, result)
     claims = finished.claims
-    lines = closing_lines(finished, claims, finished.metrics, finished.manifest.seconds)
-    print_summary(cli.output(), finished.shown, claims, lines)
+    if columns:
+        print_columns(cli.output(), finished.declared_tables, finished.declared_metrics)
+        return EXIT_OK
+    lines = closing_lines(finished, claims, finished.metrics, finished.manifest.seconds, verbose=verbose)
+    experiment = finished.manifest.experiment
+    print_summary(cli.output(), experiment, finished.shown, claims, lines, verbose=verbose)
     return EXIT_OK

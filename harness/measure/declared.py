@@ -80,7 +80,7 @@ class Table:
         else:
             values = rows[column.name].reset_index(drop=True)
         if column.type == "string":
-            strings = values.astype("object").where(values.notna(), None)
+            strings = pd.Series([None if pd.isna(value) else value for value in values], dtype="object")
             wrong = next((value for value in strings if value is not None and not isinstance(value, str)), None)
             if wrong is not None:
                 raise UsageError(f"{what} holds {wrong!r}, which is no string")

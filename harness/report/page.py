@@ -13,6 +13,8 @@ import pandas as pd
 
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import VERDICTS
+from harness.report.columns import column_frame, metric_frame
+from harness.report.dossier import dossier
 from harness.report.html import TableView, render, table_view
 from harness.report.reproduce import reproduction
 from harness.report.terminal import measured
@@ -46,7 +48,9 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         manifest=manifest,
         index=index,
         groups=_claim_groups(claims),
-        counts=[(verdict, sum(claim.verdict == verdict for claim in claims)) for verdict in VERDICTS],
+        dossier=dossier(manifest.experiment.paper, claims),
+        dictionary=_dictionary(result),
+        counts=[(verdict, count) for verdict in VERDICTS if (count := sum(one.verdict == verdict for one in claims))],
         failed=[trial for trial in manifest.trials if trial.status == "failed"],
         figures=_figures(result.path),
         paper=_shown(result.shown.paper),
@@ -66,7 +70,7 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
 def _claim_groups(claims: Sequence[ClaimResult]) -> list[tuple[str, list[tuple[ClaimResult, str, str]]]]:
     """Heading, and claim by claim: the claim, where it comes from, what was measured."""
     groups = []
-    for kind, title in (("paper", "What the paper claims"), ("finding", "What was found about its method")):
+    for kind, title in (("paper", "What the paper claims"), ("finding", "What we found about its method")):
         rows = [
             (claim, f"§ {claim.section}" if claim.section else claim.source or "", measured(claim))
             for claim in claims
@@ -87,6 +91,13 @@ def _figures(folder: Path) -> list[tuple[str, str]]:
 
 def _shown(tables: Sequence[ShownTable]) -> list[NamedTable]:
     return [NamedTable(table.title, table_view(table.frame, MAX_ROWS)) for table in tables]
+
+
+def _dictionary(result: ResultSet) -> list[NamedTable]:
+    """What every metric and every column means; none in sets that are older than declarations."""
+    frames = {"Metrics": metric_frame(result.declared_metrics)} if result.declared_metrics else {}
+    frames |= {f"{table.name}: {table.meaning}": column_frame(table) for table in result.declared_tables}
+    return [NamedTable(title, table_view(frame, len(frame))) for title, frame in frames.items()]
 
 
 def _metrics(result: ResultSet) -> TableView | None:

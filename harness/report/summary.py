@@ -11,9 +11,17 @@ from harness.measure.quality import advice, drift_lines, outlier_lines
 from harness.measure.verdict import VERDICTS, Verdict
 from harness.store.resultset import ResultSet
 
+#: More remarks than that are only counted, unless all are asked for.
+MOST_REMARKS = 4
+
 
 def closing_lines(
-    result: ResultSet, claims: Sequence[ClaimResult], metrics: pd.DataFrame, seconds: Mapping[str, float]
+    result: ResultSet,
+    claims: Sequence[ClaimResult],
+    metrics: pd.DataFrame,
+    seconds: Mapping[str, float],
+    *,
+    verbose: bool = False,
 ) -> list[str]:
     """What `print_summary` prints last; the last line is the set's path.
 
@@ -28,13 +36,27 @@ def closing_lines(
     places = {
         (trial.arm, trial.repetition): place for place, trial in enumerate(manifest.trials) if trial.clock == "wall"
     }
-    lines += outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
+    remarks = outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
+    disturbed = disturbed_lines(result)
+    if verbose or len(remarks) <= MOST_REMARKS:
+        lines += [*disturbed, *remarks]
+    else:
+        lines += [*disturbed, f"{len(remarks)} remarks on outliers, drift and repetitions: --verbose"]
     fidelities = ", ".join(sorted(set(manifest.fidelity.values())))
     lines.append(f"fidelity: {fidelities}; " + ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items()))
     if manifest.digest is not None:
         lines.append(f"digest: {manifest.digest}")
     lines.append(str(result.path))
     return lines
+
+
+def disturbed_lines(result: ResultSet) -> list[str]:
+    """Trials whose figures of time are left out, because of how the host ran the guest; one line each."""
+    trials = result.tables.get("trials")
+    if trials is None or "disturbed" not in trials:
+        return []
+    rows = trials[trials["disturbed"].notna()]
+    return [f"timing of {row.arm} {row.trial} is left out: {row.disturbed}" for row in rows.itertuples()]
 
 
 def verdict_counts(claims: Sequence[ClaimResult]) -> str:

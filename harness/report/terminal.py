@@ -1,4 +1,4 @@
-"""The terminal summary of a run: the experiment's tables, then claim by claim, then the path."""
+"""The terminal summary of a run: what holds, what does not, claim by claim, then the path; readable at 80 columns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.experiment.model import Experiment
 from harness.measure.claims import ClaimResult
-from harness.measure.verdict import Verdict
+from harness.measure.verdict import HOLDS, Verdict
+from harness.report.dossier import dossier
 from harness.store.shown import Shown
 
 STYLES: dict[Verdict, str] = {
@@ -25,41 +27,72 @@ STYLES: dict[Verdict, str] = {
 MAX_ROWS = 24
 
 
-def print_summary(console: Console, shown: Shown, claims: Sequence[ClaimResult], lines: Sequence[str]) -> None:
-    """Print tables, claims and closing lines; the last line is the result set's path."""
-    for table in (*shown.paper, *shown.summary):
+def print_summary(
+    console: Console,
+    experiment: Experiment,
+    shown: Shown,
+    claims: Sequence[ClaimResult],
+    lines: Sequence[str],
+    *,
+    verbose: bool = False,
+) -> None:
+    """Print what a reader needs first; the last line is the result set's path.
+
+    Without `verbose`: the paper's tables, its claims, and those findings that are not confirmed.
+    """
+    for heading, text in dossier(experiment.paper, claims):
+        console.print(Text.assemble((f"{heading}: ", "bold"), text))
+    for table in (*shown.paper, *(shown.summary if verbose else ())):
         console.print(frame_table(table.title, table.frame))
-    console.print(claims_table(claims))
+    papers = [claim for claim in claims if claim.kind == "paper"]
+    findings = [claim for claim in claims if claim.kind == "finding"]
+    told = [claim for claim in findings if verbose or claim.verdict not in HOLDS]
+    if papers:
+        console.print(claims_table("Claims of the paper", papers))
+    if told:
+        console.print(claims_table("Findings" if verbose else "Findings that are not confirmed", told))
+    elif not papers:
+        console.print("No claims")
+    if not verbose and (len(findings) > len(told) or shown.summary):
+        console.print("--verbose shows all findings and tables", style="dim")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def frame_table(title: str, frame: pd.DataFrame) -> Table:
-    """A table of at most MAX_ROWS rows; numbers right, absent values as a dash, never as 0."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+def frame_table(title: str, frame: pd.DataFrame, most: int | None = MAX_ROWS) -> Table:
+    """A table of at most `most` rows; numbers right, absent values as a dash, never as 0."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
     for name in frame.columns:
         numeric = pd.api.types.is_numeric_dtype(frame[name])
         first = name == frame.columns[0]  # what a row is about must be readable in one piece
         table.add_column(str(name), justify="right" if numeric else "left", overflow="fold", no_wrap=first)
-    for row in frame.head(MAX_ROWS).itertuples(index=False):
-        table.add_row(*(number(value) for value in row))
-    if len(frame) > MAX_ROWS:
-        table.caption = f"{len(frame) - MAX_ROWS} more rows in the result set"
+    for row in frame.head(len(frame) if most is None else most).itertuples(index=False):
+        table.add_row(*(Text(number(value)) for value in row))
+    if most is not None and len(frame) > most:
+        table.caption = f"{len(frame) - most} more rows in the result set"
     return table
 
 
-def claims_table(claims: Sequence[ClaimResult]) -> Table:
-    """Claim by claim: paper, expected, measured, verdict."""
-    table = Table(title="Claims", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for name in ("claim", "where", "says", "expected", "measured", "verdict"):
-        whole = name in {"claim", "expected"}
-        table.add_column(name, overflow="fold", no_wrap=whole, justify="right" if name == "measured" else "left")
+def claims_table(title: str, claims: Sequence[ClaimResult]) -> Table:
+    """Claim by claim: verdict; what is said, where and why not; what was measured against what was expected."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("claim", ratio=3, overflow="fold")
+    table.add_column("measured, expected", ratio=2, overflow="fold")
     for claim in claims:
-        where = f"§ {claim.section}" if claim.section else claim.source or "—"
-        verdict = Text(claim.verdict, style=STYLES[claim.verdict])
+        where = f"§ {claim.section}" if claim.section else claim.source or ""
+        said = Text.assemble((claim.id, "bold"), (f"  {where}" if where else "", "dim"))
+        for text in (claim.paper, claim.statement):
+            if text:
+                said.append(f"\n{text}")
+        numbers = Text(measured(claim) if claim.metric else "")
+        if claim.metric:
+            numbers.append(f"\nexpected {claim.expected}")
         if claim.reason:
-            verdict.append(f"\n{claim.reason}", style="dim")
-        table.add_row(claim.id, where, claim.paper or claim.statement or "", claim.expected, measured(claim), verdict)
+            numbers.append(f"\n{claim.reason}" if claim.metric else claim.reason, style="dim")
+        if claim.after_data:
+            said.append(f"\nafter data: {claim.after_data}", style="dim")
+        table.add_row(Text(claim.verdict, style=STYLES[claim.verdict]), said, numbers)
     return table
 
 
@@ -70,7 +103,8 @@ def measured(claim: ClaimResult) -> str:
     text = number(claim.measured)
     if claim.interval is not None and claim.interval[0] != claim.interval[1]:
         text += f" [{number(claim.interval[0])}, {number(claim.interval[1])}]"
-    return f"{text} {claim.unit or ''}".rstrip()
+    unit = "" if claim.unit == "1" else claim.unit or ""  # a share or a ratio is a plain number
+    return f"{text} {unit}".rstrip()
 
 
 def number(value: object) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
@@ -77,3 +79,50 @@ def test_the_result_carries_what_a_reader_needs():
     low, high = result.interval
     assert 8 <= low < 10 < high <= 12
     assert ClaimResult.model_validate_json(result.model_dump_json()) == result
+
+
+# -- claims of the paper and findings of ours ---------------------------------------------------------------
+
+
+def judged(*claims: dict[str, Any], **values: float) -> dict[str, ClaimResult]:
+    rows = [("arm", 0, name, value, "1", None if math.isfinite(value) else "lost") for name, value in values.items()]
+    metrics = pd.DataFrame(rows, columns=list(METRIC_COLUMNS))
+    models = [Claim.model_validate({"because": "so", **claim}) for claim in claims]
+    return {claim.id: claim for claim in judge(models, metrics)}
+
+
+FINER = {"id": "finer", "paper": "a larger N is finer", "because": None}
+COARSER = {"id": "coarser", "kind": "finding", "metric": "step/arm", "expect": {"equals": 128}, "refutes": "finer"}
+
+
+@pytest.mark.parametrize(
+    ("step", "finding", "paper", "reason"),
+    [
+        (128, "confirmed", "contradicted", "refuted by coarser"),
+        (4, "refuted", "not-measurable", "coarser, which would refute it, does not hold"),
+        (NAN, "not-measurable", "not-measurable", "coarser: lost"),
+    ],
+)
+def test_a_confirmed_finding_contradicts_the_claim_that_it_refutes(step, finding, paper, reason):
+    results = judged(FINER, COARSER, step=step)
+    assert (results["coarser"].verdict, results["finer"].verdict) == (finding, paper)
+    assert results["finer"].reason == reason
+
+
+def test_a_claim_that_its_own_metric_bears_out_is_contradicted_all_the_same():
+    own = {"id": "finer", "metric": "n/arm", "expect": {"equals": 7}}
+    assert judged(own, COARSER, step=128, n=7)["finer"].verdict == "contradicted"
+    assert judged(own, COARSER, step=4, n=7)["finer"].verdict == "reproduced"
+
+
+@pytest.mark.parametrize(
+    ("claim", "says"),
+    [
+        ({"id": "a", "metric": "n/arm", "expect": {"equals": 7}, "refutes": "b"}, "only a finding refutes"),
+        ({"id": "a", "kind": "finding"}, "a finding needs metric and expect"),
+        ({"id": "a", "metric": "n/arm"}, "give both or neither"),
+    ],
+)
+def test_a_claim_is_whole(claim, says):
+    with pytest.raises(ValidationError, match=says):
+        Claim.model_validate({"because": "so", **claim})

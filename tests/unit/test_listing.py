@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -117,8 +117,8 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_thousand_sets_are_listed_within_a_second(made, results):
-    """Manifests as large as those of 26 real trials. The best of five: the host has other work too."""
+def test_a_thousand_sets_are_listed_within_a_second_of_work(made, results):
+    """Manifests as large as those of 26 real trials. The CPU's time, best of five: the host has other work too."""
     values = json.loads((made.path / "manifest.json").read_text())
     values["trials"] = [{**values["trials"][0], "argv": ["-device", "virtio-serial-pci,id=bulk"] * 50}] * 26
     values["files"] = {f"raw/arm/{index}/workload/interrupts.before": "0" * 64 for index in range(1000)}
@@ -132,9 +132,10 @@ def test_a_thousand_sets_are_listed_within_a_second(made, results):
         (folder / "claims.json").write_bytes(claims)
     took = []
     while len(took) < 5 and min(took, default=2.0) > 1.0:
-        started = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = command("results", "--results", str(results))
-        took.append(time.monotonic() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert len(done.stdout.splitlines()) == 1001, done.stderr
         assert "broken" not in done.stdout
     assert min(took) <= 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from io import StringIO
@@ -49,28 +50,56 @@ def printed(action: Callable[[Console], int]) -> str:
 # -- show -----------------------------------------------------------------------------------------------------
 
 
-def test_show_prints_what_the_run_printed(write):
+def shown(made: ResultSet, width: int = 80, **options: bool) -> str:
+    console = Console(file=StringIO(), width=width)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "output", lambda: console)
+        assert show(str(made.path), made.path.parent.parent, **options) == 0
+    return console.file.getvalue()
+
+
+def test_show_prints_what_a_reader_needs_first(write):
     made = write()
-    text = printed(lambda _: show("latest", made.path.parent.parent))
-    assert re.search(r"Median wait.*long +200.*short +101.*wall +7\.5.*Claims.*short-enough.*reproduced", text, re.S)
-    assert (
-        text.splitlines()[-7:]
-        == [
-            "the paper: 2 reproduced, 0 contradicted, 0 not-measurable",
-            "1 of 8 trials failed and took no part in the figures",
-            "2 more repetitions would give an interval to: short-enough",
-            "fidelity: emulated, virtual; harness 1.0 s, guests 2.5 s",
-            f"digest: {made.manifest.digest}",
-            str(made.path),
-        ]
-        or text.splitlines()[-6:] == text.splitlines()[-6:]
-    )
+    text = shown(made)
+    assert text.splitlines()[0] == "Holds here: 2 of 2 claims of the paper: short-enough, counted"
+    assert re.search(r"Claims of the paper.*reproduced.*short-enough", text, re.S)
+    assert "Median wait" not in text
+    assert text.splitlines()[-6:] == [
+        "the paper: 2 reproduced, 0 contradicted, 0 not-measurable",
+        "1 of 8 trials failed and took no part in the figures",
+        "2 more repetitions would give an interval to: short-enough",
+        "fidelity: emulated, virtual; harness 1.0 s, guests 2.5 s",
+        f"digest: {made.manifest.digest}",
+        str(made.path),
+    ]
+
+
+def test_show_verbose_prints_all_tables(write):
+    text = shown(write(), verbose=True)
+    assert re.search(r"Median wait.*long +200.*short +101.*wall +7\.5.*Claims.*short-enough", text, re.S)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_words_are_not_broken_at_any_width(write, width):
+    says = "a statement of many words that are longer than a narrow column would hold, thoroughly"
+    yaml = YAML.replace("id: short-enough,", f"id: short-enough, paper: {json.dumps(says)},")
+    text = shown(write(yaml=yaml), width, verbose=True)
+    assert max(map(len, text.splitlines()[:-2])) <= width
+    for word in says.split():
+        assert re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text), word
+
+
+def test_show_columns_prints_the_dictionary(write):
+    text = shown(write(), 100, columns=True)
+    assert re.search(r"waits: one trial.*ms +float64 +ms +the wait", text, re.S)
+    assert re.search(r"wait_ms +ms +lower +the wait", text)
+    assert "problems: one part of a trial" in text
 
 
 def test_show_executes_nothing_of_the_set(write):
     made = write()
     (made.path / "experiment/analysis.py").write_text("raise SystemExit(9)")
-    text = printed(lambda _: show("latest", made.path.parent.parent))
+    text = shown(made, verbose=True)
     assert "short-enough" in text
     assert "Median wait" in text
 

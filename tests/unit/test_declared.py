@@ -1,0 +1,290 @@
+"""Declared tables and metrics, rows and reasons: what does not fit is refused, what is absent says why."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.errors import RunError, UsageError
+from harness.experiment.model import load_experiment
+from harness.measure.analysis import Analysis
+from harness.measure.declared import (
+    ARM,
+    TRIAL,
+    WORKLOAD,
+    Column,
+    Metric,
+    Table,
+    check_metrics,
+    check_tables,
+    count,
+    flag,
+    number,
+    string,
+)
+from harness.measure.raw import read_csv, read_json, read_json_lines, read_last_json_line
+from harness.measure.rows import MetricRows, TableRows
+from harness.measure.trials import TRIALS, trial_table, without_disturbed
+from harness.measure.units import MEANINGS, UNITS
+from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
+from tests.result_sets import ANALYSIS, YAML, experiment_folder, record
+
+TABLE = Table(
+    "runs",
+    "one run",
+    (ARM, TRIAL, WORKLOAD, count("steps", "steps"), number("took", "s", "time"), flag("ok", "it"), string("why", "if")),
+)
+METRICS = [Metric("steps", "count", "neither", "steps", of="kind"), Metric("cost", ("cycles", "ns"), "lower", "cost")]
+
+
+def trial(root: Path, arm: str = "short", repetition: int = 0, clock: str = "wall") -> Any:
+    folder = root / "raw" / arm / str(repetition)
+    folder.mkdir(parents=True, exist_ok=True)
+    return record(arm, repetition, clock).relocated(root)
+
+
+# -- declarations --------------------------------------------------------------------------------------------
+
+
+def test_the_vocabulary_explains_every_unit():
+    assert set(MEANINGS) == set(UNITS)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"unit": "fraction"}, "column steps: unit fraction: must be 1, count"),
+        ({"unit": None}, "column steps: unit None: must be"),
+        ({"type": "int"}, "column steps: type int: must be string, int64"),
+        ({"meaning": " "}, "column steps: meaning: must be what it means"),
+        ({"name": "a-b"}, "column a-b: name: must be letters"),
+        ({"name": "arm"}, "table runs: column arm is declared twice"),
+    ],
+)
+def test_a_wrong_column_is_named(change, says):
+    wrong = dataclasses.replace(TABLE.columns[3], **change)
+    with pytest.raises(UsageError, match=says):
+        check_tables([dataclasses.replace(TABLE, columns=(*TABLE.columns[:3], wrong))])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"unit": "share"}, "metric m: unit share: must be 1, count"),
+        ({"unit": ("ns", "share")}, "metric m: unit"),
+        ({"direction": "up"}, "metric m: direction up: must be higher, lower, neither"),
+        ({"meaning": ""}, "metric m: meaning"),
+        ({"name": "m.x"}, "metric m.x: name"),
+    ],
+)
+def test_a_wrong_metric_is_named(change, says):
+    with pytest.raises(UsageError, match=says):
+        check_metrics([dataclasses.replace(Metric("m", "1", "neither", "it"), **change)])
+
+
+def test_text_has_no_unit():
+    with pytest.raises(UsageError, match="column why: unit ns"):
+        check_tables([Table("t", "a row", (Column("why", "string", "ns", "if"),))])
+
+
+# -- tables --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_typed_and_ordered_as_declared():
+    row = {"why": None, "steps": 3.0, "arm": "a", "trial": 0, "workload": "w", "ok": True}
+    typed = TABLE.typed(pd.DataFrame([row]))
+    assert list(typed.columns) == TABLE.names
+    assert [str(kind) for kind in typed.dtypes[3:]] == ["int64", "float64", "bool", "object"]
+    assert np.isnan(typed["took"][0])
+    assert [str(kind) for kind in TABLE.empty().dtypes] == [str(kind) for kind in typed.dtypes]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"more": 1}, "table runs: column more is not declared"),
+        ({"steps": 2.5}, "column steps is no int64: a value is no whole number"),
+        ({"steps": np.nan}, "column steps is no int64: a int64 cannot be absent"),
+        ({"took": "long"}, "column took is no float64"),
+        ({"ok": 2}, "column ok is no bool: neither true nor false"),
+        ({"why": 5}, "column why holds 5, which is no string"),
+    ],
+)
+def test_what_does_not_fit_is_named(values, says):
+    row = {"arm": "a", "trial": 0, "workload": "w", "steps": 1, "took": 1.0, "ok": True, "why": "x"} | values
+    with pytest.raises(UsageError, match=says):
+        TABLE.typed(pd.DataFrame([row]))
+
+
+def test_a_number_that_is_missing_is_no_zero():
+    with pytest.raises(UsageError, match="column steps is missing, and a int64 cannot be absent"):
+        TABLE.typed(pd.DataFrame([{"arm": "a", "trial": 0, "workload": "w", "ok": True}]))
+
+
+def test_declarations_come_back_from_the_files(tmp_path):
+    frame = pd.DataFrame([{"arm": "a", "trial": 0, "workload": "w", "steps": 1, "ok": True, "why": None}])
+    write_table(TABLE.typed(frame), TABLE, tmp_path / "runs.parquet")
+    assert declared_table(tmp_path / "runs.parquet") == TABLE
+    assert pd.read_parquet(tmp_path / "runs.parquet")["why"].tolist() == [None]
+    rows = MetricRows(METRICS, TableRows([TABLE]).frames()["problems"])
+    rows.put("a", 0, "cost", 5, unit="ns")
+    write_metrics(rows.frame(), METRICS, tmp_path / "metrics.parquet")
+    assert declared_metrics(tmp_path / "metrics.parquet") == METRICS
+    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "old.parquet")
+    assert declared_table(tmp_path / "old.parquet") is None
+
+
+# -- rows and problems ---------------------------------------------------------------------------------------
+
+
+def test_a_part_that_fails_costs_its_rows_and_says_why(tmp_path):
+    one, two = trial(tmp_path, "a"), trial(tmp_path, "b")
+    rows = TableRows([TABLE])
+    good = {"steps": 1, "took": 1.0, "ok": True}
+    for where in (one, two):
+        with rows.part(where, "steps", "w"):
+            rows.put("runs", good, where, "w")
+            if where is one:
+                read_json(where.path / "w" / "answer")
+        with rows.part(where, "more", "w"):
+            rows.put("runs", [good, good], where, "w")
+    with rows.part(two, "bug"):
+        _ = {}["none"]  # type: ignore[var-annotated]
+    tables = rows.frames()
+    assert tables["runs"]["arm"].tolist() == ["a", "a", "b", "b", "b"]
+    problems = tables["problems"]
+    assert problems["part"].tolist() == ["steps", "bug"]
+    assert problems["reason"][0] == "a/0/w/answer: cannot be read: No such file or directory"
+    assert problems["reason"][1].startswith("KeyError: 'none' (at test_declared.py:")
+    assert problems["workload"].tolist() == ["w", None]
+    assert str(tmp_path) not in problems.to_string()
+
+
+def test_an_absent_metric_takes_the_reason_of_its_trial(tmp_path):
+    rows = TableRows([TABLE])
+    with rows.part(trial(tmp_path, "a"), "steps"):
+        raise RunError("is damaged", where=str(tmp_path / "raw/a/0/w/x"))
+    metrics = MetricRows(METRICS, rows.frames()["problems"])
+    metrics.put("a", 0, "steps.up", None)
+    metrics.put("a", 0, "cost", float("inf"), unit="cycles", reason="too long")
+    assert metrics.frame()["reason"].tolist() == ["a/0/w/x: is damaged", "too long"]
+    assert metrics.frame()["value"].isna().all()
+    with pytest.raises(UsageError, match="cost of b 0 is absent without a reason"):
+        metrics.put("b", 0, "cost", None, unit="ns")
+    with pytest.raises(UsageError, match=r"metric costs is not declared \(known: steps, cost\)"):
+        metrics.put("a", 0, "costs", 1)
+    with pytest.raises(UsageError, match="metric cost: unit None is not declared"):
+        metrics.put("a", 0, "cost", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "says"),
+    [
+        ("[1]", read_json, "is no JSON object"),
+        ("{", read_json, "is no JSON"),
+        ('{"a": 1}\n{', read_json_lines, ":2: is no JSON"),
+        ("", read_last_json_line, "is empty"),
+        ("words\n{}\nmore", read_last_json_line, ":3: is no JSON"),
+        ("a,b\n1,x\n", lambda path: read_csv(path, ("a", "b")), "line 2: b is no number: x"),
+        ("a\n1\n", lambda path: read_csv(path, ("a", "b")), "has columns a, not a, b"),
+        ("a\ninf\n", lambda path: read_csv(path, ("a",)), "a is no number"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path, text, read, says):
+    path = tmp_path / "file"
+    path.write_text(text)
+    with pytest.raises(RunError, match=says) as caught:
+        read(path)
+    assert str(caught.value.where).startswith(str(path))
+    path.unlink()
+    with pytest.raises(RunError, match="cannot be read"):
+        read(path)
+
+
+# -- how the host ran the trials -----------------------------------------------------------------------------
+
+WAITED = '{"pinned": true, "vcpus": [{"cpu": 0, "thread": 1, "run_ns": 90, "wait_ns": %d, "slices": 1}]}'
+
+
+def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
+    trials = [
+        trial(tmp_path, "a", 0),
+        trial(tmp_path, "a", 1),
+        trial(tmp_path, "v", 0, "virtual"),
+        trial(tmp_path, "b"),
+    ]
+    for one, wait in zip(trials, (10, 1, 10, None), strict=True):
+        if wait is not None:
+            (one.path / "host-sched.json").write_text(WAITED % wait)
+    table = trial_table(trials)
+    assert table["disturbed"].notna().tolist() == [True, False, False, False]
+    assert table["disturbed"][0] == "the host descheduled vCPU 0 for 10.0 %, more than 3 % of its time"
+    assert table["host_wait"].round(3).tolist()[:2] == [0.1, 0.011]
+    assert table["host_wait"][2:].isna().all()
+
+
+def test_only_what_depends_on_timing_is_left_out():
+    declared = [Metric("rate", "count/s", "higher", "r", timing=True), Metric("wrong", "count", "lower", "w")]
+    rows = MetricRows(declared, TableRows([]).frames()["problems"])
+    for arm, repetition in (("a", 0), ("a", 1), ("b", 0)):
+        rows.put(arm, repetition, "rate", 5)
+        rows.put(arm, repetition, "wrong", 0)
+    trials = TRIALS.typed(
+        pd.DataFrame({"arm": ["a", "a", "b"], "trial": [0, 1, 0], "clock": "wall", "disturbed": ["busy", None, "busy"]})
+    )
+    left = without_disturbed(rows.frame(), declared, trials).set_index(["arm", "trial", "metric"])
+    assert ("a", 0, "rate") not in left.index, "another trial of the arm was not disturbed"
+    assert left.loc[("a", 1, "rate"), "value"] == 5
+    assert left.loc[("b", 0, "rate"), "reason"] == "the trial is left out: busy"
+    assert np.isnan(left.loc[("b", 0, "rate"), "value"])
+    assert (left["value"].drop(("b", 0, "rate")) >= 0).all()
+    assert left.loc[("b", 0, "wrong"), "value"] == 0
+
+
+# -- loading -------------------------------------------------------------------------------------------------
+
+
+def checked(tmp_path: Path, yaml: str = YAML, analysis: str = ANALYSIS) -> None:
+    folder = experiment_folder(tmp_path, yaml, analysis)
+    Analysis(folder).check(load_experiment(folder), folder)
+
+
+def test_a_misspelt_metric_of_a_claim_is_an_error_with_file_line_and_known_names(tmp_path):
+    checked(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        checked(tmp_path, YAML.replace("metric: waits/short", "metric: wait/short"))
+    assert caught.value.exit_code == 2
+    assert str(caught.value).startswith(f"{tmp_path}/waits/experiment.yaml:11: claim counted: metric wait is not")
+    assert "(known: wait_ms, waits, misses)" in str(caught.value)
+    with pytest.raises(UsageError, match=r"metric waits\.x is not declared"):
+        checked(tmp_path, YAML.replace("metric: waits/short", "metric: waits.x/short"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("def summary(tables)", "def summary(tables, results)", r"summary\(\) asks for results \(known: claims, metr"),
+        ('"the wait")', '"")', "column ms: meaning"),
+        ("METRICS = [", "METRICS = 5, [", "METRICS must be a list of Metric"),
+    ],
+)
+def test_a_wrong_declaration_is_an_error_before_anything_runs(tmp_path, old, new, says):
+    with pytest.raises(UsageError, match=says):
+        checked(tmp_path, analysis=ANALYSIS.replace(old, new))
+
+
+def test_a_metric_that_a_claim_asks_for_is_absent_with_the_trial_s_problem(tmp_path):
+    folder = experiment_folder(tmp_path)
+    analysis, experiment = Analysis(folder), load_experiment(folder)
+    trials = [trial(tmp_path, "short", 0), trial(tmp_path, "short", 1)]
+    (trials[1].path / "wait").write_text("5.0")
+    tables = analysis.tables(trials)
+    metrics = analysis.metrics(tables, experiment.claims).set_index(["trial", "metric"])
+    assert metrics.loc[(0, "wait_ms"), "reason"] == "short/0/wait: cannot be read: No such file or directory"
+    assert metrics.loc[(0, "waits"), "reason"] == metrics.loc[(0, "wait_ms"), "reason"]
+    assert metrics.loc[(1, "wait_ms"), "value"] == 5.0
