@@ -136,7 +136,8 @@ class MetricRows:
     def frame(self) -> pd.DataFrame:
         """All of them, with METRIC_COLUMNS."""
         frame = pd.DataFrame(self._rows, columns=list(METRIC_COLUMNS))
-        return frame.astype({"trial": "int64", "value": "float64"})
+        reasons = pd.Series([row["reason"] for row in self._rows], dtype="object")  # None stays None
+        return frame.astype({"trial": "int64", "value": "float64"}).assign(reason=reasons)
 
 
 def problem_of(problems: pd.DataFrame, arm: str, trial: int) -> str | None:

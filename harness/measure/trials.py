@@ -14,6 +14,9 @@ from harness.measure.hostsched import HOST_SCHED, host_waited
 from harness.measure.raw import Trial
 from harness.measure.rows import reason_of
 
+#: How the reason of a value begins that was left out because the host kept a guest waiting.
+LEFT_OUT = "the trial is left out: "
+
 TRIALS = Table(
     "trials",
     "one good trial, in the order of the plan",
@@ -72,20 +75,28 @@ def without_disturbed(metrics: pd.DataFrame, declared: Sequence[Metric], trials:
     """`metrics` (METRIC_COLUMNS) without what the host has spoilt.
 
     A value of a family with `timing`, of a trial that is disturbed, has no row where another trial of its arm is not;
-    else it is absent with the reason. Facts that need no timing stay.
+    else it is absent with the reason. Facts that need no timing stay. A hook that compares trials of two arms gives a
+    value that the other trial has spoilt as absent, its reason beginning with LEFT_OUT: it has no row either where
+    another trial of its arm gives the metric.
     """
     timed = {metric.name for metric in declared if metric.timing}
     reasons = trials.set_index(["arm", "trial"])["disturbed"].to_dict()
     sound = set(trials.loc[trials["disturbed"].isna(), "arm"])
     keys = list(zip(metrics["arm"], metrics["trial"], strict=True))
     spoilt = [
-        family(name) in timed and reasons.get(key) is not None
+        family(name) in timed and isinstance(reasons.get(key), str)
         for key, name in zip(keys, metrics["metric"], strict=True)
     ]
     why = [
-        f"the trial is left out: {reasons[key]}" if bad and own is None else own
+        f"{LEFT_OUT}{reasons[key]}" if bad and not isinstance(own, str) else own
         for key, bad, own in zip(keys, spoilt, metrics["reason"], strict=True)
     ]
     value = metrics["value"].mask(np.array(spoilt, dtype=bool))
     dropped = np.array(spoilt, dtype=bool) & metrics["arm"].isin(sound).to_numpy()
+    pairs = list(zip(metrics["arm"], metrics["metric"], strict=True))
+    told = {pair for pair, number in zip(pairs, value, strict=True) if math.isfinite(number)}
+    dropped |= [
+        isinstance(reason, str) and reason.startswith(LEFT_OUT) and pair in told
+        for reason, pair in zip(why, pairs, strict=True)
+    ]
     return metrics.assign(value=value, reason=pd.Series(why, dtype="object"))[~dropped].reset_index(drop=True)

@@ -203,9 +203,12 @@ def find_result_set(results: Path, text: str) -> ResultSet:
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path)
+        frame = pd.read_parquet(path)
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
         raise _damaged(path, error) from error
+    texts = frame.select_dtypes(include=["object", "string"])
+    # A text that is absent is None, as its decoder gave it; pandas reads it as NaN.
+    return frame.assign(**{name: texts[name].astype("object").where(texts[name].notna(), None) for name in texts})
 
 
 def _damaged(path: Path, error: Exception) -> RunError:

@@ -1,0 +1,58 @@
+"""What becomes of figures that the host spoilt; absent reasons stay absent on their way through files."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from harness.measure.declared import Metric
+from harness.measure.rows import PROBLEMS, MetricRows
+from harness.measure.trials import LEFT_OUT, TRIALS, without_disturbed
+from harness.store.columns import write_table
+from harness.store.resultset import read_tables
+
+METRICS = [Metric("speed", "1", "higher", "timed", timing=True), Metric("fact", "1", "higher", "not timed")]
+
+
+def trials(*disturbed: str | None) -> pd.DataFrame:
+    rows = [{"arm": "a", "trial": number, "disturbed": why} for number, why in enumerate(disturbed)]
+    return TRIALS.typed(pd.DataFrame(rows))
+
+
+def metrics(*speeds: tuple[float | None, str | None]) -> pd.DataFrame:
+    rows = MetricRows(METRICS, PROBLEMS.empty())
+    for trial, (speed, reason) in enumerate(speeds):
+        rows.put("a", trial, "speed", speed, reason=reason)
+        rows.put("a", trial, "fact", 1.0)
+    return rows.frame()
+
+
+def told(frame: pd.DataFrame) -> list[tuple[str, int, float | None, str | None]]:
+    return [
+        (row.metric, row.trial, None if pd.isna(row.value) else row.value, row.reason) for row in frame.itertuples()
+    ]
+
+
+def test_a_disturbed_trial_gives_facts_only():
+    left = without_disturbed(metrics((2.0, None), (3.0, None)), METRICS, trials(None, "it waited"))
+    assert told(left) == [("speed", 0, 2.0, None), ("fact", 0, 1.0, None), ("fact", 1, 1.0, None)]
+
+
+def test_where_all_trials_are_disturbed_the_reason_is_told():
+    left = without_disturbed(metrics((2.0, None)), METRICS, trials("it waited"))
+    assert told(left) == [("speed", 0, None, f"{LEFT_OUT}it waited"), ("fact", 0, 1.0, None)]
+
+
+def test_a_value_that_another_arms_trial_has_spoilt_goes_where_another_trial_gives_it():
+    spoilt = (None, f"{LEFT_OUT}b: it waited")
+    both = without_disturbed(metrics((2.0, None), spoilt), METRICS, trials(None, None))
+    assert told(both) == [("speed", 0, 2.0, None), ("fact", 0, 1.0, None), ("fact", 1, 1.0, None)]
+    one = without_disturbed(metrics(spoilt), METRICS, trials(None))
+    assert told(one)[0] == ("speed", 0, *spoilt)
+    other = without_disturbed(metrics((2.0, None), (None, "no file")), METRICS, trials(None, None))
+    assert ("speed", 1, None, "no file") in told(other)
+
+
+def test_an_absent_text_is_none_when_it_comes_back_from_its_file(tmp_path):
+    (tmp_path / "tables").mkdir()
+    write_table(trials(None, "it waited"), TRIALS, tmp_path / "tables" / "trials.parquet")
+    assert read_tables(tmp_path)["trials"]["disturbed"].tolist() == [None, "it waited"]
