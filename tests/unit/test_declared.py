@@ -32,6 +32,7 @@ from harness.measure.rows import MetricRows, TableRows
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
 from harness.measure.units import MEANINGS, UNITS
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
+from harness.store.resultset import read_tables
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, record
 
 TABLE = Table(
@@ -128,9 +129,10 @@ def test_a_number_that_is_missing_is_no_zero():
 
 def test_declarations_come_back_from_the_files(tmp_path):
     frame = pd.DataFrame([{"arm": "a", "trial": 0, "workload": "w", "steps": 1, "ok": True, "why": None}])
-    write_table(TABLE.typed(frame), TABLE, tmp_path / "runs.parquet")
-    assert declared_table(tmp_path / "runs.parquet") == TABLE
-    assert pd.read_parquet(tmp_path / "runs.parquet")["why"].tolist() == [None]
+    (tmp_path / "tables").mkdir()
+    write_table(TABLE.typed(frame), TABLE, tmp_path / "tables/runs.parquet")
+    assert declared_table(tmp_path / "tables/runs.parquet") == TABLE
+    assert read_tables(tmp_path)["runs"]["why"].tolist() == [None]
     rows = MetricRows(METRICS, TableRows([TABLE]).frames()["problems"])
     rows.put("a", 0, "cost", 5, unit="ns")
     write_metrics(rows.frame(), METRICS, tmp_path / "metrics.parquet")
