@@ -10,7 +10,9 @@
  * Instructions count by blocks, at a block's begin: a block that ends early in a fault has counted whole. No kind
  * of instruction and no mode of the CPU is told apart.
  */
+#include "check.h"
 #include "oracle.h"
+#include "output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +27,7 @@ enum { BYTES = 4096, LINE = 64 / 8, MAX_CPUS = BYTES / 64 - 1, RUN = 1, WAIT = 2
 
 static uint64_t *page;
 static unsigned int cpus;
+static bool host_told; /* the clock is the host's */
 static int schedstat[MAX_CPUS]; /* file of each CPU's thread; 0: not opened yet, -1: there is none */
 static uint64_t check_begin;
 static struct check check;
@@ -34,44 +37,49 @@ static uint64_t *count_of(unsigned int cpu)
 	return page + LINE * (1 + cpu);
 }
 
-const char *counters_open(const char *path, unsigned int n)
+static const char *lacks(const struct settings *settings)
 {
-	int fd;
-
-	if (!path)
+	if (!settings->counters)
 		return "the machine has no device counters";
-	if (n > MAX_CPUS)
+	if (settings->cpus > MAX_CPUS)
 		return "the machine has more CPUs than counters";
-	fd = open(path, O_RDWR);
-	if (fd < 0)
-		die("%s: %s", path, strerror(errno));
-	page = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (page == MAP_FAILED)
-		die("%s: %s", path, strerror(errno));
-	close(fd);
-	cpus = n;
 	return NULL;
 }
 
-void counters_cpu(unsigned int cpu)
+static void init(const struct settings *settings)
+{
+	int fd = open(settings->counters, O_RDWR);
+
+	if (fd < 0)
+		die("%s: %s", settings->counters, strerror(errno));
+	page = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		die("%s: %s", settings->counters, strerror(errno));
+	close(fd);
+	cpus = settings->cpus;
+	host_told = settings->shift < 0;
+}
+
+static void resume(unsigned int cpu)
 {
 	char path[64];
 
-	if (!on(MODE_COUNTERS) || shift >= 0 || cpu >= MAX_CPUS || schedstat[cpu])
+	if (!host_told || cpu >= MAX_CPUS || schedstat[cpu])
 		return;
 	snprintf(path, sizeof(path), "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
 	schedstat[cpu] = open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* The guest asks for it, from one CPU: a few microseconds each. */
-void counters_host(void)
+static void command(enum kind kind, enum operation operation)
 {
+	(void)kind;
 	for (unsigned int cpu = 0; cpu < cpus; cpu++) {
 		char text[80];
 		uint64_t run, wait;
 		ssize_t n;
 
-		if (schedstat[cpu] <= 0)
+		if (operation != OP_HOST || schedstat[cpu] <= 0)
 			continue;
 		n = pread(schedstat[cpu], text, sizeof(text) - 1, 0);
 		text[n > 0 ? n : 0] = '\0';
@@ -90,12 +98,10 @@ static void on_block(unsigned int cpu, void *instructions)
 	__atomic_store_n(count, *count + (uintptr_t)instructions, __ATOMIC_RELAXED);
 }
 
-void counters_translate(struct qemu_plugin_tb *tb)
+static void block(struct qemu_plugin_tb *tb)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
-	if (!on(MODE_COUNTERS))
-		return;
 	if (!page[0]) { /* not at the start: a restored guest brings the page's contents along */
 		page[1] = cpus;
 		page[0] = MAGIC;
@@ -107,9 +113,9 @@ void counters_translate(struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)n);
 }
 
-void counters_region(unsigned int cpu, enum kind kind, bool begin)
+static void on_region(unsigned int cpu, enum kind kind, bool begin)
 {
-	if (!on(MODE_COUNTERS) || kind != KIND_CHECK)
+	if (kind != KIND_CHECK)
 		return;
 	if (begin)
 		check_begin = *count_of(cpu);
@@ -117,10 +123,8 @@ void counters_region(unsigned int cpu, enum kind kind, bool begin)
 		check_done(&check, *count_of(cpu) - check_begin);
 }
 
-void counters_report(FILE *json)
+static void report(FILE *json)
 {
-	if (!on(MODE_COUNTERS))
-		return;
 	fputs(" \"counters\": {\"check_instructions\": ", json);
 	check_report(&check, json);
 	fputs(", \"instructions\": [", json);
@@ -128,3 +132,15 @@ void counters_report(FILE *json)
 		fprintf(json, "%s%" PRIu64, cpu ? ", " : "", *count_of(cpu));
 	fputs("]},\n", json);
 }
+
+const struct oracle_mode counters_mode = {
+	.name = "counters",
+	.any_cpus = true,
+	.lacks = lacks,
+	.init = init,
+	.resume = resume,
+	.block = block,
+	.region = on_region,
+	.command = command,
+	.report = report,
+};

@@ -5,28 +5,23 @@
  * addition does for several instructions where all but the last work on registers alone and so cannot fail.
  * A change of context (rare) books what the counters grew by since the last one to the context that ends.
  *
- * The context is known without the guest's help. Entry points push what they enter, iret, sysexit and sysret in
- * the kernel's entry code pop it, the function that runs softirqs pushes and pops on its own. What is pushed
- * belongs to a kernel stack: a task that sleeps inside a page fault finds its exception again. An interrupt that
- * comes to the scheduler, or to a signal, has done its work: the rest of it is the task's.
- *
  * Instructions count when they start: one that faults counts again when it is repeated, a repeated string
  * instruction once per iteration, as the virtual clock counts it.
  */
+#include "check.h"
+#include "context.h"
 #include "oracle.h"
+#include "output.h"
+#include "places.h"
+#include "region.h"
+#include "registers.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 enum { USER, OUTSIDE, FIRST }; /* counters that belong to no function */
-enum { MAX_USED = 1 << 15, DEPTH = 15, STACKS = 1 << 13 };
-
-struct frames {
-	uint64_t stack;
-	uint8_t depth;
-	uint8_t context[DEPTH];
-};
+enum { MAX_USED = 1 << 15 };
+static const char name[] = "functions.bin";
 
 struct record {
 	uint32_t region;
@@ -42,21 +37,12 @@ static uint64_t total[CONTEXTS][2][MAX_USED];
 static uint64_t at_begin[KINDS][CONTEXTS][2][MAX_USED];
 static uint64_t user_at_begin[KINDS];
 static struct check check;
-
-static struct frames stacks[STACKS], unknown, *frames = &unknown;
-static enum context current = IN_TASK;
-static uint64_t lost_frames, changes, n_stacks;
 static FILE *sink;
 
-enum context functions_context(void)
-{
-	return current;
-}
-
-static void book(void)
+static void book(enum context context)
 {
 	for (int what = 0; what < 2; what++) {
-		uint64_t *restrict to = total[current][what], *restrict old = booked[what];
+		uint64_t *restrict to = total[context][what], *restrict old = booked[what];
 		const uint64_t *restrict fresh = now[what];
 
 		for (uint32_t i = 0; i < used; i++) {
@@ -64,98 +50,6 @@ static void book(void)
 			old[i] = fresh[i];
 		}
 	}
-}
-
-static void enter(enum context context)
-{
-	if (context == current)
-		return;
-	book();
-	changes++;
-	current = context;
-}
-
-static void resume_top(void)
-{
-	enter(frames->depth ? frames->context[frames->depth - 1] : IN_TASK);
-}
-
-static void push(enum context context)
-{
-	if (frames->depth == DEPTH) {
-		lost_frames++;
-		frames->depth = 0;
-	}
-	frames->context[frames->depth++] = (uint8_t)context;
-	enter(context);
-}
-
-static void pop(void)
-{
-	if (frames->depth)
-		frames->depth--;
-	resume_top();
-}
-
-/* -- what happens at the special places ---------------------------------------------------------------- */
-
-static void on_entry(unsigned int cpu, void *data)
-{
-	enum context context = (enum context)(uintptr_t)data;
-
-	(void)cpu;
-	if (context == IN_TASK) /* a system call: nothing can lie below it */
-		frames->depth = 0;
-	push(context);
-}
-
-/* The last instruction of what ends; counted here, since counters would count it after this. */
-static void on_return(unsigned int cpu, void *data)
-{
-	(void)cpu;
-	now[0][(uintptr_t)data]++;
-	pop();
-}
-
-static void on_task(unsigned int cpu, void *data)
-{
-	(void)cpu;
-	(void)data;
-	if (frames->depth && frames->context[frames->depth - 1] == IN_INTERRUPT) {
-		frames->context[frames->depth - 1] = IN_TASK;
-		enter(IN_TASK);
-	}
-}
-
-/* A call's target is a block's first instruction, where SP is true; it is already the next task's stack. */
-static void on_switch(unsigned int cpu, void *data)
-{
-	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
-	size_t i = (stack / places.stack_bytes) * 0x9e3779b97f4a7c15ull >> 51;
-
-	(void)cpu;
-	(void)data;
-	while (stacks[i].stack && stacks[i].stack != stack)
-		i = (i + 1) % STACKS;
-	if (!stacks[i].stack) {
-		if (++n_stacks > STACKS - STACKS / 4) {
-			memset(stacks, 0, sizeof(stacks));
-			lost_frames++;
-			n_stacks = 1;
-		}
-		stacks[i].stack = stack;
-	}
-	frames = &stacks[i];
-	resume_top();
-}
-
-/* A new task may have a dead one's stack. */
-static void on_fork(unsigned int cpu, void *data)
-{
-	(void)cpu;
-	(void)data;
-	frames->depth = 0;
-	enter(IN_TASK);
 }
 
 /* -- translation --------------------------------------------------------------------------------------- */
@@ -184,40 +78,6 @@ static uint32_t counter_of(uint64_t address, bool *first)
 		used_of[low] = used++;
 	}
 	return used_of[low];
-}
-
-static bool within(struct range range, uint64_t address)
-{
-	return address >= range.low && address < range.high;
-}
-
-static bool leaves_kernel_entry(const uint8_t *code, size_t size)
-{
-	if (size == 2 && code[0] == 0x48 && code[1] == 0xcf)
-		return true; /* iretq */
-	if (size == 1)
-		return code[0] == 0xcf; /* iret */
-	if (size == 2)
-		return code[0] == 0x0f && (code[1] == 0x35 || code[1] == 0x07); /* sysexit, sysret */
-	return size == 3 && code[0] == 0x48 && code[1] == 0x0f && (code[2] == 0x35 || code[2] == 0x07);
-}
-
-/* ret, or a jump out of the function (a tail call, or the return thunk). */
-static bool leaves_function(struct range range, uint64_t address, const uint8_t *code, size_t size)
-{
-	int32_t offset;
-
-	if (code[0] == 0xc3 || (size == 2 && code[0] == 0xf3 && code[1] == 0xc3))
-		return true;
-	if (size != 5 || code[0] != 0xe9)
-		return false;
-	memcpy(&offset, code + 1, sizeof(offset));
-	return !within(range, address + size + (uint64_t)(int64_t)offset);
-}
-
-static void call(struct qemu_plugin_insn *insn, exec_cb *cb, uintptr_t data)
-{
-	qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_NO_REGS, (void *)data);
 }
 
 /* Works on registers alone: whenever this one starts, the next one does too. Not knowing one costs time only. */
@@ -271,7 +131,7 @@ static struct {
 	bool more; /* the last one cannot fail */
 } group;
 
-void functions_flush(void)
+static void flush(void)
 {
 	if (group.n)
 		qemu_plugin_register_vcpu_insn_exec_inline(group.insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[0][group.counter],
@@ -279,44 +139,24 @@ void functions_flush(void)
 	group.n = 0;
 }
 
-void functions_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size)
+static void translate(const struct instruction *instruction)
 {
-	bool first, special = false;
-	uint32_t counter;
+	struct qemu_plugin_insn *insn = instruction->insn;
+	bool first;
+	uint32_t counter = counter_of(instruction->address, &first);
+	enum turn turn = counter == USER ? TURN_NONE : context_translate(instruction, &now[0][counter]);
 
-	if (!on(MODE_FUNCTIONS))
+	if (turn == TURN_LEAVES) {
+		flush();
 		return;
-	counter = counter_of(address, &first);
-	if (counter != USER) {
-		for (size_t i = 0; i < places.n_entries; i++) {
-			const struct entry *entry = &places.entry[i];
-
-			if (address >= entry->low && address < entry->high && !((address - entry->low) % entry->step))
-				call(insn, on_entry, entry->context), special = true;
-		}
-		for (size_t i = 0; i < places.n_task; i++)
-			if (address == places.task[i])
-				call(insn, on_task, 0), special = true;
-		if (address == places.switch_to)
-			call(insn, on_switch, 0), special = true;
-		if (address == places.fork)
-			call(insn, on_fork, 0), special = true;
-		if (address == places.softirq.low)
-			call(insn, on_entry, IN_SOFTIRQ), special = true;
-		if ((within(places.returns, address) && leaves_kernel_entry(code, size)) ||
-		    (within(places.softirq, address) && leaves_function(places.softirq, address, code, size))) {
-			functions_flush();
-			call(insn, on_return, counter);
-			return;
-		}
 	}
-	if (special || !group.n || !group.more || group.counter != counter) {
-		functions_flush();
+	if (turn == TURN_ENTERS || !group.n || !group.more || group.counter != counter) {
+		flush();
 		group.insn = insn;
 		group.counter = counter;
 	}
 	group.n++;
-	group.more = cannot_fail(code, size);
+	group.more = cannot_fail(instruction->code, instruction->size);
 	if (first)
 		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[1][counter], 1);
 }
@@ -326,7 +166,7 @@ void functions_translate(struct qemu_plugin_insn *insn, uint64_t address, const 
 static void write_record(enum kind kind, enum context context, uint32_t counter, uint64_t address)
 {
 	struct record record = {
-		.region = region[kind] - 1,
+		.region = regions[kind].begun - 1,
 		.kind = (uint16_t)kind,
 		.context = (uint16_t)(counter == USER ? IN_USER : context),
 		.address = address,
@@ -338,15 +178,14 @@ static void write_record(enum kind kind, enum context context, uint32_t counter,
 		record.instructions = now[0][USER] - user_at_begin[kind];
 		record.entries = 0;
 	}
-	if (record.instructions && fwrite(&record, sizeof(record), 1, sink) != 1)
-		die("functions.bin: %s", strerror(errno));
+	if (record.instructions)
+		put(sink, name, &record, sizeof(record));
 }
 
-void functions_region(enum kind kind, bool begin)
+static void on_region(unsigned int cpu, enum kind kind, bool begin)
 {
-	if (!on(MODE_FUNCTIONS))
-		return;
-	book();
+	(void)cpu;
+	book(context_now());
 	if (begin) {
 		memcpy(at_begin[kind], total, sizeof(total));
 		user_at_begin[kind] = now[0][USER];
@@ -357,7 +196,7 @@ void functions_region(enum kind kind, bool begin)
 		return;
 	}
 	if (!sink)
-		sink = output("functions.bin");
+		sink = output(name);
 	write_record(kind, IN_TASK, USER, 0);
 	for (enum context context = IN_TASK; context < IN_USER; context++) {
 		write_record(kind, context, OUTSIDE, 0);
@@ -367,23 +206,44 @@ void functions_region(enum kind kind, bool begin)
 	}
 }
 
-void functions_report(FILE *json)
+static void report(FILE *json)
 {
-	if (!on(MODE_FUNCTIONS))
-		return;
-	fprintf(json,
-		" \"functions\": {\"used\": %" PRIu32 ", \"overflow\": %s, \"changes\": %" PRIu64
-		", \"lost_frames\": %" PRIu64 ", \"check_instructions\": ",
-		used, used == MAX_USED ? "true" : "false", changes, lost_frames);
+	fprintf(json, " \"functions\": {\"used\": %" PRIu32 ", \"overflow\": %s, ", used,
+		used == MAX_USED ? "true" : "false");
+	context_report(json);
+	fputs(", \"check_instructions\": ", json);
 	check_report(&check, json);
 	fputs("},\n", json);
 }
 
-void functions_finish(void)
+/* -- the mode ------------------------------------------------------------------------------------------ */
+
+static const char *lacks(const struct settings *settings)
 {
-	if (on(MODE_FUNCTIONS) && !sink)
-		sink = output("functions.bin");
-	if (sink && fclose(sink))
-		die("functions.bin: %s", strerror(errno));
-	sink = NULL;
+	(void)settings;
+	return registers_known() ? NULL : "this QEMU does not export its registers";
 }
+
+static void init(const struct settings *settings)
+{
+	(void)settings;
+	context_init(book);
+}
+
+static void finish(void)
+{
+	if (!sink)
+		sink = output(name);
+	output_close(sink, name);
+}
+
+const struct oracle_mode functions_mode = {
+	.name = "functions",
+	.lacks = lacks,
+	.init = init,
+	.translate = translate,
+	.flush = flush,
+	.region = on_region,
+	.finish = finish,
+	.report = report,
+};

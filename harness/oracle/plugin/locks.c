@@ -6,13 +6,16 @@
  * site too. Entries count inline besides: what the table has no room for, or could not be told, is known exactly.
  */
 #include "oracle.h"
+#include "output.h"
+#include "places.h"
+#include "region.h"
+#include "registers.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { MAX_CALLS = 1 << 17, MOST_CALLS = MAX_CALLS / 4 * 3, MAX_LOCKS = sizeof(places.lock) / sizeof(places.lock[0]) };
+enum { MAX_CALLS = 1 << 17, MOST_CALLS = MAX_CALLS / 4 * 3 };
+static const char name[] = "locks.bin";
 
 struct count {
 	uint64_t now, at_begin[KINDS];
@@ -54,7 +57,7 @@ static void on_entry(unsigned int cpu, void *data)
 	struct call *call;
 
 	(void)cpu;
-	if (!open_region[KIND_WORKLOAD] && !open_region[KIND_LAP])
+	if (!regions[KIND_WORKLOAD].open && !regions[KIND_LAP].open)
 		return;
 	/* The kernel's i386 calling convention is regparm. */
 	lock = read_register(wide ? REGISTER_DI : REGISTER_AX);
@@ -65,15 +68,17 @@ static void on_entry(unsigned int cpu, void *data)
 		call->count.now++;
 }
 
-void locks_translate(struct qemu_plugin_insn *insn, uint64_t address, bool first)
+static void translate(const struct instruction *instruction)
 {
-	if (!on(MODE_LOCKS) || address < places.kernel)
+	struct qemu_plugin_insn *insn = instruction->insn;
+
+	if (instruction->address < places.kernel)
 		return;
 	for (size_t i = 0; i < places.n_locks; i++) {
-		if (places.lock[i] != address)
+		if (places.lock[i] != instruction->address)
 			continue;
 		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &entries[i].now, 1);
-		if (first)
+		if (instruction->first)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)(uintptr_t)(i + 1));
 		return;
@@ -91,13 +96,12 @@ static int by_place(const void *left, const void *right)
 	return a->site < b->site ? -1 : a->site > b->site;
 }
 
-static void put(enum kind kind, uint32_t function, uint64_t site, uint64_t count, uint64_t lock)
+static void put_count(enum kind kind, uint32_t function, uint64_t site, uint64_t count, uint64_t lock)
 {
-	uint64_t record[] = { (uint64_t)(region[kind] - 1) | (uint64_t)kind << 32, places.lock[function - 1], site,
-			      count, lock };
+	uint64_t record[] = { (uint64_t)(regions[kind].begun - 1) | (uint64_t)kind << 32, places.lock[function - 1],
+			      site, count, lock };
 
-	if (fwrite(record, sizeof(record), 1, sink) != 1)
-		die("locks.bin: %s", strerror(errno));
+	put(sink, name, record, sizeof(record));
 }
 
 static uint64_t since_begin(const struct count *count, enum kind kind)
@@ -112,7 +116,7 @@ static void write_region(enum kind kind)
 	size_t n = 0;
 
 	if (!sink)
-		sink = output("locks.bin");
+		sink = output(name);
 	for (uint32_t i = 0; i < MAX_CALLS; i++)
 		if (since_begin(&calls[i].count, kind))
 			order[n++] = i;
@@ -123,20 +127,21 @@ static void write_region(enum kind kind)
 		const struct call *call = &calls[order[i]];
 		uint64_t count = since_begin(&call->count, kind);
 
-		put(kind, call->function, call->site, count, call->lock);
+		put_count(kind, call->function, call->site, count, call->lock);
 		left[call->function - 1] -= count;
 		told += count;
 	}
 	for (uint32_t i = 0; i < places.n_locks; i++) {
 		if (left[i])
-			put(kind, i + 1, 0, left[i], 0);
+			put_count(kind, i + 1, 0, left[i], 0);
 		untold += left[i];
 	}
 }
 
-void locks_region(enum kind kind, bool begin)
+static void on_region(unsigned int cpu, enum kind kind, bool begin)
 {
-	if (!on(MODE_LOCKS) || kind == KIND_CHECK)
+	(void)cpu;
+	if (kind == KIND_CHECK)
 		return;
 	if (!begin) {
 		write_region(kind);
@@ -148,18 +153,30 @@ void locks_region(enum kind kind, bool begin)
 		entries[i].at_begin[kind] = entries[i].now;
 }
 
-void locks_report(FILE *json)
+static const char *lacks(const struct settings *settings)
 {
-	if (on(MODE_LOCKS))
-		fprintf(json, " \"locks\": {\"calls\": %zu, \"told\": %" PRIu64 ", \"untold\": %" PRIu64 "},\n", n_calls,
-			told, untold);
+	(void)settings;
+	return registers_known() && cpu_memory_rw_debug ? NULL : "this QEMU does not export its registers and memory";
 }
 
-void locks_finish(void)
+static void finish(void)
 {
-	if (on(MODE_LOCKS) && !sink)
-		sink = output("locks.bin");
-	if (sink && fclose(sink))
-		die("locks.bin: %s", strerror(errno));
-	sink = NULL;
+	if (!sink)
+		sink = output(name);
+	output_close(sink, name);
 }
+
+static void report(FILE *json)
+{
+	fprintf(json, " \"locks\": {\"calls\": %zu, \"told\": %" PRIu64 ", \"untold\": %" PRIu64 "},\n", n_calls, told,
+		untold);
+}
+
+const struct oracle_mode locks_mode = {
+	.name = "locks",
+	.lacks = lacks,
+	.translate = translate,
+	.region = on_region,
+	.finish = finish,
+	.report = report,
+};

@@ -12,7 +12,12 @@
  * A process is selected by the mark that it executes, or by one that it executes before it execs: then from where the
  * kernel has given it its new address space. It is no longer when it says so or ends.
  */
+#include "check.h"
 #include "oracle.h"
+#include "output.h"
+#include "places.h"
+#include "registers.h"
+#include "timer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +37,7 @@ static uint64_t words, accesses;
 static FILE *sink, *index_sink, *clock_sink;
 
 static bool selected, checking, stale = true, ours;
-static uint64_t cr3;
+static uint64_t cr3, ticks; /* instructions executed */
 static uint64_t exec_cr3, exec_stack, exit_stack; /* 0: none; a task is told by its kernel stack */
 static uint64_t run_key = UINT64_MAX; /* page << 2 | kernel << 1 | write */
 static uint64_t run_word, run_count, run_ticks, last_ticks;
@@ -52,7 +57,7 @@ static void drain(void)
 	filled = 0;
 }
 
-static void put(uint64_t word)
+static void put_word(uint64_t word)
 {
 	buffer[filled++] = word;
 	words++;
@@ -71,8 +76,7 @@ static uint64_t index_of(uint64_t page)
 			die("a process touched more than %d pages", MAX_PAGES);
 		table_page[i] = page + 1;
 		table_index[i] = n_pages++;
-		if (fwrite(&page, sizeof(page), 1, index_sink) != 1)
-			die("pages.idx: %s", strerror(errno));
+		put(index_sink, "pages.idx", &page, sizeof(page));
 	}
 	return table_index[i];
 }
@@ -85,10 +89,10 @@ static void end_run(void)
 		return;
 	last_ticks = run_ticks;
 	for (; dt > MAX_DT; dt -= MAX_DT)
-		put((uint64_t)MAX_DT << 40);
+		put_word((uint64_t)MAX_DT << 40);
 	for (; run_count > MAX_COUNT; run_count -= MAX_COUNT, dt = 0)
-		put(run_word | (uint64_t)MAX_COUNT << 24 | dt << 40);
-	put(run_word | run_count << 24 | dt << 40);
+		put_word(run_word | (uint64_t)MAX_COUNT << 24 | dt << 40);
+	put_word(run_word | run_count << 24 | dt << 40);
 	accesses += run_count;
 	run_count = 0;
 	run_key = UINT64_MAX;
@@ -108,7 +112,7 @@ static void touch(uint64_t key)
 }
 
 /* The check's generator, as krepro-roi has it. */
-static void check(uint64_t page, bool write)
+static void check_access(uint64_t page, bool write)
 {
 	uint32_t x = check_state, want;
 
@@ -144,7 +148,7 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
 	last = (address + (1ull << qemu_plugin_mem_size_shift(info)) - 1) >> PAGE_BITS;
 	for (; page <= last; page++) {
 		if (checking)
-			check(page, qemu_plugin_mem_is_store(info));
+			check_access(page, qemu_plugin_mem_is_store(info));
 		else
 			touch(page << 2 | (uint64_t)(uintptr_t)by_kernel << 1 | qemu_plugin_mem_is_store(info));
 	}
@@ -162,49 +166,6 @@ static uint64_t address_space(void)
 	return read_register(REGISTER_CR3) & places.cr3_mask;
 }
 
-/* Before the first instruction of one of the kernel's functions, where SP is true. */
-static void on_function(unsigned int cpu, void *function)
-{
-	uint64_t address = *(const uint64_t *)function;
-	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
-
-	(void)cpu;
-	if (address == places.exec_begin && exec_cr3 && address_space() == exec_cr3) {
-		exec_stack = stack;
-	} else if (address == places.exec_done && exec_stack == stack) {
-		exec_cr3 = exec_stack = 0;
-		pages_select(true, false);
-	} else if (address == places.exit_group) {
-		if (address_space() == exec_cr3)
-			exec_cr3 = exec_stack = 0;
-		if (selected && address_space() == cr3)
-			exit_stack = stack;
-	} else if (address == places.exit_memory && exit_stack == stack) {
-		exit_stack = 0;
-		pages_select(false, false);
-	}
-}
-
-static const uint64_t *const functions[] = { &places.exec_begin, &places.exec_done, &places.exit_group,
-					     &places.exit_memory };
-
-void pages_translate(struct qemu_plugin_insn *insn, uint64_t address, const uint8_t *code, size_t size)
-{
-	bool kernel = address >= places.kernel;
-
-	if (!on(MODE_PAGES))
-		return;
-	if (kernel && size >= 3 && code[size - 3] == 0x0f && code[size - 2] == 0x22 && (code[size - 1] & 0xf8) == 0xd8)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS, NULL);
-	for (size_t i = 0; kernel && i < sizeof(functions) / sizeof(functions[0]); i++)
-		if (address == *functions[i])
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_function, QEMU_PLUGIN_CB_NO_REGS,
-							       (void *)functions[i]);
-	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &ticks, 1);
-	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-					 (void *)(uintptr_t)kernel);
-}
-
 static void open_files(void)
 {
 	if (sink)
@@ -214,10 +175,8 @@ static void open_files(void)
 	clock_sink = output("pages.clk");
 }
 
-void pages_select(bool select, bool check)
+static void select_process(bool select, bool check)
 {
-	if (!on(MODE_PAGES))
-		return;
 	open_files();
 	if (!select) {
 		end_run();
@@ -248,26 +207,99 @@ void pages_select(bool select, bool check)
 	}
 }
 
-void pages_select_exec(void)
+/* Before the first instruction of one of the kernel's functions, where SP is true. */
+static void on_function(unsigned int cpu, void *function)
 {
-	if (!on(MODE_PAGES))
-		return;
-	exec_cr3 = address_space();
-	exec_stack = 0;
+	uint64_t address = *(const uint64_t *)function;
+	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
+
+	(void)cpu;
+	if (address == places.exec_begin && exec_cr3 && address_space() == exec_cr3) {
+		exec_stack = stack;
+	} else if (address == places.exec_done && exec_stack == stack) {
+		exec_cr3 = exec_stack = 0;
+		select_process(true, false);
+	} else if (address == places.exit_group) {
+		if (address_space() == exec_cr3)
+			exec_cr3 = exec_stack = 0;
+		if (selected && address_space() == cr3)
+			exit_stack = stack;
+	} else if (address == places.exit_memory && exit_stack == stack) {
+		exit_stack = 0;
+		select_process(false, false);
+	}
 }
 
-void pages_anchor(int64_t now_ns)
+static const uint64_t *const functions[] = { &places.exec_begin, &places.exec_done, &places.exit_group,
+					     &places.exit_memory };
+
+static void translate(const struct instruction *instruction)
+{
+	struct qemu_plugin_insn *insn = instruction->insn;
+	uint64_t address = instruction->address;
+	const uint8_t *code = instruction->code;
+	size_t size = instruction->size;
+	bool kernel = address >= places.kernel;
+
+	if (kernel && size >= 3 && code[size - 3] == 0x0f && code[size - 2] == 0x22 && (code[size - 1] & 0xf8) == 0xd8)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	for (size_t i = 0; kernel && i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (address == *functions[i])
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_function, QEMU_PLUGIN_CB_NO_REGS,
+							       (void *)functions[i]);
+	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &ticks, 1);
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+					 (void *)(uintptr_t)kernel);
+}
+
+static void command(enum kind kind, enum operation operation)
+{
+	switch (operation) {
+	case OP_SELECT:
+	case OP_DESELECT:
+		select_process(operation == OP_SELECT, kind == KIND_CHECK);
+		break;
+	case OP_SELECT_EXEC:
+		exec_cr3 = address_space();
+		exec_stack = 0;
+		break;
+	default:
+		break;
+	}
+}
+
+static void anchor(int64_t now_ns)
 {
 	uint64_t pair[2] = { ticks, (uint64_t)now_ns };
 
-	if (on(MODE_PAGES) && selected && !checking && fwrite(pair, sizeof(pair), 1, clock_sink) != 1)
-		die("pages.clk: %s", strerror(errno));
+	if (selected && !checking)
+		put(clock_sink, "pages.clk", pair, sizeof(pair));
 }
 
-void pages_report(FILE *json)
+static const char *lacks(const struct settings *settings)
 {
-	if (!on(MODE_PAGES))
-		return;
+	(void)settings;
+	return registers_known() ? NULL : "this QEMU does not export its registers";
+}
+
+static void init(const struct settings *settings)
+{
+	if (!timer_lacks(settings))
+		timer_add(settings, 0, anchor);
+}
+
+static void finish(void)
+{
+	open_files();
+	select_process(false, false);
+	drain();
+	output_close(sink, "pages.bin");
+	output_close(index_sink, "pages.idx");
+	output_close(clock_sink, "pages.clk");
+}
+
+static void report(FILE *json)
+{
 	fprintf(json,
 		" \"pages\": {\"accesses\": %" PRIu64 ", \"words\": %" PRIu64 ", \"pages\": %" PRIu32
 		", \"lost_spans\": %u, \"check_wrong\": %" PRIu32 ", \"check_accesses\": ",
@@ -280,13 +312,12 @@ void pages_report(FILE *json)
 	fputs("]},\n", json);
 }
 
-void pages_finish(void)
-{
-	if (!on(MODE_PAGES))
-		return;
-	open_files();
-	pages_select(false, false);
-	drain();
-	if (fclose(sink) || fclose(index_sink) || fclose(clock_sink))
-		die("pages.bin: %s", strerror(errno));
-}
+const struct oracle_mode pages_mode = {
+	.name = "pages",
+	.lacks = lacks,
+	.init = init,
+	.translate = translate,
+	.command = command,
+	.finish = finish,
+	.report = report,
+};

@@ -1,0 +1,193 @@
+#include "context.h"
+
+#include "oracle.h"
+#include "places.h"
+#include "registers.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { DEPTH = 15, STACK_BITS = 13, STACKS = 1 << STACK_BITS };
+
+struct frames {
+	uint64_t stack;
+	uint8_t depth;
+	uint8_t context[DEPTH];
+};
+
+static struct frames stacks[STACKS], unknown, *frames = &unknown;
+static enum context current = IN_TASK;
+static uint64_t lost_frames, changes, n_stacks;
+static void (*changing)(enum context ending);
+
+void context_init(void (*on_change)(enum context ending))
+{
+	changing = on_change;
+}
+
+enum context context_now(void)
+{
+	return current;
+}
+
+static void enter(enum context context)
+{
+	if (context == current)
+		return;
+	changing(current);
+	changes++;
+	current = context;
+}
+
+static void resume_top(void)
+{
+	enter(frames->depth ? frames->context[frames->depth - 1] : IN_TASK);
+}
+
+static void push(enum context context)
+{
+	if (frames->depth == DEPTH) {
+		lost_frames++;
+		frames->depth = 0;
+	}
+	frames->context[frames->depth++] = (uint8_t)context;
+	enter(context);
+}
+
+static void pop(void)
+{
+	if (frames->depth)
+		frames->depth--;
+	resume_top();
+}
+
+/* -- what happens at the special places ---------------------------------------------------------------- */
+
+static void on_entry(unsigned int cpu, void *data)
+{
+	enum context context = (enum context)(uintptr_t)data;
+
+	(void)cpu;
+	if (context == IN_TASK) /* a system call: nothing can lie below it */
+		frames->depth = 0;
+	push(context);
+}
+
+static void on_return(unsigned int cpu, void *leaving)
+{
+	(void)cpu;
+	++*(uint64_t *)leaving;
+	pop();
+}
+
+static void on_task(unsigned int cpu, void *data)
+{
+	(void)cpu;
+	(void)data;
+	if (frames->depth && frames->context[frames->depth - 1] == IN_INTERRUPT) {
+		frames->context[frames->depth - 1] = IN_TASK;
+		enter(IN_TASK);
+	}
+}
+
+/* A call's target is a block's first instruction, where SP is true; it is already the next task's stack. */
+static void on_switch(unsigned int cpu, void *data)
+{
+	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
+	size_t i = (stack / places.stack_bytes) * 0x9e3779b97f4a7c15ull >> (64 - STACK_BITS);
+
+	(void)cpu;
+	(void)data;
+	while (stacks[i].stack && stacks[i].stack != stack)
+		i = (i + 1) % STACKS;
+	if (!stacks[i].stack) {
+		if (++n_stacks > STACKS - STACKS / 4) {
+			memset(stacks, 0, sizeof(stacks));
+			lost_frames++;
+			n_stacks = 1;
+		}
+		stacks[i].stack = stack;
+	}
+	frames = &stacks[i];
+	resume_top();
+}
+
+/* A new task may have a dead one's stack. */
+static void on_fork(unsigned int cpu, void *data)
+{
+	(void)cpu;
+	(void)data;
+	frames->depth = 0;
+	enter(IN_TASK);
+}
+
+/* -- translation --------------------------------------------------------------------------------------- */
+
+static bool within(struct range range, uint64_t address)
+{
+	return address >= range.low && address < range.high;
+}
+
+static bool leaves_kernel_entry(const uint8_t *code, size_t size)
+{
+	if (size == 2 && code[0] == 0x48 && code[1] == 0xcf)
+		return true; /* iretq */
+	if (size == 1)
+		return code[0] == 0xcf; /* iret */
+	if (size == 2)
+		return code[0] == 0x0f && (code[1] == 0x35 || code[1] == 0x07); /* sysexit, sysret */
+	return size == 3 && code[0] == 0x48 && code[1] == 0x0f && (code[2] == 0x35 || code[2] == 0x07);
+}
+
+/* ret, or a jump out of the function (a tail call, or the return thunk). */
+static bool leaves_function(struct range range, uint64_t address, const uint8_t *code, size_t size)
+{
+	int32_t offset;
+
+	if (code[0] == 0xc3 || (size == 2 && code[0] == 0xf3 && code[1] == 0xc3))
+		return true;
+	if (size != 5 || code[0] != 0xe9)
+		return false;
+	memcpy(&offset, code + 1, sizeof(offset));
+	return !within(range, address + size + (uint64_t)(int64_t)offset);
+}
+
+static void call(const struct instruction *instruction, exec_cb *cb, uintptr_t data)
+{
+	qemu_plugin_register_vcpu_insn_exec_cb(instruction->insn, cb, QEMU_PLUGIN_CB_NO_REGS, (void *)data);
+}
+
+enum turn context_translate(const struct instruction *instruction, uint64_t *leaving)
+{
+	uint64_t address = instruction->address;
+	const uint8_t *code = instruction->code;
+	size_t size = instruction->size;
+	enum turn turn = TURN_NONE;
+
+	for (size_t i = 0; i < places.n_entries; i++) {
+		const struct entry *entry = &places.entry[i];
+
+		if (address >= entry->low && address < entry->high && !((address - entry->low) % entry->step))
+			call(instruction, on_entry, entry->context), turn = TURN_ENTERS;
+	}
+	for (size_t i = 0; i < places.n_task; i++)
+		if (address == places.task[i])
+			call(instruction, on_task, 0), turn = TURN_ENTERS;
+	if (address == places.switch_to)
+		call(instruction, on_switch, 0), turn = TURN_ENTERS;
+	if (address == places.fork)
+		call(instruction, on_fork, 0), turn = TURN_ENTERS;
+	if (address == places.softirq.low)
+		call(instruction, on_entry, IN_SOFTIRQ), turn = TURN_ENTERS;
+	if ((within(places.returns, address) && leaves_kernel_entry(code, size)) ||
+	    (within(places.softirq, address) && leaves_function(places.softirq, address, code, size))) {
+		call(instruction, on_return, (uintptr_t)leaving);
+		turn = TURN_LEAVES;
+	}
+	return turn;
+}
+
+void context_report(FILE *json)
+{
+	fprintf(json, "\"changes\": %" PRIu64 ", \"lost_frames\": %" PRIu64, changes, lost_frames);
+}
