@@ -18,8 +18,8 @@ from experiments.page_trace.trace.stats import TraceStats, read_stats
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
+from harness.oracle.attach import prepare_trials
 from harness.paths import ROOT
 from tests.page_known import CASES, GUEST, read_known, visits
 
@@ -58,7 +58,7 @@ def run_in_guest(
             "arms": {"a": {"kernel": kernel, "clock": "wall", "cpus": cpus, "cmdline": {"pti": "on"} if pti else {}}},
         }
     )
-    prepared = prepare(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
+    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
     (record,) = run_trials(prepared.trials)
     assert record.status == "ok", record.reason
     return record.relocated(target).path / "suite"

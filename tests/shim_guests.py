@@ -11,10 +11,9 @@ from typing import Any
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
 SHIM = EXPERIMENTS / "shim"
@@ -38,7 +37,7 @@ def run(target: Path, workloads: Mapping[str, Any], arms: Mapping[str, Any]) -> 
     )
     store = Store.default()
     plan = [PlannedTrial(name, 0, 5) for name in experiment.arms]
-    records = run_trials(attach(store, experiment, prepare(store, experiment, SHIM, plan, target, "tcg")))
+    records = run_trials(prepare_trials(store, experiment, SHIM, plan, target, "tcg").trials)
     assert [(record.arm, record.reason) for record in records if record.status != "ok"] == []
     return {record.arm: record.model_copy(update={"path": target / record.path}) for record in records}
 

@@ -14,17 +14,17 @@ from rich.console import Console
 
 from harness.build.store import Store
 from harness.errors import RunError
+from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import KernelBuild, boot_files, build_for, prepare
-from harness.experiment.runner import run_trial
+from harness.experiment.prepare import KernelBuild, boot_files, build_for
 from harness.guest.mailbox import MailboxSession
 from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
 from harness.machine.saved import saved_state
 from harness.machine.spec import MachineSpec, prepare_folder
 from harness.measure.statistics import median_estimate
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.progress import step
 from harness.report.terminal import frame_table
 from harness.scratch import scratch_folder
@@ -89,7 +89,7 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
     folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
     best = dict.fromkeys(ORACLES, float("inf"))
     try:
-        trials = attach(store, experiment, prepare(store, experiment, folder, plan, folder / "out", "tcg"))
+        trials = prepare_trials(store, experiment, folder, plan, folder / "out", "tcg").trials
         with step("measuring oracles", total=len(trials)) as bar:
             for trial in trials:
                 before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

@@ -17,14 +17,14 @@ from harness.commands.run import RunOptions
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
-from harness.experiment.prepare import KernelBuild, Prepared, prepare
+from harness.experiment.prepare import KernelBuild
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import FAILS
-from harness.oracle.attach import attach, with_oracle
+from harness.oracle.attach import Prepared, prepare_trials, with_oracle
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
@@ -127,9 +127,9 @@ def measure(options: RunOptions) -> Measured:
     with write_result_set(options.results, experiment.name) as writer:
         copy_experiment(folder, writer.path)
         clock.lap("harness")
-        prepared = prepare(store, experiment, folder, plan, writer.path, options.accel)
+        prepared = prepare_trials(store, experiment, folder, plan, writer.path, options.accel)
         clock.lap("build")
-        records = run_trials(attach(store, experiment, prepared))
+        records = run_trials(prepared.trials)
         clock.lap("guests")
         _copy_symbols(prepared.builds, writer.path)
         good = [record.relocated(writer.path) for record in records if record.status == "ok"]

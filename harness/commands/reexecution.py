@@ -12,12 +12,11 @@ from rich.console import Console
 from harness.build.store import Store, hash_file, hash_tree
 from harness.errors import RunError, UsageError
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import Prepared, prepare
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.saved import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
-from harness.oracle.attach import attach
+from harness.oracle.attach import Prepared, prepare_trials
 from harness.scratch import scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
 from harness.store.manifest import Manifest, describe_image, describe_kernel
@@ -36,9 +35,9 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
     scratch = scratch_folder(Path(tempfile.gettempdir()), "replay")
     try:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
-        prepared = prepare(Store.default(), result.manifest.experiment, result.path / EXPERIMENT, plan, scratch, "tcg")
-        attached = attach(Store.default(), result.manifest.experiment, prepared)
-        trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in attached]
+        experiment, folder = result.manifest.experiment, result.path / EXPERIMENT
+        prepared = prepare_trials(Store.default(), experiment, folder, plan, scratch, "tcg")
+        trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in prepared.trials]
         records = run_trials(trials)
         failed = [record for record in records if record.status != "ok"]
         if failed:

@@ -1,8 +1,8 @@
-"""From a plan to trials that can run: every kernel, image, key and saved state built or found."""
+"""From arms to what their trials need: every kernel, image, key and saved state built or found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from harness.guest.ssh import Keys
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.halt import halt_plugin
 from harness.machine.saved import saved_state
-from harness.machine.spec import BootFiles, MachineSpec, machine_spec
+from harness.machine.spec import BootFiles, MachineSpec, Plugin, machine_spec
 from harness.machine.stale import stale_plugin
 
 
@@ -35,12 +35,14 @@ class KernelBuild:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """All that the trials of a run need."""
+class PreparedArm:
+    """What all trials of one arm share, built or found."""
 
-    trials: list[TrialSpec]
-    builds: Mapping[str, KernelBuild]
-    states: Mapping[str, Artefact]
+    build: KernelBuild
+    machine: MachineSpec
+    files: BootFiles
+    keys: Keys | None
+    state: Artefact | None
 
 
 def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str | Package] = ()) -> KernelBuild:
@@ -80,37 +82,25 @@ def machine_for(name: str, arm: Arm, recipe: KernelRecipe, accelerator: Literal[
     )
 
 
-def prepare(
-    store: Store,
-    experiment: Experiment,
-    folder: Path,
-    plan: Sequence[PlannedTrial],
-    target: Path,
-    accelerator: AcceleratorChoice,
-) -> Prepared:
-    """Check every arm, then build what the plan needs; trials write below `target`/raw."""
-    arms = list(dict.fromkeys(trial.arm for trial in plan))
-    recipes = {experiment.arms[arm].kernel: load_kernel(experiment.arms[arm].kernel, beside=folder) for arm in arms}
-    for arm in arms:  # before a long build starts: an impossible arm is found on any accelerator
-        machine_for(arm, experiment.arms[arm], recipes[experiment.arms[arm].kernel], "tcg")
+def prepare_arms(
+    store: Store, experiment: Experiment, folder: Path, names: Iterable[str], accelerator: AcceleratorChoice
+) -> dict[str, PreparedArm]:
+    """Check every one of these arms, then build what they need; by name, in this order."""
+    arms = {name: experiment.arms[name] for name in names}
+    recipes = {arm.kernel: load_kernel(arm.kernel, beside=folder) for arm in arms.values()}
+    for name, arm in arms.items():  # before a long build starts: an impossible arm is found on any accelerator
+        machine_for(name, arm, recipes[arm.kernel], "tcg")
     builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
-    machines: dict[str, MachineSpec] = {}
-    boots: dict[str, tuple[BootFiles, Keys | None]] = {}
-    states: dict[str, Artefact] = {}
-    for arm in arms:
-        model = experiment.arms[arm]
-        build = builds[model.kernel]
-        counted = model.clock == "virtual" or model.record or model.oracle
-        chosen = "tcg" if counted else choose_accelerator(store, accelerator, build.kernel)
-        machines[arm] = machine_for(arm, model, build.recipe, chosen)
-        boots[arm] = boot_files(store, build, machines[arm])
-        if machines[arm].restorable:
-            states[arm] = saved_state(store, arm, machines[arm], boots[arm][0])
-    trials = [
-        _resolve(experiment, machines[planned.arm], *boots[planned.arm], states.get(planned.arm), planned, target)
-        for planned in plan
-    ]
-    return Prepared(trials, builds, states)
+    return {name: _prepare_arm(store, name, arm, builds[arm.kernel], accelerator) for name, arm in arms.items()}
+
+
+def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelerator: AcceleratorChoice) -> PreparedArm:
+    counted = arm.clock == "virtual" or arm.record or arm.oracle
+    chosen = "tcg" if counted else choose_accelerator(store, accelerator, build.kernel)
+    machine = machine_for(name, arm, build.recipe, chosen)
+    files, keys = boot_files(store, build, machine)
+    state = saved_state(store, name, machine, files) if machine.restorable else None
+    return PreparedArm(build, machine, files, keys, state)
 
 
 def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[BootFiles, Keys | None]:
@@ -125,24 +115,19 @@ def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[
     return BootFiles(kernel=kernel, initrds=(image, made.file("keys.cpio")), stale=stale), keys
 
 
-def _resolve(
-    experiment: Experiment,
-    machine: MachineSpec,
-    files: BootFiles,
-    keys: Keys | None,
-    state: Artefact | None,
-    planned: PlannedTrial,
-    target: Path,
+def trial_spec(
+    experiment: Experiment, prepared: PreparedArm, planned: PlannedTrial, target: Path, plugin: Plugin | None
 ) -> TrialSpec:
-    arm = experiment.arms[planned.arm]
+    """One trial, resolved; it writes below `target`/raw."""
+    arm, state = experiment.arms[planned.arm], prepared.state
     return TrialSpec(
         arm=planned.arm,
         repetition=planned.repetition,
         seed=planned.seed,
         kernel=arm.kernel,
-        machine=machine,
-        files=files,
-        keys=keys,
+        machine=prepared.machine,
+        files=prepared.files,
+        keys=prepared.keys,
         state=SavedState(path=state.file("state"), key=state.key) if state else None,
         params=arm.params,
         cmdline=arm.cmdline,
@@ -156,4 +141,5 @@ def _resolve(
             for name in experiment.arm_workloads(planned.arm)
         ),
         folder=target / "raw" / planned.arm / str(planned.repetition),
+        plugin=plugin,
     )

@@ -1,17 +1,19 @@
-"""Building the plugin and attaching it to resolved trials: `oracle:` of an arm becomes words of QEMU's command line."""
+"""From a plan to trials that can run: all that they need is built, and `oracle:` of an arm becomes QEMU's plugin."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.build.plugin import build_plugin
 from harness.build.store import Artefact, Store
-from harness.choices import OracleMode
+from harness.choices import AcceleratorChoice, OracleMode
 from harness.errors import UsageError
-from harness.experiment.model import Experiment
-from harness.experiment.prepare import KernelBuild, Prepared
+from harness.experiment.model import Arm, Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import KernelBuild, PreparedArm, prepare_arms, trial_spec
 from harness.experiment.trial import TrialSpec
 from harness.machine.spec import Plugin
 from harness.measure.symbols import read_system_map
@@ -35,42 +37,69 @@ def kernel_places(store: Store, build: KernelBuild, locks: Sequence[str]) -> Art
     return store.obtain("places", build.recipe.spec.name, {"places": text}, write)
 
 
-def attach(store: Store, experiment: Experiment, prepared: Prepared) -> list[TrialSpec]:
-    """The prepared trials, each of an arm with `oracle:` carrying the plugin; the others as they are."""
-    trials = []
-    for trial in prepared.trials:
-        arm = experiment.arms[trial.arm]
-        if not arm.oracle:
-            trials.append(trial)
-            continue
-        plugin = plugin_for(store, prepared.builds[trial.kernel], trial, arm.oracle, arm.oracle_locks)
-        trials.append(trial.model_copy(update={"plugin": plugin}))
-    return trials
+@dataclass(frozen=True)
+class Prepared:
+    """The trials of a run, ready for `run_trials`, and what they were made of: builds by kernel, states by arm."""
+
+    trials: list[TrialSpec]
+    builds: Mapping[str, KernelBuild]
+    states: Mapping[str, Artefact]
 
 
-def plugin_for(
-    store: Store, build: KernelBuild, trial: TrialSpec, modes: Sequence[OracleMode], locks: Sequence[str] = ()
-) -> Plugin:
-    """The plugin with its arguments for one trial; UsageError when the trial's machine cannot have one."""
-    machine = trial.machine
-    if machine.accelerator != "tcg" or trial.state is None:
-        raise UsageError(f"arm {trial.arm}: an oracle needs the tcg accelerator", hint="--accel tcg")
-    if machine.record != "off":
-        raise UsageError(f"arm {trial.arm}: a recorded guest cannot have an oracle", hint="leave out record or oracle")
-    if "counters" in modes and "counters" not in machine.devices:
-        raise UsageError(f"arm {trial.arm}: oracle mode counters needs devices: [counters]")
-    if "locks" in modes and not locks:
-        raise UsageError(f"arm {trial.arm}: oracle mode locks needs oracle_locks: [FUNCTION, ...]")
+def prepare_trials(
+    store: Store,
+    experiment: Experiment,
+    folder: Path,
+    plan: Sequence[PlannedTrial],
+    target: Path,
+    accelerator: AcceleratorChoice,
+) -> Prepared:
+    """The way from a plan to trials that can run, those of an arm with `oracle:` with the plugin.
+
+    Every arm is checked before anything is built: UsageError. Trials write below `target`/raw.
+    """
+    names = list(dict.fromkeys(planned.arm for planned in plan))
+    for name in names:
+        _check(name, experiment.arms[name])
+    arms = prepare_arms(store, experiment, folder, names, accelerator)
+    oracles = {name: _oracle_of(store, experiment.arms[name], arms[name]) for name in names}
+    trials = [
+        trial_spec(experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed))
+        for planned in plan
+    ]
+    builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}
+    return Prepared(trials, builds, {name: arm.state for name, arm in arms.items() if arm.state})
+
+
+def _check(name: str, arm: Arm) -> None:
+    if not arm.oracle:
+        return
+    if arm.record:
+        raise UsageError(f"arm {name}: a recorded guest cannot have an oracle", hint="leave out record or oracle")
+    if "counters" in arm.oracle and "counters" not in arm.devices:
+        raise UsageError(f"arm {name}: oracle mode counters needs devices: [counters]")
+    if "locks" in arm.oracle and not arm.oracle_locks:
+        raise UsageError(f"arm {name}: oracle mode locks needs oracle_locks: [FUNCTION, ...]")
+
+
+def _oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
+    """The plugin with all arguments but a trial's seed."""
+    if not arm.oracle:
+        return None
+    shift = prepared.machine.icount_shift if prepared.machine.clock == "virtual" else -1
     return Plugin(
         path=build_plugin(store, "oracle", SOURCES).file("oracle.so"),
         arguments={
-            "places": str(kernel_places(store, build, locks).file("places")),
-            "modes": "+".join(dict.fromkeys(modes)),
-            "seed": str(trial.seed),
+            "places": str(kernel_places(store, prepared.build, arm.oracle_locks).file("places")),
+            "modes": "+".join(dict.fromkeys(arm.oracle)),
             "period_ns": str(SAMPLE_PERIOD_NS),
-            "shift": str(machine.icount_shift if machine.clock == "virtual" else -1),
+            "shift": str(shift),
         },
     )
+
+
+def _seeded(plugin: Plugin | None, seed: int) -> Plugin | None:
+    return plugin and plugin.model_copy(update={"arguments": {**plugin.arguments, "seed": str(seed)}})
 
 
 def with_oracle(experiment: Experiment, modes: Sequence[OracleMode]) -> Experiment:

@@ -12,8 +12,8 @@ import pytest
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
+from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
 from tests.page_trace_suite import splats
 
@@ -51,7 +51,7 @@ def load(target: Path, kernel: str, torture: str | None) -> Path:
             },
         }
     )
-    prepared = prepare(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
+    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
     (record,) = run_trials(prepared.trials)
     assert record.status == "ok", record.reason
     return record.relocated(target).path / "load"

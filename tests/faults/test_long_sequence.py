@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from harness.build.store import Store
+from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
-from harness.experiment.runner import run_trial
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import Oracle
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
@@ -75,8 +74,8 @@ def test_a_hundred_million_accesses(tmp_path: Path):
         }
     )
     store = Store.default()
-    prepared = prepare(store, experiment, tmp_path, [PlannedTrial("a", 0, 1)], tmp_path / "out", "tcg")
-    (trial,) = attach(store, experiment, prepared)
+    prepared = prepare_trials(store, experiment, tmp_path, [PlannedTrial("a", 0, 1)], tmp_path / "out", "tcg")
+    (trial,) = prepared.trials
     record = run_trial(trial)
     assert record.status == "ok", record.reason
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

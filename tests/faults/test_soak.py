@@ -17,9 +17,9 @@ from harness.build.plugin import build_plugin
 from harness.build.store import Store, hash_tree
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import boot_files, build_for, machine_for, prepare
+from harness.experiment.prepare import boot_files, build_for, machine_for
 from harness.experiment.runner import run_trials
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
 from tests.halting import booted_memory, slow_halts
 from tests.processes import machines
@@ -45,8 +45,8 @@ def test_every_newly_made_state_gives_the_same_bits(tmp_path: Path):
     try:
         for boot in range(BOOTS):
             target = tmp_path / str(boot)
-            prepared = prepare(store, experiment, folder, [PlannedTrial("tick", 0, 5)], target, "tcg")
-            (record,) = run_trials(attach(store, experiment, prepared))
+            prepared = prepare_trials(store, experiment, folder, [PlannedTrial("tick", 0, 5)], target, "tcg")
+            (record,) = run_trials(prepared.trials)
             assert record.status == "ok", record.reason
             files = hash_tree(target / record.path)
             files.pop("qmp-events.json")

@@ -13,8 +13,8 @@ import pytest
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
+from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
 pytestmark = pytest.mark.timeout(900)
@@ -83,7 +83,7 @@ def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         }
     )
     store = Store.default()
-    prepared = prepare(store, experiment, EXPERIMENTS / "lock-trace", [PlannedTrial("a", 0, 5)], target, "tcg")
+    prepared = prepare_trials(store, experiment, EXPERIMENTS / "lock-trace", [PlannedTrial("a", 0, 5)], target, "tcg")
     (record,) = run_trials(prepared.trials)
     assert record.status == "ok", record.reason
     return two, record.relocated(target).path

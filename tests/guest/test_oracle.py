@@ -15,11 +15,10 @@ from harness.build.store import Store, hash_tree
 from harness.commands.benchmark import oracle_slowdown
 from harness.experiment.model import Experiment, load_experiment
 from harness.experiment.plan import PlannedTrial, trial_seed
-from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord
 from harness.measure.symbols import SymbolMap, read_system_map
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import LAP, Oracle
 from harness.oracle.truth import agreement, kernel_truth
 from harness.paths import EXPERIMENTS
@@ -50,8 +49,8 @@ def run(tmp_path: Path) -> Callable[..., dict[str, TrialRecord]]:
         )
         plan = [PlannedTrial(name, 0, seed) for name in arms]
         store = Store.default()
-        prepared = prepare(store, experiment, folder, plan, tmp_path / "out", "tcg")
-        records = run_trials(attach(store, experiment, prepared))
+        prepared = prepare_trials(store, experiment, folder, plan, tmp_path / "out", "tcg")
+        records = run_trials(prepared.trials)
         for record in records:
             assert record.status == "ok", record.reason
         maps = {name: build.kernel.file("System.map") for name, build in prepared.builds.items()}
@@ -212,8 +211,8 @@ def hot(tmp_path_factory) -> list[tuple[TrialRecord, SymbolMap]]:
     experiment = experiment.model_copy(update={"arms": {**experiment.arms, "tick": arm}})
     plan = [PlannedTrial("tick", k, trial_seed(1, k)) for k in range(10)]
     store = Store.default()
-    prepared = prepare(store, experiment, folder, plan, target, "tcg")
-    records = run_trials(attach(store, experiment, prepared))
+    prepared = prepare_trials(store, experiment, folder, plan, target, "tcg")
+    records = run_trials(prepared.trials)
     names = read_system_map(prepared.builds["classic"].kernel.file("System.map"))
     assert [record.status for record in records] == ["ok"] * 10
     return [(record.relocated(target), names) for record in records]

@@ -16,9 +16,8 @@ from harness.build.programs import build_programs
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
 from harness.experiment.runner import run_trials
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import Oracle
 from tests.page_known import ALL_CASES, CASES, GUEST, Known, read_known, visits
 
@@ -41,8 +40,8 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Oracl
             }
         )
         store = Store.default()
-        prepared = prepare(store, experiment, GUEST.parent, [PlannedTrial("a", 0, 5)], target, "tcg")
-        (record,) = run_trials(attach(store, experiment, prepared))
+        prepared = prepare_trials(store, experiment, GUEST.parent, [PlannedTrial("a", 0, 5)], target, "tcg")
+        (record,) = run_trials(prepared.trials)
         assert record.status == "ok", record.reason
         folder = record.relocated(target).path
         return Oracle(folder), folder / "known"

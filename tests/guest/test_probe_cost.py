@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from harness.build.store import Store
+from harness.experiment.execution import run_trial
 from harness.experiment.model import Workload, load_experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
-from harness.experiment.runner import run_trial
 from harness.measure.analysis import Analysis
-from harness.oracle.attach import attach
+from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
 pytestmark = pytest.mark.timeout(1800)
@@ -33,8 +32,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Any:
     workloads = {name: Workload(command=f"{name} --only {runs}", timeout_s=600) for name, runs in RUNS.items()}
     experiment = experiment.model_copy(update={"workloads": workloads})
     store = Store.default()
-    prepared = prepare(store, experiment, FOLDER, [PlannedTrial("virtual", 0, 11)], root, "tcg")
-    record = run_trial(attach(store, experiment, prepared)[0])
+    prepared = prepare_trials(store, experiment, FOLDER, [PlannedTrial("virtual", 0, 11)], root, "tcg")
+    record = run_trial(prepared.trials[0])
     assert record.status == "ok", record.reason
     kernel = prepared.builds["modern-6.1"].kernel.file("System.map")
     trial = record.relocated(root).model_copy(update={"system_map": kernel})

@@ -8,11 +8,11 @@ import pytest
 from experiments.irq_hotspot.profile.buffer import decode, read_profile
 
 from harness.build.store import Store
+from harness.experiment.execution import run_trial
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
-from harness.experiment.runner import run_trial
 from harness.measure.symbols import read_system_map
+from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 from tests.readprofile import assert_same_counters
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(1800)
 def test_readprofile_gives_the_same_total_and_buckets(arm: str, tmp_path: Path):
     folder = EXPERIMENTS / "irq-hotspot"
     experiment = load_experiment(folder)
-    prepared = prepare(Store.default(), experiment, folder, [PlannedTrial(arm, 0, 11)], tmp_path, "tcg")
+    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial(arm, 0, 11)], tmp_path, "tcg")
     record = run_trial(prepared.trials[0])
     assert record.status == "ok", record.reason
     system_map = prepared.builds["classic"].kernel.file("System.map")

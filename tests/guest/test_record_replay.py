@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from harness.build.store import Store, hash_tree
+from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
-from harness.experiment.runner import run_trial
 from harness.experiment.trial import TrialSpec
 from harness.guest.recorded import RecordedSession
 from harness.machine.machine import GuestLost, Machine
 from harness.machine.spec import RECORDING, prepare_folder
+from harness.oracle.attach import prepare_trials
 from harness.paths import ROOT
 from harness.store.resultset import ResultSet
 
@@ -58,7 +58,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> TrialSpec:
     """A trial that ran and was recorded; its files are in its folder."""
     root = tmp_path_factory.mktemp("recorded")
     plan = [PlannedTrial("a", 0, 7)]
-    trial = prepare(Store.default(), Experiment.model_validate(EXPERIMENT), root, plan, root, "auto").trials[0]
+    trial = prepare_trials(Store.default(), Experiment.model_validate(EXPERIMENT), root, plan, root, "auto").trials[0]
     record = run_trial(trial)
     assert (record.status, record.reason) == ("ok", None)
     return trial

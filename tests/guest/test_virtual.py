@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.build.store import Store, hash_tree
+from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import prepare
-from harness.experiment.runner import run_trial, run_trials
+from harness.experiment.runner import run_trials
+from harness.oracle.attach import prepare_trials
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -40,7 +41,7 @@ def trials(tmp_path: Path):
         plan = [PlannedTrial("a", index, seed) for index, seed in enumerate(seeds)]
         folder = tmp_path / "experiment"
         folder.mkdir(exist_ok=True)
-        return prepare(Store.default(), experiment(**arm), folder, plan, tmp_path / name, "tcg").trials
+        return prepare_trials(Store.default(), experiment(**arm), folder, plan, tmp_path / name, "tcg").trials
 
     return make
 
@@ -82,7 +83,7 @@ def test_a_workload_that_fails_or_hangs_is_a_failed_trial_with_its_reason(tmp_pa
     for workload, reason in (("fails", "exit status 3: to be seen"), ("hangs", "timed out after 2 s")):
         model["arms"] = {"a": {"kernel": "classic", "clock": "virtual", "workloads": [workload]}}
         (tmp_path / workload).mkdir()
-        prepared = prepare(
+        prepared = prepare_trials(
             Store.default(),
             Experiment.model_validate(model),
             tmp_path / workload,

@@ -1,0 +1,151 @@
+"""One trial: a function from its description to its files and its record, and of nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import KreproError, RunError
+from harness.experiment.trial import TrialRecord, TrialSpec
+from harness.guest.mailbox import MailboxSession
+from harness.guest.recorded import RecordedSession
+from harness.guest.session import JobResult, Session
+from harness.guest.ssh import SshSession
+from harness.machine.hostsched import HOST_SCHED
+from harness.machine.machine import Machine
+from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
+from harness.scratch import scratch_folder
+
+READY_TIMEOUT_S = 120.0
+#: Host files of a machine that belong to a trial's raw data.
+KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
+EVENTS = "qmp-events.json"
+
+
+@contextlib.contextmanager
+def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
+    """The session that this trial's machine is reached by, ready to run a job."""
+    if spec.machine.session == "mailbox":
+        yield MailboxSession(machine)
+        return
+    if spec.machine.record == "replay":
+        yield RecordedSession(machine)
+        return
+    if spec.state is None:
+        machine.wait_ready(READY_TIMEOUT_S)
+    else:
+        machine.resume()
+    if spec.keys is None:
+        raise RunError("an ssh machine needs the keys of its image")
+    session = SshSession(machine, spec.keys, READY_TIMEOUT_S)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def run_trial(spec: TrialSpec) -> TrialRecord:
+    """Boot or restore, run the workloads, collect, end. Writes `spec.folder`; a failed trial is a record too."""
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "trial")
+    started = time.monotonic()
+    seconds: dict[str, float] = {}
+    reason: str | None = None
+    machine = Machine(
+        spec.machine,
+        spec.files,
+        scratch,
+        incoming=spec.state.path if spec.state else None,
+        paused=spec.state is not None,
+        plugin=spec.plugin,
+    )
+    accelerator = spec.machine.accelerator
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        prepare_folder(spec.machine, scratch, spec.job)
+        if spec.recording is not None:
+            shutil.copyfile(spec.recording, scratch / RECORDING)
+        with machine:
+            accelerator = machine.accelerator_in_use()  # type: ignore[assignment]
+            if accelerator != spec.machine.accelerator:
+                raise RunError(f"QEMU uses {accelerator} where {spec.machine.accelerator} was asked for")
+            with session_on(spec, machine) as session:
+                seconds["ready"] = round(time.monotonic() - started, 3)
+                result = session.run(spec.job, spec.folder, spec.timeout_s)
+                reason = _job_failure(spec, result)
+        if spec.machine.record == "record" and machine.process.returncode != 0:
+            reason = reason or f"QEMU did not finish the recording (status {machine.process.returncode})"
+    except KreproError as error:
+        reason = str(error).replace(str(scratch), spec.folder.name)
+    finally:
+        seconds["trial"] = round(time.monotonic() - started, 3)
+        _keep(scratch, spec, machine)
+        shutil.rmtree(scratch, ignore_errors=True)
+    pmu = _pmu(spec)
+    fidelity = spec.machine.fidelity
+    return TrialRecord(
+        arm=spec.arm,
+        repetition=spec.repetition,
+        seed=spec.seed,
+        status="failed" if reason else "ok",
+        reason=reason,
+        kernel=spec.kernel,
+        clock=spec.machine.clock,
+        session=spec.machine.session,
+        fidelity="kvm+pmu" if fidelity == "kvm" and pmu.startswith("ok:") else fidelity,
+        pmu=pmu,
+        params=spec.params,
+        cmdline=spec.cmdline,
+        workloads=tuple(workload.name for workload in spec.workloads),
+        argv=tuple(machine.argv),
+        seconds=seconds,
+        path=Path("raw") / spec.arm / str(spec.repetition),
+        system_map=Path("kernels") / spec.kernel / "System.map",
+    )
+
+
+def _pmu(spec: TrialSpec) -> str:
+    """What the known-work check in the guest said of its hardware counters."""
+    if spec.machine.accelerator == "tcg":
+        return "absent: TCG emulates no PMU"
+    try:
+        return (spec.folder / "pmu").read_text().strip()
+    except OSError:
+        return "absent: the guest's known-work check did not run"
+
+
+def _job_failure(spec: TrialSpec, result: JobResult) -> str | None:
+    if result.exit_status == 0:
+        return None
+    for workload in spec.workloads:
+        failed = spec.folder / workload.name / "failed"
+        if failed.is_file():
+            return f"workload {workload.name}: {failed.read_text().strip()}"
+    last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.exit_status}"]
+    return f"job: {last[0]}"
+
+
+def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
+    target = spec.folder
+    names: tuple[str, ...] = KEPT
+    if spec.machine.record == "record":
+        names = (*KEPT, RECORDING)
+        shutil.copyfile(spec.files.initrds[-1], target / RECORDING_KEYS)
+    for name in (*names, EVENTS, HOST_SCHED):
+        if (target / name).is_dir():  # a guest may have left anything under a name of ours
+            shutil.rmtree(target / name)
+        source = scratch / name
+        if source.is_file() and (name == "console.log" or source.stat().st_size):
+            shutil.copyfile(source, target / name)
+    if (scratch / PLUGIN_FOLDER).is_dir():
+        # A guest leaves by paths of its own choosing: what it put there would pass for the plugin's.
+        shutil.rmtree(target / PLUGIN_FOLDER, ignore_errors=True)
+        shutil.move(scratch / PLUGIN_FOLDER, target / PLUGIN_FOLDER)
+    (target / EVENTS).write_text(json.dumps(machine.events(), indent=1) + "\n")
+    schedule = machine.host_schedule()
+    if schedule is not None:
+        (target / HOST_SCHED).write_text(json.dumps(schedule, indent=1) + "\n")
