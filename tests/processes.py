@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 #: Before a program's words: it leaves ignored what was, and a test run in the background of a shell ignores some.
 DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP,QUIT")
+
+
+def eventually(condition: Callable[[], object], seconds: float) -> bool:
+    """Whether `condition` holds within so many seconds; it is looked at ten times in each."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def machines(marker: Path) -> list[int]:

@@ -20,7 +20,7 @@ from harness.store.reference import write_reference
 from harness.store.resultset import find_result_set
 from harness.store.seal import verify_files
 from tests.guest.test_run import outside  # noqa: F401  (a fixture)
-from tests.processes import machines
+from tests.processes import eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -94,10 +94,7 @@ def test_a_killed_night_begins_its_experiment_anew(options, outside, tmp_path): 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 300
-    while not machines(tmp_path):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert eventually(lambda: machines(tmp_path), 300)
     process.send_signal(signal.SIGKILL)
     process.wait()
     state = load_night(options.out / STATE)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from harness.paths import KERNELS, PATCHES, ROOT
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
-from tests.processes import machines
+from tests.processes import eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -201,10 +200,10 @@ def test_guests_die_with_a_killed_harness_and_nothing_is_left(outside, tmp_path)
         stderr=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert _eventually(lambda: len(machines(tmp_path)) >= 2, 300), "both cores run a guest"
+    assert eventually(lambda: len(machines(tmp_path)) >= 2, 300), "both cores run a guest"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert _eventually(lambda: not machines(tmp_path), 10), "no guest outlives its harness"
+    assert eventually(lambda: not machines(tmp_path), 60), "no guest outlives its harness"
 
 
 def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
@@ -217,19 +216,10 @@ def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert _eventually(lambda: len(machines(tmp_path)) >= 1, 300)
+    assert eventually(lambda: len(machines(tmp_path)) >= 1, 300)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err
     assert not machines(tmp_path)
     assert not list((tmp_path / "r/hello-guest").iterdir())
-
-
-def _eventually(condition, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False

@@ -32,13 +32,12 @@ def test_a_person_gets_a_shell_and_leaves_it(classic):
     assert os.waitstatus_to_exitcode(status) == 0, screen.decode(errors="replace")
 
 
-def _type(terminal: int, prompt: bytes, answer: bytes) -> bytes:
-    """Wait until `prompt` is on the screen, then type `answer`; what was on the screen."""
+def _type(terminal: int, line: bytes, answer: bytes) -> bytes:
+    """Wait until `line` and the shell's prompt behind it are on the screen, type `answer`; what was on the screen."""
     seen, deadline = b"", time.monotonic() + 120
-    while prompt not in seen:
+    while b"# " not in seen.partition(line)[2]:
         assert time.monotonic() < deadline, seen.decode(errors="replace")
         if select.select([terminal], [], [], 0.5)[0]:
             seen += os.read(terminal, 4096)
-    time.sleep(1)  # the shell is started behind the line that announces it
     os.write(terminal, answer)
     return seen

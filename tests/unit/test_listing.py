@@ -117,8 +117,17 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_thousand_sets_are_listed_within_a_second_of_work(made, results):
-    """Manifests as large as those of 26 real trials. The CPU's time, best of five: the host has other work too."""
+def cpu_time() -> float:
+    """Seconds of the processes that this one has waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_a_thousand_sets_are_listed_within_a_second_of_cpu_time(made, results):
+    """Manifests as large as those of 26 real trials. The best of five: a busy host's caches are others' too.
+
+    CPU time, not the clock's: on an idle host they are the same second, on a busy one the clock tells of the others.
+    """
     values = json.loads((made.path / "manifest.json").read_text())
     values["trials"] = [{**values["trials"][0], "argv": ["-device", "virtio-serial-pci,id=bulk"] * 50}] * 26
     values["files"] = {f"raw/arm/{index}/workload/interrupts.before": "0" * 64 for index in range(1000)}
@@ -132,10 +141,9 @@ def test_a_thousand_sets_are_listed_within_a_second_of_work(made, results):
         (folder / "claims.json").write_bytes(claims)
     took = []
     while len(took) < 5 and min(took, default=2.0) > 1.0:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        started = cpu_time()
         done = command("results", "--results", str(results))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        took.append(cpu_time() - started)
         assert len(done.stdout.splitlines()) == 1001, done.stderr
         assert "broken" not in done.stdout
     assert min(took) <= 1.0

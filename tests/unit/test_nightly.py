@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -95,20 +96,21 @@ import sys
 from pathlib import Path
 from harness.report.night import write_whole
 
-print("ready", flush=True)
 while True:
     for byte in b"ab":
         write_whole(Path(sys.argv[1]), bytes([byte]) * 1_000_000)
+        print(flush=True)
 """
 
 
 def test_a_killed_writer_leaves_the_file_whole(tmp_path):
     path = tmp_path / "file"
-    for wait in (0.05, 0.11, 0.17):
+    moments = random.Random(1)
+    for _ in range(5):
         running = subprocess.Popen([sys.executable, "-c", WRITER, path], cwd=ROOT, stdout=subprocess.PIPE)
         assert running.stdout is not None
-        running.stdout.readline()
-        time.sleep(wait)
+        running.stdout.readline()  # of this writer one file is whole: from here on there must always be one
+        time.sleep(moments.uniform(0, 0.05))
         running.kill()
         running.communicate()
         assert path.read_bytes() in {b"a" * 1_000_000, b"b" * 1_000_000}
@@ -169,9 +171,8 @@ def test_the_budget_ends_a_block_like_ctrl_c_and_leaves_the_alarm_as_it_was():
     with pytest.raises(BudgetOver):
         too_long()
     assert cleaned
-    with night_module._until(0.05):
+    with night_module._until(3600):
         pass
-    time.sleep(0.1)
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 

@@ -347,10 +347,10 @@ def test_samples_can_be_read_while_they_are_taken(programs):
 
 @needs_two_cpus
 def test_the_end_does_not_wait_until_rings_are_emptied_again(programs, tmp_path):
-    words = ["--seconds", "0.2", "--period", "1ms", "--drain", "10000", "--samples", tmp_path / "samples.bin"]
+    words = ["--seconds", "0.2", "--period", "1ms", "--drain", "60000", "--samples", tmp_path / "samples.bin"]
     begin = time.monotonic()
     done = subprocess.run([programs / "shim", "run", *words], stdout=subprocess.PIPE, check=True)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 50
     written = json.loads(done.stdout)["samples_written"]
     assert (tmp_path / "samples.bin").stat().st_size == written * SAMPLE.size > SAMPLE.size
 
