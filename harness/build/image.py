@@ -32,7 +32,7 @@ from harness.paths import IMAGES
 from harness.progress import step
 
 #: Raised when the way of building changes in a manner that changes its output.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 BASE_PACKAGES = ("busybox-static", "dropbear-bin")
 BASE_BINARIES = ("usr/sbin/dropbear",)
 #: Every file's time stamp, so that the same inputs give the same archive (2024-01-01 UTC).

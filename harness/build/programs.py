@@ -1,9 +1,14 @@
-"""Guest programs and scripts: static C programs and shell scripts from a folder, modules against a kernel."""
+"""Guest programs and scripts: static C programs and shell scripts from a folder, modules against a kernel.
+
+A guest folder has `NAME.sh`, `NAME.c` or a folder `NAME/` of C files for each program, and `lib/`: a library of its
+own for these programs. The library of all guests is `images/guest/lib`.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,17 +22,34 @@ from harness.paths import IMAGES
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
 MACHINE_FLAGS: dict[Arch, tuple[str, ...]] = {"i386": ("-m32", "-march=i686"), "x86_64": ("-m64",)}
 LINK_FLAGS = ("-lm", "-lpthread")
+#: Folders of a guest folder that are no programs.
+LIBRARY, MODULES = "lib", "modules"
 
 
 def program_sources(folders: Sequence[Path]) -> dict[str, Path]:
-    """Program name to its .c or .sh file; UsageError when two files would make the same program."""
-    found: dict[str, Path] = {}
+    """Program name to its .c or .sh file or its folder of C files.
+
+    Raises UsageError when two sources would make the same program, and for a folder without C.
+    """
+    sources: dict[str, Path] = {}
     for folder in folders:
-        for path in sorted([*folder.glob("*.c"), *folder.glob("*.sh")]):
-            if path.stem in found:
-                raise UsageError(f"guest program {path.stem} has two sources", where=f"{found[path.stem]}, {path}")
-            found[path.stem] = path
-    return found
+        for path in sorted(folder.iterdir()):
+            if path.is_dir():
+                if path.name in {LIBRARY, MODULES} or path.name.startswith("."):
+                    continue
+                if not any(path.glob("*.c")):
+                    raise UsageError(
+                        f"guest program {path.name} has no .c file",
+                        where=str(path),
+                        hint=f"a folder is a program; what programs share goes into {LIBRARY}/",
+                    )
+            elif path.suffix not in {".c", ".sh"}:
+                continue
+            name = path.name if path.is_dir() else path.stem
+            if name in sources:
+                raise UsageError(f"guest program {name} has two sources", where=f"{sources[name]}, {path}")
+            sources[name] = path
+    return sources
 
 
 def source_files(folders: Sequence[Path]) -> list[Path]:
@@ -36,31 +58,83 @@ def source_files(folders: Sequence[Path]) -> list[Path]:
 
 
 def build_programs(arch: Arch, sources: dict[str, Path], target: Path, log: Path) -> None:
-    """Put every program, executable, into `target`; RunError with the compiler's first error otherwise."""
+    """Put every program, executable, into `target`; UsageError with the compiler's first error otherwise."""
     target.mkdir(parents=True, exist_ok=True)
-    for name, source in sources.items():
-        out = target / name
-        if source.suffix == ".sh":
-            shutil.copyfile(source, out)
-            out.chmod(0o755)
-            continue
-        prefix_map = f"-ffile-prefix-map={source.parent}=."
-        command: list[str | Path] = [
-            "gcc",
-            *CFLAGS,
-            *MACHINE_FLAGS[arch],
-            prefix_map,
-            "-I",
-            source.parent,
-            "-I",
-            IMAGES / "guest",
-            "-o",
-            out,
-            source,
-            *LINK_FLAGS,
-        ]
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".objects-") as scratch:
+        compiler = _Compiler(arch, Path(scratch), log)
+        for name, source in sources.items():
+            if source.suffix == ".sh":
+                shutil.copyfile(source, target / name)
+                (target / name).chmod(0o755)
+            else:
+                compiler.program(source, target / name)
+
+
+def build_program(arch: Arch, source: Path, out: Path, log: Path, extra: Sequence[str | Path] = ()) -> None:
+    """One C program as `out`, made with `extra` C files and linker's words: a test's stand-in for a device.
+
+    Raises UsageError as `build_programs` does.
+    """
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".objects-") as scratch:
+        _Compiler(arch, Path(scratch), log).program(source, out, extra)
+
+
+def include_folders(source: Path) -> list[Path]:
+    """Where the C of a program, `guest/NAME.c` or `guest/NAME/`, finds its headers, in this order."""
+    own = [source] if source.is_dir() else []
+    return [*own, source.parent, *library_folders(source)]
+
+
+def library_folders(source: Path) -> list[Path]:
+    """The libraries of a program: that of its own guest folder first, then that of all guests."""
+    folders = dict.fromkeys((source.parent / LIBRARY, IMAGES / "guest" / LIBRARY))
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def c_files(folder: Path) -> list[Path]:
+    """The C files of a program's or a library's folder; folders in it are not looked into."""
+    return sorted(folder.glob("*.c"))
+
+
+class _Compiler:
+    """Compiles one C file at a time, so that an error names it; libraries once."""
+
+    def __init__(self, arch: Arch, scratch: Path, log: Path) -> None:
+        self._arch, self._scratch, self._log = arch, scratch, log
+        self._archives: dict[Path, Path | None] = {}
+
+    def program(self, source: Path, out: Path, extra: Sequence[str | Path] = ()) -> None:
+        files = c_files(source) if source.is_dir() else [source]
+        objects = self._objects(files, include_folders(source))
+        archives = [archive for folder in library_folders(source) if (archive := self._archive(folder))]
+        self._gcc(["-o", out, *objects, *extra, *archives, *LINK_FLAGS], source, include_folders(source))
+
+    def _archive(self, folder: Path) -> Path | None:
+        """The static library of a folder, or None for one of headers alone."""
+        if folder not in self._archives:
+            objects = self._objects(c_files(folder), include_folders(folder))
+            archive = self._new("a")
+            if objects:
+                # D: without times and owners, so that the same sources give the same bits.
+                tool(["ar", "rcsD", archive, *objects], log=self._log, what=f"making {folder}")
+            self._archives[folder] = archive if objects else None
+        return self._archives[folder]
+
+    def _objects(self, files: Sequence[Path], include: Sequence[Path]) -> list[Path]:
+        objects = []
+        for file in files:
+            objects.append(self._new("o"))
+            self._gcc(["-c", "-o", objects[-1], file], file, include)
+        return objects
+
+    def _new(self, suffix: str) -> Path:
+        return self._scratch / f"{len(list(self._scratch.iterdir()))}.{suffix}"
+
+    def _gcc(self, words: Sequence[str | Path], source: Path, include: Sequence[Path]) -> None:
+        flags = [word for folder in include for word in (f"-ffile-prefix-map={folder}=.", "-I", folder)]
+        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[self._arch], *flags, *words]
         try:
-            tool(command, log=log, cwd=source.parent, what=f"compiling {source.name}")
+            tool(command, log=self._log, cwd=source.parent, what=f"compiling {source.name}")
         except RunError as error:
             # The user's own C is an input like any other: exit code 2, and gcc's line has file and line number.
             raise UsageError(error.message, where=str(source), hint=error.hint) from error

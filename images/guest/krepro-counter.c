@@ -1,13 +1,11 @@
 /*
  * krepro-counter [LOOPS]: executed instructions of every CPU, as JSON, before and after a loop of LOOPS times two
- * instructions on the CPU that it runs on. Exit status 1: no counters, with the reason.
+ * instructions on the CPU that it runs on. Without counters it fails, with the reason.
  */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
+#include "krepro.h"
 #include "krepro-counter.h"
+
+#include <sched.h>
 
 static void print(const char *name, const uint64_t *counts, unsigned int cpus)
 {
@@ -25,12 +23,9 @@ int main(int argc, char **argv)
 	const volatile unsigned char *map = counter_map();
 	unsigned int cpus;
 
-	if (!map) {
-		fprintf(stderr, "krepro-counter: %s\n",
-			errno == ENODATA ? "nobody publishes counts: needs oracle: [counters]" :
-					   "no device: needs devices: [counters]");
-		return 1;
-	}
+	if (!map)
+		die("%s", errno == ENODATA ? "nobody publishes counts: needs oracle: [counters]" :
+					     "no device: needs devices: [counters]");
 	cpus = counter_cpus(map);
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		before[cpu] = counter_read(map, cpu);

@@ -1,13 +1,9 @@
 /* krepro-known loop N | pages SEED N PAIR: work whose instructions or page accesses are known to the last one. */
+#include "krepro.h"
 #include "krepro-roi.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { PAGES = 64, PAGE = 4096 };
 #define PLACE ((volatile uint8_t *)0x20000000)
@@ -46,11 +42,11 @@ int main(int argc, char **argv)
 
 		if (mmap((void *)PLACE, PAGES * PAGE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-			return 1;
+			die_errno("mmap");
 		if (!strcmp(argv[4], "pair")) {
 			child = fork();
 			if (child < 0)
-				return 1;
+				die_errno("fork");
 		}
 		for (int i = 0; i < PAGES; i++)
 			PLACE[i * PAGE] = 1; /* there, and not shared: a fault would repeat an access */
@@ -62,9 +58,8 @@ int main(int argc, char **argv)
 		walk(seed, n);
 		roi_deselect();
 		if (child && waitpid(child, NULL, 0) < 0)
-			return 1;
+			die_errno("waitpid");
 		return 0;
 	}
-	fprintf(stderr, "usage: krepro-known loop N | krepro-known pages SEED N alone|pair\n");
-	return 2;
+	die_usage("usage: krepro-known loop N | krepro-known pages SEED N alone|pair");
 }

@@ -2,14 +2,12 @@
  * krepro-roi begin|end: mark where the part of a trial begins and ends that the oracle counts.
  *
  * begin first does known work, by which the oracle checks itself: CHECKS times a loop of CHECK_LOOPS times two
- * instructions (on the host's clock one of them may be interrupted by another process), and CHECK_ACCESSES pseudo-random accesses over CHECK_PAGES pages. Without an oracle all of it is a moment's
- * work and nothing else, so a guest's bits do not depend on whether it is watched.
+ * instructions (on the host's clock one of them may be interrupted by another process), and CHECK_ACCESSES
+ * pseudo-random accesses over CHECK_PAGES pages. Without an oracle all of it is a moment's work and nothing else, so a
+ * guest's bits do not depend on whether it is watched.
  */
+#include "krepro.h"
 #include "krepro-roi.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { CHECKS = 3, CHECK_LOOPS = 100000, CHECK_PAGES = 16, CHECK_ACCESSES = 4096, PAGE = 4096 };
 
@@ -57,6 +55,5 @@ int main(int argc, char **argv)
 		roi_end();
 		return 0;
 	}
-	fprintf(stderr, "usage: krepro-roi begin|end\n");
-	return 2;
+	die_usage("usage: krepro-roi begin|end");
 }

@@ -1,10 +1,5 @@
 /* outb PORT VALUE: write one byte to an I/O port. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "krepro.h"
 
 static unsigned long number(const char *text, unsigned long limit)
 {
@@ -13,10 +8,8 @@ static unsigned long number(const char *text, unsigned long limit)
 
 	errno = 0;
 	value = strtoul(text, &end, 0);
-	if (errno || *end || end == text || value > limit) {
-		fprintf(stderr, "outb: %s is not a number up to %#lx\n", text, limit);
-		exit(2);
-	}
+	if (errno || *end || end == text || value > limit)
+		die_usage("%s is not a number up to %#lx", text, limit);
 	return value;
 }
 
@@ -26,16 +19,12 @@ int main(int argc, char **argv)
 	unsigned long port;
 	int fd;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: outb PORT VALUE\n");
-		return 2;
-	}
+	if (argc != 3)
+		die_usage("usage: outb PORT VALUE");
 	port = number(argv[1], 0xffff);
 	byte = (unsigned char)number(argv[2], 0xff);
-	fd = open("/dev/port", O_WRONLY);
-	if (fd < 0 || pwrite(fd, &byte, 1, (off_t)port) != 1) {
-		fprintf(stderr, "outb: /dev/port at %#lx: %s\n", port, strerror(errno));
-		return 1;
-	}
+	fd = open_or_die("/dev/port", O_WRONLY);
+	if (pwrite(fd, &byte, 1, (off_t)port) != 1)
+		die_errno("/dev/port at %#lx", port);
 	return 0;
 }

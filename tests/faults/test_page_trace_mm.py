@@ -61,13 +61,14 @@ def programs(tmp_path: Path) -> Path:
     tree = patched_tree(store, recipe, archive, source_identity(recipe.spec.source, archive))
     selftests = tree / "tools" / "testing" / "selftests"
     folder = tmp_path / "programs"
-    shutil.copytree(selftests / "vm", folder / "vm", ignore=shutil.ignore_patterns("*.sh"))
+    vm = folder / "lib/vm"  # found as headers are, and not built: a folder of C beside lib/ would be a program
+    shutil.copytree(selftests / "vm", vm, ignore=shutil.ignore_patterns("*.sh"))
     for header in selftests.glob("kselftest*.h"):
-        shutil.copy2(header, folder)
+        shutil.copy2(header, folder / "lib")
     lines = []
     for name, arguments in TESTS.items():
         util = '#include "vm_util.c"\n' if name in WITH_UTIL else ""
-        (folder / "vm" / f"mm-{name}.h").write_text(f'#pragma GCC system_header\n#include "{name}.c"\n{util}')
+        (vm / f"mm-{name}.h").write_text(f'#pragma GCC system_header\n#include "{name}.c"\n{util}')
         (folder / f"mm-{name}.c").write_text(f'#include "vm/mm-{name}.h"\n')
         for i, words in enumerate(arguments):
             lines.append(f"{name}-{i} mm-{name} {words}")

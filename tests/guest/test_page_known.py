@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import build_programs
+from harness.build.programs import build_program, program_sources
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
@@ -113,7 +113,7 @@ def test_debian_programs_do_the_same_when_they_are_watched_from_their_exec(watch
     lines = (folder / "stdout").read_text().splitlines()
     assert lines[::2] == lines[1::2]
     gzip, sort, sqlite = (json.loads(line) for line in lines[::2])
-    build_programs("x86_64", {"pagetext": GUEST / "pagetext.c"}, tmp_path, tmp_path / "log")
+    build_program("x86_64", program_sources([GUEST])["pagetext"], tmp_path / "pagetext", tmp_path / "log")
     text = subprocess.run([tmp_path / "pagetext", "300", "5"], stdout=subprocess.PIPE, check=True).stdout
     ordered = b"".join(sorted(text.splitlines(keepends=True)))
     assert sort["checksum"] == hashlib.sha256(ordered).hexdigest()

@@ -12,6 +12,9 @@ from harness.build.programs import (
     LINK_FLAGS,
     MACHINE_FLAGS,
     build_programs,
+    c_files,
+    include_folders,
+    library_folders,
     module_sources,
     program_sources,
     safe_name,
@@ -23,7 +26,13 @@ from tests.conftest import needs_guest_packages
 
 FOLDERS = [IMAGES / "guest", *sorted(EXPERIMENTS.glob("*/guest"))]
 SCRIPTS = [IMAGES / "init", *(path for folder in FOLDERS for path in sorted(folder.rglob("*.sh")))]
-PROGRAMS = [path for folder in FOLDERS for path in sorted(folder.glob("*.c"))]
+PROGRAMS = [path for path in program_sources(FOLDERS).values() if path.suffix != ".sh"]
+#: Each C file with the program or library that it is of.
+C_FILES = {
+    file: source
+    for source in (*PROGRAMS, *(folder / "lib" for folder in FOLDERS if (folder / "lib").is_dir()))
+    for file in (c_files(source) if source.is_dir() else [source])
+}
 
 
 def name(path: Path) -> str:
@@ -40,13 +49,14 @@ def test_scripts_parse(path):
 @pytest.mark.parametrize("arch", MACHINE_FLAGS)
 @needs_guest_packages
 def test_programs_compile_without_a_warning(arch, tmp_path):
-    def compiler(source: Path) -> subprocess.Popen[str]:
-        include = ["-I", source.parent, "-I", IMAGES / "guest"]
-        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], *include, "-c", source, "-o", tmp_path / f"{source.stem}.o"]
+    def compiler(file: Path, source: Path) -> subprocess.Popen[str]:
+        include = [f"-I{folder}" for folder in include_folders(source)]
+        out = tmp_path / f"{source.name}-{file.stem}.o"
+        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], *include, "-c", file, "-o", out]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
-    assert PROGRAMS
-    running = {path: compiler(path) for path in PROGRAMS}
+    assert C_FILES
+    running = {file: compiler(file, source) for file, source in C_FILES.items()}
     said = {name(path): gcc.communicate()[1] for path, gcc in running.items()}
     if arch == "i386":
         said = {path: text for path, text in said.items() if "#error this program is for x86_64" not in text}
@@ -102,6 +112,66 @@ def test_two_sources_of_one_program_are_refused(guest, tmp_path):
     (guest / "answer.sh").rename(guest / "krepro-job.sh")
     with pytest.raises(UsageError, match="guest program krepro-job has two sources"):
         program_sources([IMAGES / "guest", guest])
+
+
+@pytest.fixture
+def parts(guest: Path) -> Path:
+    """A program of two C files, which with another one uses the library of its guest folder."""
+    for name in ("lib", "sum"):
+        (guest / name).mkdir()
+    (guest / "lib/one.h").write_text("int one(void);\n")
+    (guest / "lib/one.c").write_text('#include "one.h"\nint one(void)\n{\n\treturn 1;\n}\n')
+    (guest / "sum/two.h").write_text("int two(void);\n")
+    (guest / "sum/two.c").write_text('#include "one.h"\n#include "two.h"\nint two(void)\n{\n\treturn one() + 1;\n}\n')
+    text = '#include "answer.h"\n#include "krepro.h"\n#include "two.h"\nint main(void)\n{\n\tif (two() != 2)\n'
+    (guest / "sum/main.c").write_text(f'{text}\t\tdie("two is none");\n\treturn ANSWER + two();\n}}\n')
+    return guest
+
+
+@needs_guest_packages
+def test_a_folder_is_a_program_of_several_files_and_lib_a_library(parts, tmp_path):
+    sources = program_sources([parts])
+    assert sources == {"answer": parts / "answer.c", "sum": parts / "sum", "tool": parts / "tool.sh"}
+    assert library_folders(parts / "sum") == [parts / "lib", IMAGES / "guest/lib"]
+    build_programs("x86_64", sources, tmp_path / "bin", tmp_path / "log")
+    assert subprocess.run([tmp_path / "bin/sum"], check=False).returncode == 44
+    assert sorted(path.name for path in (tmp_path / "bin").iterdir()) == ["answer", "sum", "tool"]
+    assert not list(tmp_path.glob(".objects*"))
+    first = (tmp_path / "bin/sum").read_bytes()
+    assert str(parts).encode() not in first
+    moved = tmp_path / "elsewhere"
+    parts.rename(moved)
+    build_programs("x86_64", program_sources([moved]), tmp_path / "bin", tmp_path / "log")
+    assert (tmp_path / "bin/sum").read_bytes() == first, "where the source lies does not show"
+
+
+@pytest.mark.parametrize(
+    ("file", "where", "text", "says"),
+    [
+        ("sum/two.c", "sum/two.c", "int two(void)\n{\n\treturn nothing;\n}\n", r"two\.c:3:\d+: error: .nothing."),
+        ("lib/one.c", "lib/one.c", "int one;\nint one(void);\n", r"one\.c:2:\d+: error: "),
+        ("sum/two.h", "sum/two.c", "int two(int);\n", r"two\.c:3:\d+: error: conflicting types for .two"),
+        ("sum/two.c", "sum", "int three;\n", "undefined reference to .two"),
+    ],
+)
+@needs_guest_packages
+def test_what_does_not_compile_is_named_by_its_own_file(parts, tmp_path, file, where, text, says):
+    (parts / file).write_text(text)
+    if file == "sum/two.h":
+        (parts / "sum/main.c").unlink()
+    with pytest.raises(UsageError, match=f"^{parts}/{where}: compiling {Path(where).name} failed: .*{says}"):
+        build_programs("x86_64", program_sources([parts]), tmp_path / "bin", tmp_path / "log")
+
+
+def test_unknown_combinations_are_refused(parts):
+    (parts / "sum.c").touch()
+    with pytest.raises(UsageError, match=f"^{parts}/sum, {parts}/sum.c: guest program sum has two sources$"):
+        program_sources([parts])
+    (parts / "sum.c").unlink()
+    (parts / "headers").mkdir()
+    (parts / "headers/some.h").touch()
+    with pytest.raises(UsageError, match=rf"^{parts}/headers: guest program headers has no \.c file \(.*lib/\)$"):
+        program_sources([parts])
 
 
 def test_modules_are_folders_with_a_kbuild_file(guest):

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import CFLAGS, LINK_FLAGS
-from harness.paths import EXPERIMENTS, IMAGES
+from harness.build.programs import build_program, build_programs, program_sources
+from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
 from tests.processes import DEFAULT_SIGNALS
 
@@ -36,13 +36,11 @@ pytestmark = needs_guest_packages
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
-    include = ("-I", GUEST, "-I", IMAGES / "guest")
-    for name in PROGRAMS:
-        subprocess.run(["gcc", *CFLAGS, *include, "-o", folder / name, GUEST / f"{name}.c", *LINK_FLAGS], check=True)
+    sources = program_sources([GUEST])
+    build_programs("x86_64", {name: sources[name] for name in PROGRAMS}, folder, folder / "log")
     fake = Path(__file__).parents[1] / "lock_fake.c"
     wrap = [f"-Wl,--wrap={name}" for name in ("open", "ioctl", "read")]
-    command = ["gcc", *CFLAGS, *include, *wrap, "-o", folder / "faked", GUEST / "locktrace.c", fake, *LINK_FLAGS]
-    subprocess.run(command, check=True)
+    build_program("x86_64", sources["locktrace"], folder / "faked", folder / "log", [*wrap, fake])
     return folder
 
 

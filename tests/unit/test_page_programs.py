@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import build_programs
+from harness.build.programs import build_programs, program_sources
 from tests.conftest import needs_guest_packages
 from tests.page_known import CASES, GUEST, Known, read_known
 
@@ -21,8 +21,8 @@ HERE = [name for name in CASES if name != "huge"]
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
-    sources = {name: GUEST / f"{name}.c" for name in ("pageknown", "pagework")}
-    build_programs("x86_64", sources, folder, folder / "log")
+    sources = program_sources([GUEST])
+    build_programs("x86_64", {name: sources[name] for name in ("pageknown", "pagework")}, folder, folder / "log")
     return folder
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import CFLAGS, LINK_FLAGS
+from harness.build.programs import build_program, build_programs, program_sources
 from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
 
@@ -24,9 +24,9 @@ pytestmark = needs_guest_packages
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("programs")
-    for name in ("timed", "lackey", "neighbour", "damonrec"):
-        subprocess.run(["gcc", *CFLAGS, "-o", folder / name, GUEST / f"{name}.c", *LINK_FLAGS], check=True)
+    folder: Path = tmp_path_factory.mktemp("programs")
+    names = ("timed", "lackey", "neighbour", "damonrec")
+    build_programs("x86_64", {name: program_sources([GUEST])[name] for name in names}, folder, folder / "log")
     return folder
 
 
@@ -73,8 +73,8 @@ def test_lackey_counts_lines_that_come_in_pieces(programs, tmp_path):
         "#include <unistd.h>\nssize_t __real_read(int, void *, size_t);\n"
         "ssize_t __wrap_read(int fd, void *to, size_t n) { return __real_read(fd, to, n < 7 ? n : 7); }\n"
     )
-    command = ["gcc", *CFLAGS, "-Wl,--wrap=read", "-o", tmp_path / "lackey", GUEST / "lackey.c", pieces, *LINK_FLAGS]
-    subprocess.run(command, check=True)
+    source = program_sources([GUEST])["lackey"]
+    build_program("x86_64", source, tmp_path / "lackey", tmp_path / "log", ["-Wl,--wrap=read", pieces])
     run(tmp_path, tmp_path, "lackey", "-k", "-o", "trace", "stats", programs / "timed", "inner", "/no")
     stats = json.loads((tmp_path / "stats").read_text())
     lines = (tmp_path / "trace").read_bytes().splitlines(keepends=True)

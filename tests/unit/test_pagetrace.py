@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.build.programs import build_program, program_sources
 from harness.paths import EXPERIMENTS, ROOT
 from tests.conftest import needs_guest_packages
 from tests.processes import DEFAULT_SIGNALS
 
-GUEST = EXPERIMENTS / "page-trace/guest"
+SOURCE = program_sources([EXPERIMENTS / "page-trace/guest"])["pagetrace"]
 HEADER = np.dtype(
     {
         "names": ["magic", "version", "record_bytes", "window", "flags", "pid", "page_shift", "start_ns", "zeros"],
@@ -33,13 +34,10 @@ pytestmark = needs_guest_packages
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> Path:
-    target = tmp_path_factory.mktemp("pagetrace") / "pagetrace"
+    target: Path = tmp_path_factory.mktemp("pagetrace") / "pagetrace"
     fake = ROOT / "tests/fixtures/page-trace/fake_device.c"
     wrap = "-Wl,--wrap=open,--wrap=ioctl,--wrap=poll"
-    sources = [GUEST / "pagetrace.c", fake]
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", "-I", GUEST, wrap, "-o", target, *sources], check=True
-    )
+    build_program("x86_64", SOURCE, target, target.parent / "log", [wrap, fake])
     return target
 
 
@@ -227,7 +225,7 @@ def test_bad_arguments_are_one_line(launch, arguments):
 
 def test_without_the_device_it_says_what_is_missing(tmp_path):
     real = tmp_path / "pagetrace"
-    subprocess.run(["gcc", "-std=gnu11", "-I", GUEST, "-o", real, GUEST / "pagetrace.c"], check=True)
+    build_program("x86_64", SOURCE, real, tmp_path / "log")
     done = subprocess.run([real, "true"], capture_output=True, text=True, cwd=tmp_path, check=False)
     said = "pagetrace: /dev/page_trace: No such file or directory: is the kernel built with KREPRO_PAGE_TRACE?\n"
     assert (done.returncode, done.stderr) == (125, said)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.build.programs import CFLAGS, LINK_FLAGS, build_programs
+from harness.build.programs import CFLAGS, LINK_FLAGS, build_programs, program_sources
 from harness.paths import EXPERIMENTS, IMAGES
 from tests.conftest import needs_guest_packages
 
@@ -31,9 +31,12 @@ needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="an
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
     names = ("shim", "shimload", "shimtruth", "timersample", "ppidrights")
-    build_programs("x86_64", {name: GUEST / f"{name}.c" for name in names}, folder, folder / "log")
-    include = ["-I", GUEST, "-I", IMAGES / "guest"]
-    subprocess.run(["gcc", *CFLAGS, *include, "-o", folder / "driver", DRIVER, *LINK_FLAGS], check=True)
+    sources = program_sources([GUEST])
+    build_programs("x86_64", {name: sources[name] for name in names}, folder, folder / "log")
+    library = IMAGES / "guest/lib"
+    include = ["-I", GUEST, "-I", library]
+    sources = [DRIVER, library / "counter.c"]
+    subprocess.run(["gcc", *CFLAGS, *include, "-o", folder / "driver", *sources, *LINK_FLAGS], check=True)
     return folder
 
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Marks for the oracle: 7-byte nops that it knows by their displacement, and that do nothing without it.
  * The kinds and operations are those of harness/oracle/plugin/oracle.h.
