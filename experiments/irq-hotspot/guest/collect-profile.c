@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * collect-profile begin|end DIR: the profile buffer of one workload, with the
  * /proc/interrupts that belong to it.
@@ -29,7 +30,6 @@
 
 #include <ctype.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 
 #define INTERRUPTS "/proc/interrupts"
@@ -189,11 +189,11 @@ static int sampling_mode(void)
 	const char *wanted = getenv("KREPRO_IRQ_SAMPLING");
 
 	if (!wanted)
-		usage_die("KREPRO_IRQ_SAMPLING is not set: the arm needs the parameter irq_sampling");
+		die_usage("KREPRO_IRQ_SAMPLING is not set: the arm needs the parameter irq_sampling");
 	for (int mode = 0; mode <= MODE_NMI; mode++)
 		if (!strcmp(wanted, names[mode]))
 			return mode;
-	usage_die("KREPRO_IRQ_SAMPLING is %s, not off, entry, handler or nmi", wanted);
+	die_usage("KREPRO_IRQ_SAMPLING is %s, not off, entry, handler or nmi", wanted);
 }
 
 static void set_switch(int fd, const char *path, int value)
@@ -235,7 +235,7 @@ static void save(const char *directory, const char *name, const void *data, size
 	if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
 		die("%s: path too long", directory);
 	fd = open_or_die(path, O_WRONLY | O_CREAT | flags);
-	write_all(fd, path, data, size);
+	write_or_die(fd, path, data, size);
 	if (close(fd))
 		die_errno("closing %s", path);
 }
@@ -372,7 +372,7 @@ static void end(const char *directory)
 int main(int argc, char **argv)
 {
 	if (argc != 3 || (strcmp(argv[1], "begin") && strcmp(argv[1], "end")))
-		usage_die("usage: %s begin|end DIR", program_invocation_short_name);
+		die_usage("usage: %s begin|end DIR", program_invocation_short_name);
 	open_proc();
 	/* Fault the readings' pages in before anything is timed. */
 	memset(&shot_a, 1, sizeof(shot_a));
