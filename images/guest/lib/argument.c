@@ -30,5 +30,5 @@ uint64_t default_seed(void)
 {
 	const char *text = getenv("KREPRO_SEED");
 
-	return text ? argument("KREPRO_SEED", text, 0, UINT64_MAX) : 1;
+	return text ? argument("KREPRO_SEED", text, 0, UINT32_MAX) : 1;
 }

@@ -46,7 +46,7 @@ extern int exit_usage;
 int complain(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same, and the end of the program. */
-void die_with(int status, int error, const char *format, ...) __attribute__((noreturn, cold, format(printf, 3, 4)));
+void die_with(int status, int error, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 
 #define die(...)       die_with(EXIT_TOOL, 0, __VA_ARGS__)
 #define die_errno(...) die_with(EXIT_TOOL, errno, __VA_ARGS__)
