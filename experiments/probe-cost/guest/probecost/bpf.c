@@ -1,12 +1,7 @@
-/* bpf.h: eBPF programs from raw bpf(2), without a compiler: some additions, or a counter in a hash map. */
-#ifndef BPF_H
-#define BPF_H
+// SPDX-License-Identifier: MIT
+#include "bpf.h"
 
-#include "util.h"
-
-#include <linux/bpf.h>
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 enum { MAX_ADDITIONS = 512 };
@@ -32,11 +27,7 @@ static int bpf_map(void)
 	return map;
 }
 
-/*
- * A program of `additions` additions; with `aggregate` it also looks a key up in a hash map and adds 1 to what it
- * finds there, `aggregate` times. Returns its descriptor, or -1 with the reason in `problem`.
- */
-static int bpf_program(enum bpf_prog_type type, unsigned int expected, long additions, long aggregate)
+int bpf_program(enum bpf_prog_type type, unsigned int expected, long additions, long aggregate)
 {
 	static struct bpf_insn insns[MAX_ADDITIONS + 128];
 	union bpf_attr attr;
@@ -82,8 +73,7 @@ static int bpf_program(enum bpf_prog_type type, unsigned int expected, long addi
 	return program;
 }
 
-/* A perf event of a trace event, on all tasks of CPU 0: it counts, and a program may run for it. */
-static int perf_tracepoint(const char *event)
+int perf_tracepoint(const char *event)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .sample_period = 0 };
 	char path[160], text[32];
@@ -98,15 +88,14 @@ static int perf_tracepoint(const char *event)
 	return fd;
 }
 
-static uint64_t perf_count(int fd)
+uint64_t perf_count(int fd)
 {
 	uint64_t count = 0;
 
 	return read(fd, &count, sizeof(count)) == sizeof(count) ? count : 0;
 }
 
-/* A program on a function by fprobe: a kprobe.multi link. */
-static int fprobe_link(int program, const char *symbol)
+int fprobe_link(int program, const char *symbol)
 {
 	const char *symbols[] = { symbol };
 	union bpf_attr attr;
@@ -123,7 +112,7 @@ static int fprobe_link(int program, const char *symbol)
 	return link;
 }
 
-static int raw_tracepoint(int program, const char *name)
+int raw_tracepoint(int program, const char *name)
 {
 	union bpf_attr attr;
 	int link;
@@ -136,5 +125,3 @@ static int raw_tracepoint(int program, const char *name)
 		fail("raw tracepoint %s: %s", name, strerror(errno));
 	return link;
 }
-
-#endif

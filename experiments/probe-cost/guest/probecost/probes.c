@@ -1,42 +1,28 @@
-/* probes.h: what one run of probecost enables, through tracefs, perf_event_open and bpf(2), and takes away again. */
-#ifndef PROBES_H
-#define PROBES_H
-
+// SPDX-License-Identifier: MIT
+#include "probes.h"
 #include "bpf.h"
 #include "work.h"
 
 #include <elf.h>
+#include <linux/perf_event.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
-enum { MAX_PROBES = 12, MAX_CONSUMERS = 8, SAMPLE_PAGES = 64, INSTANCE_KB = 512, OPTIMISER_NS = 300000000 };
+enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, OPTIMISER_NS = 300000000 };
 
-/* One consumer of a probe: a tracefs instance that records, filters, aggregates; or an eBPF program. */
-struct consumer {
-	bool record, stack, program;
-	char filter[128], hist[160];
-	long additions, aggregate;
-	int bpf, event, passes; /* descriptors; 0: none */
-	uint64_t passed;
-};
+struct probe probes[MAX_PROBES];
+int n_probes;
+static int instances_made;
 
-struct probe {
-	char provider[32], target[64], definition[256], event[96];
-	struct consumer consumers[MAX_CONSUMERS];
-	int n_consumers, counter, link, sampler;
-	char *ring;
-	uint64_t firings;
-	long long hits, misses;
-};
-
-static struct probe probes[MAX_PROBES];
-static int n_probes, instances_made;
-
-static bool is(const struct probe *probe, const char *prefix)
+bool is(const struct probe *probe, const char *prefix)
 {
 	return !strncmp(probe->provider, prefix, strlen(prefix));
 }
 
-static bool is_user(const struct probe *probe)
+bool is_user(const struct probe *probe)
 {
 	return is(probe, "uprobe") || is(probe, "uretprobe") || is(probe, "usdt");
 }
@@ -60,8 +46,7 @@ static const char *instance(int number)
 	return prefix;
 }
 
-/* A file of instance `number`; the text is overwritten by the next call. */
-static const char *in_instance(int number, const char *format, const char *event)
+const char *in_instance(int number, const char *format, const char *event)
 {
 	static char path[200];
 	int n = snprintf(path, sizeof(path), "%s", instance(number));
@@ -87,8 +72,7 @@ static void make_instances(int count)
 		put(in_instance(i, "buffer_size_kb%s", ""), text, 0);
 }
 
-/* Where in the file of this program an address of it lies. */
-static uint64_t file_offset(uint64_t address)
+uint64_t file_offset(uint64_t address)
 {
 	const Elf64_Phdr *header = (const Elf64_Phdr *)getauxval(AT_PHDR);
 	unsigned long count = getauxval(AT_PHNUM);
@@ -115,7 +99,7 @@ static uint64_t user_place(const char *name)
 	return 0;
 }
 
-static const char *own_path(void)
+const char *own_path(void)
 {
 	static char path[128];
 	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -290,7 +274,7 @@ static void start_consumer(struct probe *probe, int number)
 		put(in_instance(number, "events/%s/enable", event), "1", 0);
 }
 
-static void define_all(void)
+void define_all(void)
 {
 	for (int i = 0; i < n_probes && !problem[0]; i++) {
 		if (is(&probes[i], "kprobe-int3") || is(&probes[i], "kprobe-optimised"))
@@ -303,7 +287,7 @@ static void define_all(void)
 	}
 }
 
-static void start_all(void)
+void start_all(void)
 {
 	int most = 1;
 
@@ -332,7 +316,7 @@ static void close_once(int *fd)
 	*fd = 0;
 }
 
-static void stop_all(void)
+void stop_all(void)
 {
 	char was[sizeof(problem)];
 
@@ -377,8 +361,7 @@ static void stop_all(void)
 	memcpy(problem, was, sizeof(problem));
 }
 
-/* Count firings without a consumer, and how many of them pass each consumer's filter. */
-static void start_counting(void)
+void start_counting(void)
 {
 	for (int i = 0; i < n_probes && !problem[0]; i++) {
 		struct probe *probe = &probes[i];
@@ -398,8 +381,7 @@ static void start_counting(void)
 	}
 }
 
-/* What the kernel says of hits and misses; -1 where it says nothing. */
-static void read_hits(void)
+void read_hits(void)
 {
 	static char text[1 << 14];
 
@@ -421,5 +403,3 @@ static void read_hits(void)
 			probe->misses = strtoll(line, NULL, 10);
 	}
 }
-
-#endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * probecost: measure what probes cost. Reads runs from standard input, prints one line of JSON for each.
  *
@@ -13,14 +14,17 @@
  *
  * With check=1 the workload runs without probes first, then with firings counted, then with the probes.
  */
-#ifndef __x86_64__
-#error this program is for x86_64
-#endif
+#include "bpf.h"
 #include "probes.h"
+#include "work.h"
 #include "krepro-roi.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 enum { MAX_BATCHES = 64, LINE = 512, OTHERS = 256, READS = 256 };
 
@@ -401,10 +405,8 @@ int main(int argc, char **argv)
 	static struct run run;
 	char line[LINE];
 
-	if ((argc != 2 && !*only) || (strcmp(argv[1], "ticks") && strcmp(argv[1], "ns"))) {
-		fprintf(stderr, "usage: probecost ticks|ns [--only PREFIX,...] < SCRIPT\n");
-		return 2;
-	}
+	if ((argc != 2 && !*only) || (strcmp(argv[1], "ticks") && strcmp(argv[1], "ns")))
+		die_usage("usage: probecost ticks|ns [--only PREFIX,...] < SCRIPT");
 	counts_instructions = !strcmp(argv[1], "ticks");
 	mkdir(TRACEFS, 0700);
 	mount("tracefs", TRACEFS, "tracefs", 0, NULL);

@@ -1,8 +1,5 @@
-/* work.h: the workloads of probecost. Each does one known round; user-space places to probe are in here too. */
-#ifndef WORK_H
-#define WORK_H
-
-#include "util.h"
+// SPDX-License-Identifier: MIT
+#include "work.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +7,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 /*
@@ -31,19 +27,12 @@ __asm__(".text\n"
 	"	.balign 4\n	.4byte 8, 7f - 6f, 3\n	.asciz \"stapsdt\"\n	.balign 4\n"
 	"6:	.8byte usdt_mark, 0, usdt_semaphore\n	.asciz \"krepro\"\n	.asciz \"mark\"\n	.asciz \"8@%rdi\"\n"
 	"7:	.balign 4\n.text\n");
-extern long u_nop(long), u_push(long), u_step(long), u_deep(long), u_mark(long);
-extern char u_others[], usdt_mark[], usdt_semaphore[];
+
+long spin_loops, depth = 1, sleepers = 1;
 
 static int pipes[2], ping[2], pong[2], file = -1;
-static long spin_loops, depth = 1, sleepers = 1;
 static volatile long sink;
 static char names[2][16] = { "krepro-one", "krepro-two" };
-
-static void spin(long loops)
-{
-	if (loops > 0)
-		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(loops) : : "cc");
-}
 
 static void w_nothing(long i) { (void)i; }
 static void w_getppid(long i) { (void)i; syscall(SYS_getppid); }
@@ -173,10 +162,7 @@ static void w_hot(long i)
 	w_rename(i);
 }
 
-static const struct work {
-	const char *name;
-	void (*once)(long round);
-} works[] = {
+static const struct work works[] = {
 	{ "nothing", w_nothing },	{ "getppid", w_getppid },   { "getuid", w_getuid },   { "rename", w_rename },
 	{ "itimer", w_itimer },	{ "pipe", w_pipe },	    { "files", w_files },     { "faults", w_faults },
 	{ "signal", w_signal },	{ "fork", w_fork },	    { "sort", w_sort },	      { "pingpong", w_pingpong },
@@ -184,7 +170,7 @@ static const struct work {
 	{ "upush", w_upush },	{ "ustep", w_ustep },	    { "umark", w_umark },     { "udeep", w_udeep },
 };
 
-static const struct work *find_work(const char *name)
+const struct work *find_work(const char *name)
 {
 	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++)
 		if (!strcmp(works[i].name, name))
@@ -192,7 +178,7 @@ static const struct work *find_work(const char *name)
 	return NULL;
 }
 
-static void prepare_works(void)
+void prepare_works(void)
 {
 	static char block[8 * 512];
 	struct sigaction action = { .sa_handler = on_signal };
@@ -219,5 +205,3 @@ static void prepare_works(void)
 		_exit(0);
 	}
 }
-
-#endif
