@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * filestorm [-n N] [-p PROCESSES] [-d one|own] [-f FILES] [-C DIR] [-s SEED] [-o DIR]: files created, renamed and
  * removed, N operations (1000) by each process (2), in one folder or in one of its own for each process, below DIR
@@ -34,7 +35,7 @@ static void create(int folder, const char *name, bool *exists)
 	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
 
 	if (fd < 0 || close(fd))
-		die(EXIT_TOOL, errno, "creating %s", name);
+		die_errno("creating %s", name);
 	*exists = true;
 }
 
@@ -48,7 +49,7 @@ static void storm_work(const struct storm *storm, unsigned int index)
 	folder_of(index, path, sizeof(path));
 	folder = open(path, O_RDONLY | O_DIRECTORY);
 	if (folder < 0)
-		die(EXIT_TOOL, errno, "%s", path);
+		die_errno("%s", path);
 	for (uint64_t i = 0; i < storm->operations; i++) {
 		unsigned int from = random_below(&random, files), to = random_below(&random, files);
 
@@ -60,12 +61,12 @@ static void storm_work(const struct storm *storm, unsigned int index)
 		exists[from] = false;
 		if (from == to) {
 			if (unlinkat(folder, name, 0))
-				die(EXIT_TOOL, errno, "removing %s", name);
+				die_errno("removing %s", name);
 			continue;
 		}
 		name_of(index, to, other, sizeof(other));
 		if (renameat(folder, name, folder, other))
-			die(EXIT_TOOL, errno, "renaming %s", name);
+			die_errno("renaming %s", name);
 		exists[to] = true;
 	}
 }
@@ -97,24 +98,24 @@ int main(int argc, char **argv)
 	opterr = 0;
 	while ((option = getopt(argc, argv, "n:p:d:f:C:s:o:")) != -1) {
 		switch (option) {
-		case 'n': storm.operations = number("-n", optarg, 1, UINT32_MAX); break;
-		case 'p': storm.processes = number("-p", optarg, 1, MOST_PROCESSES); break;
-		case 'd': layout = word("-d", optarg, layouts, 2); break;
-		case 'f': files = number("-f", optarg, 1, MOST_FILES); break;
+		case 'n': storm.operations = argument("-n", optarg, 1, UINT32_MAX); break;
+		case 'p': storm.processes = argument("-p", optarg, 1, MOST_PROCESSES); break;
+		case 'd': layout = choice("-d", optarg, layouts, 2); break;
+		case 'f': files = argument("-f", optarg, 1, MOST_FILES); break;
 		case 'C': below = optarg; break;
-		case 's': storm.seed = number("-s", optarg, 0, UINT32_MAX); break;
+		case 's': storm.seed = argument("-s", optarg, 0, UINT32_MAX); break;
 		case 'o': storm.folder = optarg; break;
-		default: usage(USAGE);
+		default: die_usage("usage: %s", USAGE);
 		}
 	}
 	if (optind != argc)
-		usage(USAGE);
+		die_usage("usage: %s", USAGE);
 	if (snprintf(base, sizeof(base), "%s/filestorm.XXXXXX", below) >= (int)sizeof(base) || !mkdtemp(base))
-		die(EXIT_TOOL, errno, "a folder below %s", below);
+		die_errno("a folder below %s", below);
 	for (unsigned int process = 0; layout == OWN && process < storm.processes; process++) {
 		folder_of(process, path, sizeof(path));
 		if (mkdir(path, 0700))
-			die(EXIT_TOOL, errno, "%s", path);
+			die_errno("%s", path);
 	}
 	lap = storm_run(&storm, storm_work);
 	remove_all(&storm);

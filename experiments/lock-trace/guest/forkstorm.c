@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT
 /*
  * forkstorm [-n N] [-p PROCESSES] [-m PAGES] [-s SEED] [-o DIR]: N times (200) in each process (2) a child that writes
  * to some of PAGES pages (16), which are copied then, and ends. Prints its time as JSON; -o: lap.tsv.
  */
 #include "storm.h"
+
+#include <sys/wait.h>
 
 #define USAGE "forkstorm [-n N] [-p PROCESSES] [-m PAGES] [-s SEED] [-o DIR]"
 
@@ -27,7 +30,7 @@ static void storm_work(const struct storm *storm, unsigned int index)
 			_exit(0);
 		}
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
-			die(EXIT_TOOL, pid < 0 ? errno : 0, "a child failed");
+			die_with(EXIT_TOOL, pid < 0 ? errno : 0, "a child failed");
 	}
 }
 
@@ -40,16 +43,16 @@ int main(int argc, char **argv)
 	opterr = 0;
 	while ((option = getopt(argc, argv, "n:p:m:s:o:")) != -1) {
 		switch (option) {
-		case 'n': storm.operations = number("-n", optarg, 1, UINT32_MAX); break;
-		case 'p': storm.processes = number("-p", optarg, 1, MOST_PROCESSES); break;
-		case 'm': pages = number("-m", optarg, 0, MOST_PAGES); break;
-		case 's': storm.seed = number("-s", optarg, 0, UINT32_MAX); break;
+		case 'n': storm.operations = argument("-n", optarg, 1, UINT32_MAX); break;
+		case 'p': storm.processes = argument("-p", optarg, 1, MOST_PROCESSES); break;
+		case 'm': pages = argument("-m", optarg, 0, MOST_PAGES); break;
+		case 's': storm.seed = argument("-s", optarg, 0, UINT32_MAX); break;
 		case 'o': storm.folder = optarg; break;
-		default: usage(USAGE);
+		default: die_usage("usage: %s", USAGE);
 		}
 	}
 	if (optind != argc)
-		usage(USAGE);
+		die_usage("usage: %s", USAGE);
 	lap = storm_run(&storm, storm_work);
 	write_lap(storm.folder, &lap);
 	print_times("forkstorm", storm.operations * storm.processes, lap.elapsed_ns, lap.end - lap.begin);

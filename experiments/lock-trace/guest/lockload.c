@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * lockload: locks whose use is known, by the module lockknown. One lap; prints as JSON the time from the threads'
  * common begin to the end of the last.
@@ -26,11 +27,12 @@
  * pair times N (10000) pairs of acquire and release of each kind of lock, one by one with interrupts off, and
  * DIR/pairs.tsv gets the TSC cycles of each: a column per kind, and "none" where nothing is between the readings.
  *
- * Exit status: 0, 2 (wrong arguments), 3 (the module says no, or lost its way), 4 (not on this kernel or so few CPUs).
+ * Exit status: 0, 2 (wrong arguments), 125 (the module says no, or lost its way), 4 (not on this kernel or so few CPUs).
  */
-#include "tool.h"
+#include "lap.h"
 #include "modules/lockknown/lockknown.h"
 
+#include <getopt.h>
 #include <sys/ioctl.h>
 
 #define DEVICE "/dev/lockknown"
@@ -96,7 +98,7 @@ static void parse(struct options *options, int argc, char **argv)
 	int option;
 
 	if (argc < 2)
-		usage(USAGE);
+		die_usage("usage: %s", USAGE);
 	is_pair = !strcmp(argv[1], "pair");
 	if (!is_pair) {
 		setup->scenario = LOCKKNOWN_SCENARIOS;
@@ -104,33 +106,33 @@ static void parse(struct options *options, int argc, char **argv)
 			if (!strcmp(argv[1], scenarios[i]))
 				setup->scenario = i;
 		if (setup->scenario == LOCKKNOWN_SCENARIOS)
-			usage(USAGE);
+			die_usage("usage: %s", USAGE);
 	}
 	opterr = 0;
 	optind = 2;
 	while ((option = getopt_long(argc, argv, "o:", known_options, NULL)) != -1) {
 		if (option != 'o' && is_pair != (option == COUNT))
-			usage(USAGE);
+			die_usage("usage: %s", USAGE);
 		switch (option) {
-		case KIND: setup->kind = word("--kind", optarg, kinds, LOCKKNOWN_KINDS); break;
-		case THREADS: setup->threads = number("--threads", optarg, 1, LOCKKNOWN_MAX_THREADS); break;
-		case OPS: setup->operations = number("--ops", optarg, 0, UINT32_MAX); break;
-		case CONFLICTS: setup->conflicts = number("--conflicts", optarg, 0, 1000); break;
-		case READS: setup->reads = number("--reads", optarg, 0, 1000); break;
-		case HOLD: setup->hold = number("--hold", optarg, 0, UINT32_MAX); break;
-		case GAP: setup->gap = number("--gap", optarg, 0, UINT32_MAX); break;
+		case KIND: setup->kind = choice("--kind", optarg, kinds, LOCKKNOWN_KINDS); break;
+		case THREADS: setup->threads = argument("--threads", optarg, 1, LOCKKNOWN_MAX_THREADS); break;
+		case OPS: setup->operations = argument("--ops", optarg, 0, UINT32_MAX); break;
+		case CONFLICTS: setup->conflicts = argument("--conflicts", optarg, 0, 1000); break;
+		case READS: setup->reads = argument("--reads", optarg, 0, 1000); break;
+		case HOLD: setup->hold = argument("--hold", optarg, 0, UINT32_MAX); break;
+		case GAP: setup->gap = argument("--gap", optarg, 0, UINT32_MAX); break;
 		case COMPETE: setup->flags |= LOCKKNOWN_COMPETE; break;
-		case TIMER: setup->timer_us = number("--timer-us", optarg, 10, 1000000); break;
+		case TIMER: setup->timer_us = argument("--timer-us", optarg, 10, 1000000); break;
 		case FREE_HELD: setup->flags |= LOCKKNOWN_FREE_HELD; break;
-		case SEED: setup->seed = number("--seed", optarg, 0, UINT32_MAX); break;
+		case SEED: setup->seed = argument("--seed", optarg, 0, UINT32_MAX); break;
 		case NO_LAP: options->unmarked = true; break;
-		case COUNT: options->count = number("--n", optarg, 1, LOCKKNOWN_MAX_PAIRS); break;
+		case COUNT: options->count = argument("--n", optarg, 1, LOCKKNOWN_MAX_PAIRS); break;
 		case 'o': options->folder = optarg; break;
-		default: usage(USAGE);
+		default: die_usage("usage: %s", USAGE);
 		}
 	}
 	if (optind != argc)
-		usage(USAGE);
+		die_usage("usage: %s", USAGE);
 	if (is_pair && !options->count)
 		options->count = 10000;
 	else if (!is_pair)
@@ -147,7 +149,7 @@ static void write_known(int device, const char *folder)
 	while ((size = read(device, buffer, sizeof(buffer))) > 0)
 		fwrite(buffer, 1, size, file);
 	if (size < 0)
-		die(EXIT_TOOL, errno, DEVICE);
+		die_errno(DEVICE);
 	close_or_die(file, "known.tsv");
 }
 
@@ -197,7 +199,7 @@ static int run_pairs(int device, const struct options *options, struct lap *lap)
 	for (unsigned int pair = 0; pair < LOCKKNOWN_PAIRS; pair++) {
 		cycles[pair] = calloc(options->count, sizeof(*cycles[pair]));
 		if (!cycles[pair])
-			die(EXIT_TOOL, errno, "memory for %u pairs", options->count);
+			die_errno("memory for %u pairs", options->count);
 	}
 	lap_begin(lap, true);
 	for (unsigned int pair = 0; pair < LOCKKNOWN_PAIRS; pair++) {
@@ -205,7 +207,7 @@ static int run_pairs(int device, const struct options *options, struct lap *lap)
 						      .cycles = (uintptr_t)cycles[pair] };
 
 		if (ioctl(device, LOCKKNOWN_PAIR, &setup))
-			die(EXIT_TOOL, errno, "pair %s", pairs[pair]);
+			die_errno("pair %s", pairs[pair]);
 		/* A trace is drained meanwhile: pairs that find no room in its ring cost something else. */
 		usleep(DRAIN_US);
 	}
@@ -227,7 +229,7 @@ int main(int argc, char **argv)
 	parse(&options, argc, argv);
 	device = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (device < 0)
-		die(EXIT_TOOL, errno, DEVICE);
+		die_errno(DEVICE);
 	status = options.count ? run_pairs(device, &options, &lap) : run(device, &options, &lap);
 	if (!status && !options.unmarked)
 		write_lap(options.folder, &lap);

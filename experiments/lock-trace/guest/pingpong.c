@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * pingpong [-n N] [-t pipe|unix] [-b BYTES] [-p PAIRS] [-o DIR]: N times (1000) a message of BYTES bytes (1) goes from
  * one process to another and back, in PAIRS pairs (1) at once. Prints its time as JSON; -o: lap.tsv.
@@ -21,7 +22,7 @@ static void send_message(int to, const char *message)
 		ssize_t size = write(to, message + done, bytes - done);
 
 		if (size <= 0)
-			die(EXIT_TOOL, errno, "writing");
+			die_errno("writing");
 		done += size;
 	}
 }
@@ -32,7 +33,7 @@ static void receive_message(int from, char *message)
 		ssize_t size = read(from, message + done, bytes - done);
 
 		if (size <= 0)
-			die(EXIT_TOOL, size ? errno : 0, "reading");
+			die_with(EXIT_TOOL, size ? errno : 0, "reading");
 		done += size;
 	}
 }
@@ -56,13 +57,13 @@ static void connect_pair(unsigned int type, unsigned int first)
 
 	if (type == UNIX) {
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, there))
-			die(EXIT_TOOL, errno, "socketpair");
+			die_errno("socketpair");
 		channels[first].from = channels[first].to = there[0];
 		channels[first + 1].from = channels[first + 1].to = there[1];
 		return;
 	}
 	if (pipe(there) || pipe(back))
-		die(EXIT_TOOL, errno, "pipe");
+		die_errno("pipe");
 	channels[first].from = back[0];
 	channels[first].to = there[1];
 	channels[first + 1].from = there[0];
@@ -79,16 +80,16 @@ int main(int argc, char **argv)
 	opterr = 0;
 	while ((option = getopt(argc, argv, "n:t:b:p:o:")) != -1) {
 		switch (option) {
-		case 'n': storm.operations = number("-n", optarg, 1, UINT32_MAX); break;
-		case 't': type = word("-t", optarg, types, 2); break;
-		case 'b': bytes = number("-b", optarg, 1, MOST_BYTES); break;
-		case 'p': storm.processes = 2 * number("-p", optarg, 1, MOST_PROCESSES / 2); break;
+		case 'n': storm.operations = argument("-n", optarg, 1, UINT32_MAX); break;
+		case 't': type = choice("-t", optarg, types, 2); break;
+		case 'b': bytes = argument("-b", optarg, 1, MOST_BYTES); break;
+		case 'p': storm.processes = 2 * argument("-p", optarg, 1, MOST_PROCESSES / 2); break;
 		case 'o': storm.folder = optarg; break;
-		default: usage(USAGE);
+		default: die_usage("usage: %s", USAGE);
 		}
 	}
 	if (optind != argc)
-		usage(USAGE);
+		die_usage("usage: %s", USAGE);
 	for (unsigned int first = 0; first < storm.processes; first += 2)
 		connect_pair(type, first);
 	lap = storm_run(&storm, storm_work);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * locktrace: run a command while the kernel traces locks.
  *
@@ -19,22 +20,21 @@
  *                written and lost, sums over the streams; drained, what had been read
  *
  * The trace begins before the command is started, and ends after it has ended. INT, TERM and HUP are passed on to it.
- * The exit status is the command's; if a signal ended it, the launcher ends by the same. 2: wrong arguments; 3: no
- * trace, or not all of it could be written; 126 and 127: the command could not be run, or found.
+ * The exit status is the command's; if a signal ended it, the launcher ends by the same. 125: wrong arguments, no trace,
+ * or not all of it could be written; 126 and 127: the command could not be run, or found.
  */
 #include "drain.h"
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define DEVICE	 "/dev/lock_trace"
 #define DEBUGFS	 "/sys/kernel/debug/lock_trace/"
 #define USAGE	 "locktrace -m all|paper|per-lock|tracepoint|validate|off [-n] [-r ORDER] [-l ORDER] [-s ORDER] " \
 		 "[-p ORDER] [-i US] -o DIR [--] COMMAND..."
 
-enum { MOST_ORDER = 24, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+enum { MOST_ORDER = 24 };
 
 static const char *const arms[] = { "off", "all", "paper", "per-lock", "tracepoint", "validate" };
 
@@ -56,32 +56,22 @@ static void parse(struct options *options, int argc, char **argv)
 	while ((option = getopt(argc, argv, "+m:nr:l:s:p:i:o:")) != -1) {
 		switch (option) {
 		case 'm':
-			setup->arm = word("-m", optarg, arms, sizeof(arms) / sizeof(arms[0]));
+			setup->arm = choice("-m", optarg, arms, sizeof(arms) / sizeof(arms[0]));
 			has_arm = true;
 			break;
 		case 'n': options->late = true; break;
-		case 'r': setup->ring_order = number("-r", optarg, 1, MOST_ORDER); break;
-		case 'l': setup->lock_order = number("-l", optarg, 1, MOST_ORDER); break;
-		case 's': setup->site_order = number("-s", optarg, 1, MOST_ORDER); break;
-		case 'p': setup->pool_order = number("-p", optarg, 1, MOST_ORDER); break;
-		case 'i': options->interval_ns = number("-i", optarg, 100, 10000000) * 1000; break;
+		case 'r': setup->ring_order = argument("-r", optarg, 1, MOST_ORDER); break;
+		case 'l': setup->lock_order = argument("-l", optarg, 1, MOST_ORDER); break;
+		case 's': setup->site_order = argument("-s", optarg, 1, MOST_ORDER); break;
+		case 'p': setup->pool_order = argument("-p", optarg, 1, MOST_ORDER); break;
+		case 'i': options->interval_ns = argument("-i", optarg, 100, 10000000) * 1000; break;
 		case 'o': options->folder = optarg; break;
-		default: usage(USAGE);
+		default: die_usage("usage: %s", USAGE);
 		}
 	}
 	if (!has_arm || !options->folder || optind == argc)
-		usage(USAGE);
+		die_usage("usage: %s", USAGE);
 	options->command = argv + optind;
-}
-
-static void __attribute__((noreturn)) become(char *const command[])
-{
-	int error;
-
-	execvp(command[0], command);
-	error = errno;
-	complain(error, "%s", command[0]);
-	_exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
 }
 
 static volatile pid_t child;
@@ -99,9 +89,9 @@ static int start(const struct options *options)
 	int device = open(DEVICE, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (device < 0)
-		die(EXIT_TOOL, errno, "%s (is the kernel built with KREPRO_LOCK_TRACE?)", DEVICE);
+		die_errno("%s (is the kernel built with KREPRO_LOCK_TRACE?)", DEVICE);
 	if (mkdir(options->folder, 0777) && errno != EEXIST)
-		die(EXIT_TOOL, errno, "%s", options->folder);
+		die_errno("%s", options->folder);
 	return device;
 }
 
@@ -116,10 +106,10 @@ static void start_trace(const struct drain *drain, const struct lock_trace_setup
 	if (ftruncate(drain->file, 0))
 		complain(errno, "events.bin");
 	switch (error) {
-	case EBUSY: die(EXIT_TOOL, 0, "a trace is running already");
-	case ENOMEM: die(EXIT_TOOL, 0, "no memory for rings and tables of this size");
-	case EINVAL: die(EXIT_TOOL, 0, "the kernel takes no rings or tables of this size");
-	default: die(EXIT_TOOL, error, "starting the trace");
+	case EBUSY: die("a trace is running already");
+	case ENOMEM: die("no memory for rings and tables of this size");
+	case EINVAL: die("the kernel takes no rings or tables of this size");
+	default: die_with(EXIT_TOOL, error, "starting the trace");
 	}
 }
 
@@ -136,21 +126,12 @@ static int run(char *const command[])
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		sigaddset(&set, passed[i]);
 	sigprocmask(SIG_BLOCK, &set, &original);
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		sigprocmask(SIG_SETMASK, &original, NULL);
-		become(command);
-	}
-	if (pid < 0)
-		die(EXIT_TOOL, errno, "fork");
+	pid = start_command(command, &original, SIGKILL);
 	child = pid;
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
 		sigaction(passed[i], &action, NULL);
 	sigprocmask(SIG_SETMASK, &original, NULL);
-	while (waitpid(pid, &wait_status, 0) < 0)
-		if (errno != EINTR)
-			die(EXIT_TOOL, errno, "waiting for the command");
+	wait_status = wait_for_command(pid, NULL);
 	child = 0;
 	return wait_status;
 }
@@ -165,13 +146,13 @@ static void copy_table(const char *name, const char *folder)
 	snprintf(path, sizeof(path), DEBUGFS "%s", name);
 	from = open(path, O_RDONLY | O_CLOEXEC);
 	if (from < 0)
-		die(EXIT_TOOL, errno, "%s (is debugfs mounted?)", path);
+		die_errno("%s (is debugfs mounted?)", path);
 	snprintf(buffer, sizeof(buffer), "%s.tsv", name);
 	file = create_in(folder, buffer);
 	while ((size = read(from, buffer, sizeof(buffer))) > 0)
 		fwrite(buffer, 1, size, file);
 	if (size < 0)
-		die(EXIT_TOOL, errno, "%s", path);
+		die_errno("%s", path);
 	close(from);
 	close_or_die(file, name);
 }
@@ -198,7 +179,7 @@ static void write_status(const struct options *options, const struct lock_trace_
 		fprintf(file, "%s, ", fields[i].count > 1 ? "]" : "");
 	}
 	if (value != (const __u64 *)(status + 1))
-		die(EXIT_TOOL, 0, "a field of the status has no name");
+		die("a field of the status has no name");
 	fprintf(file, "\"ring_order\": %u, \"lock_order\": %u, \"site_order\": %u, \"pool_order\": %u, ",
 		options->setup.ring_order, options->setup.lock_order, options->setup.site_order,
 		options->setup.pool_order);
@@ -229,6 +210,7 @@ int main(int argc, char **argv)
 	uint64_t begin_ns, elapsed_ns;
 	int wait_status;
 
+	exit_usage = EXIT_TOOL; /* 2 may be the command's */
 	parse(&options, argc, argv);
 	if (!options.setup.arm)
 		become(options.command);
@@ -242,14 +224,14 @@ int main(int argc, char **argv)
 	wait_status = run(options.command);
 	elapsed_ns = now_ns() - begin_ns;
 	if (ioctl(drain.device, LOCK_TRACE_STOP))
-		die(EXIT_TOOL, errno, "stopping the trace");
+		die_errno("stopping the trace");
 	drain_end(&drain, options.folder);
 	if (ioctl(drain.device, LOCK_TRACE_STATUS, &status))
-		die(EXIT_TOOL, errno, "the trace's status");
+		die_errno("the trace's status");
 	copy_table("locks", options.folder);
 	copy_table("sites", options.folder);
 	write_status(&options, &status, &drain, wait_status, elapsed_ns);
 	if (drain.failed)
-		die(EXIT_TOOL, drain.error, "%s: the trace is not whole", drain.failed);
+		die_with(EXIT_TOOL, drain.error, "%s: the trace is not whole", drain.failed);
 	return end_as(wait_status);
 }

@@ -1,55 +1,25 @@
-/*
- * What comes out of a trace while it runs: events into a file, and how full the rings are over time. A tracer of locks
- * sees the locks that draining takes. So memory is there before the trace starts: events are read into the mapped pages
- * of the file, a window of it at a time.
- */
-#ifndef DRAIN_H
-#define DRAIN_H
+// SPDX-License-Identifier: MIT
+#include "drain.h"
 
-#include "tool.h"
-#include "lock_trace.h"
-
-#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
 enum {
 	WINDOW = 32 << 20,
 	MOST_SAMPLES = 1 << 15,
-	EVENT = sizeof(struct lock_trace_event),
 };
 
 _Static_assert(sizeof(struct lock_trace_event) == 64, "an event is 64 bytes");
 _Static_assert(WINDOW % sizeof(struct lock_trace_event) == 0, "whole events in a window");
 
-struct sample {
-	uint64_t time, events, kept, dropped, written, lost, drained;
-};
-
-struct drain {
-	int device, file;
-	bool late;			/* nothing is read before the end */
-	uint64_t interval_ns;		/* of samples, and of waits */
-	char *window;
-	uint64_t begin;			/* the window's place in the file */
-	uint64_t size;			/* of all events so far, bytes */
-	struct sample *samples;
-	unsigned int count;
-	uint64_t next_ns;		/* the next sample's moment */
-	const char *failed;		/* what did, with errno in error; nothing is read then any more */
-	int error;
-	bool stop;			/* the trace has ended: read the rest */
-	pthread_t thread;
-};
-
-static inline void drain_failed(struct drain *drain, const char *what)
+static void drain_failed(struct drain *drain, const char *what)
 {
 	drain->failed = what;
 	drain->error = errno;
 }
 
 /* The file's next window, all of it in memory. */
-static inline bool next_window(struct drain *drain)
+static bool next_window(struct drain *drain)
 {
 	int error;
 
@@ -73,7 +43,7 @@ static inline bool next_window(struct drain *drain)
 	return true;
 }
 
-static inline uint64_t over_streams(const __u64 *counts)
+static uint64_t over_streams(const __u64 *counts)
 {
 	uint64_t sum = 0;
 
@@ -82,7 +52,7 @@ static inline uint64_t over_streams(const __u64 *counts)
 	return sum;
 }
 
-static inline void take_sample(struct drain *drain, uint64_t now)
+static void take_sample(struct drain *drain, uint64_t now)
 {
 	struct lock_trace_status status;
 	uint32_t low, high;
@@ -109,7 +79,7 @@ static inline void take_sample(struct drain *drain, uint64_t now)
 	};
 }
 
-static inline void drain_wait(const struct drain *drain, uint64_t now)
+static void drain_wait(const struct drain *drain, uint64_t now)
 {
 	struct timespec until = { .tv_sec = drain->next_ns / 1000000000, .tv_nsec = drain->next_ns % 1000000000 };
 
@@ -118,7 +88,7 @@ static inline void drain_wait(const struct drain *drain, uint64_t now)
 }
 
 /* Read what is there; false when there is nothing more, now or (if the trace has stopped) at all. */
-static inline bool drain_some(struct drain *drain)
+static bool drain_some(struct drain *drain)
 {
 	uint64_t used = drain->size - drain->begin;
 	ssize_t size;
@@ -140,7 +110,7 @@ static inline bool drain_some(struct drain *drain)
 	return false;
 }
 
-static inline void *drain_thread(void *argument)
+static void *drain_thread(void *argument)
 {
 	struct drain *drain = argument;
 	bool stopped;
@@ -162,33 +132,31 @@ static inline void *drain_thread(void *argument)
 	return NULL;
 }
 
-/* Everything that needs memory, before the trace starts; the device is open and not blocking. */
-static inline void drain_prepare(struct drain *drain, const char *folder)
+void drain_prepare(struct drain *drain, const char *folder)
 {
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/events.bin", folder);
 	drain->file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (drain->file < 0)
-		die(EXIT_TOOL, errno, "%s", path);
+		die_errno("%s", path);
 	drain->samples = mmap(NULL, MOST_SAMPLES * sizeof(*drain->samples), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (drain->samples == MAP_FAILED)
-		die(EXIT_TOOL, errno, "memory for samples");
+		die_errno("memory for samples");
 	if (!next_window(drain))
-		die(EXIT_TOOL, drain->error, "%s", drain->failed);
+		die_with(EXIT_TOOL, drain->error, "%s", drain->failed);
 }
 
-static inline void drain_begin(struct drain *drain)
+void drain_begin(struct drain *drain)
 {
 	int error = pthread_create(&drain->thread, NULL, drain_thread, drain);
 
 	if (error)
-		die(EXIT_TOOL, error, "a thread");
+		die_with(EXIT_TOOL, error, "a thread");
 }
 
-/* After the trace was stopped: until all is read. */
-static inline void drain_end(struct drain *drain, const char *folder)
+void drain_end(struct drain *drain, const char *folder)
 {
 	FILE *file;
 
@@ -197,7 +165,7 @@ static inline void drain_end(struct drain *drain, const char *folder)
 	if (drain->window)
 		munmap(drain->window, WINDOW);
 	if (ftruncate(drain->file, drain->size) | close(drain->file))
-		die(EXIT_TOOL, errno, "%s/events.bin", folder);
+		die_errno("%s/events.bin", folder);
 	file = create_in(folder, "fill.tsv");
 	fprintf(file, "time\tevents\tkept\tdropped\twritten\tlost\tdrained\n");
 	for (unsigned int i = 0; i < drain->count; i++) {
@@ -210,5 +178,3 @@ static inline void drain_end(struct drain *drain, const char *folder)
 	}
 	close_or_die(file, "fill.tsv");
 }
-
-#endif
