@@ -12,7 +12,7 @@ GUEST = EXPERIMENT / "guest"
 _known = load_module(EXPERIMENT / "known.py")
 Known, read_known, visits = _known.Known, _known.read_known, _known.visits
 #: Every case, by its name.
-CASES = re.findall(r'^\t\{ "([\w-]+)", ', (GUEST / "pageknown.c").read_text(), re.MULTILINE)
+CASES = re.findall(r'^\t\{ "([\w-]+)", ', (GUEST / "pageknown/pageknown.c").read_text(), re.MULTILINE)
 #: Runs all of them; none stops the others. With little memory the kernel switches huge pages off.
 ALL_CASES = (
     "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled; "

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * damonrec: run a command under the kernel's DAMON and record what it aggregates.
  *
@@ -11,13 +12,11 @@
  * is the size of the text, event_bytes that of the same events in binary, as
  * perf would keep them. The exit status is the command's.
  */
-#include "tools.h"
+#include "krepro.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #define DAMON		"/sys/kernel/mm/damon/admin/kdamonds"
@@ -42,47 +41,28 @@ struct recording {
 	size_t length;		/* of the line begun */
 };
 
-/* One value into one file of sysfs or tracefs; false with errno if it does not take it. */
-static bool try_put(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool done;
-
-	if (fd < 0)
-		return false;
-	done = write(fd, value, strlen(value)) == (ssize_t)strlen(value);
-	close(fd);
-	return done;
-}
-
-static void put(const char *path, const char *value)
-{
-	if (!try_put(path, value))
-		die_errno("writing %s to %s", value, path);
-}
-
-static void put_number(const char *path, uint64_t value)
+static void put_value(const char *path, uint64_t value)
 {
 	char text[24];
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	put(path, text);
+	put_text(path, text);
 }
 
 static void set_up_damon(const struct options *options, pid_t pid)
 {
 	if (access(DAMON, F_OK))
 		die("%s: %s: is the kernel built with DAMON_SYSFS?", DAMON, strerror(errno));
-	put(DAMON "/nr_kdamonds", "1");
-	put(DAMON "/0/contexts/nr_contexts", "1");
-	put(CONTEXT "/operations", "vaddr");
-	put_number(CONTEXT "/monitoring_attrs/intervals/sample_us", options->sample_us);
-	put_number(CONTEXT "/monitoring_attrs/intervals/aggr_us", options->aggregate_us);
-	put_number(CONTEXT "/monitoring_attrs/intervals/update_us", options->update_us);
-	put_number(CONTEXT "/monitoring_attrs/nr_regions/min", options->least);
-	put_number(CONTEXT "/monitoring_attrs/nr_regions/max", options->most);
-	put(CONTEXT "/targets/nr_targets", "1");
-	put_number(CONTEXT "/targets/0/pid_target", pid);
+	put_text(DAMON "/nr_kdamonds", "1");
+	put_text(DAMON "/0/contexts/nr_contexts", "1");
+	put_text(CONTEXT "/operations", "vaddr");
+	put_value(CONTEXT "/monitoring_attrs/intervals/sample_us", options->sample_us);
+	put_value(CONTEXT "/monitoring_attrs/intervals/aggr_us", options->aggregate_us);
+	put_value(CONTEXT "/monitoring_attrs/intervals/update_us", options->update_us);
+	put_value(CONTEXT "/monitoring_attrs/nr_regions/min", options->least);
+	put_value(CONTEXT "/monitoring_attrs/nr_regions/max", options->most);
+	put_text(CONTEXT "/targets/nr_targets", "1");
+	put_value(CONTEXT "/targets/0/pid_target", pid);
 }
 
 /* An instance of its own, so that no other trace is in it. */
@@ -95,9 +75,9 @@ static int set_up_tracing(void)
 	rmdir(INSTANCE);
 	if (mkdir(INSTANCE, 0700))
 		die_errno("%s", INSTANCE);
-	put(INSTANCE "/trace_clock", "mono");
-	put_number(INSTANCE "/buffer_size_kb", RING_KIB);
-	put(EVENT "/enable", "1");
+	put_text(INSTANCE "/trace_clock", "mono");
+	put_value(INSTANCE "/buffer_size_kb", RING_KIB);
+	put_text(EVENT "/enable", "1");
 	pipe = open(INSTANCE "/trace_pipe", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (pipe < 0)
 		die_errno("%s/trace_pipe", INSTANCE);
@@ -198,74 +178,59 @@ int main(int argc, char **argv)
 	struct options options = { .sample_us = 5000, .aggregate_us = 100000, .least = 10, .most = 1000,
 				   .output = "damon.trace" };
 	uint64_t begin_ns, elapsed_ns, size, lost;
-	int option, ends[2], stats, status;
+	struct held_command command;
+	int option, stats, status;
 	struct pollfd fds[2];
 	struct rusage usage;
-	pid_t pid;
-	char go;
 
+	exit_usage = EXIT_TOOL; /* 2 may be the command's */
 	opterr = 0;
 	while ((option = getopt(argc, argv, "+s:a:u:n:m:o:")) != -1) {
 		switch (option) {
-		case 's': options.sample_us = number("-s", optarg, 1, UINT32_MAX); break;
-		case 'a': options.aggregate_us = number("-a", optarg, 1, UINT32_MAX); break;
-		case 'u': options.update_us = number("-u", optarg, 1, UINT32_MAX); break;
-		case 'n': options.least = number("-n", optarg, 3, 1000000); break;
-		case 'm': options.most = number("-m", optarg, 3, 1000000); break;
+		case 's': options.sample_us = argument("-s", optarg, 1, UINT32_MAX); break;
+		case 'a': options.aggregate_us = argument("-a", optarg, 1, UINT32_MAX); break;
+		case 'u': options.update_us = argument("-u", optarg, 1, UINT32_MAX); break;
+		case 'n': options.least = argument("-n", optarg, 3, 1000000); break;
+		case 'm': options.most = argument("-m", optarg, 3, 1000000); break;
 		case 'o': options.output = optarg; break;
-		default: die(USAGE);
+		default: die_usage(USAGE);
 		}
 	}
 	if (argc - optind < 2)
-		die(USAGE);
+		die_usage(USAGE);
 	if (!options.update_us)
 		options.update_us = options.aggregate_us;
 	options.stats = argv[optind];
 	stats = create_or_die(options.stats);
 	recording.output = create_or_die(options.output);
 
-	if (pipe2(ends, O_CLOEXEC))
-		die_errno("pipe");
-	pid = fork();
-	if (pid < 0)
-		die_errno("fork");
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(ends[1]);
-		if (read(ends[0], &go, 1) != 1)
-			_exit(EXIT_TOOL);
-		run_or_exit(argv + optind + 1);
-	}
-	close(ends[0]);
-	set_up_damon(&options, pid);
+	command = hold_command(argv + optind + 1, NULL, SIGKILL);
+	set_up_damon(&options, command.pid);
 	recording.pipe = set_up_tracing();
 	size = event_size();
-	put(DAMON "/0/state", "on");
+	put_text(DAMON "/0/state", "on");
 
 	fds[0] = (struct pollfd){ .fd = recording.pipe, .events = POLLIN };
-	fds[1] = (struct pollfd){ .fd = pidfd_open(pid, 0), .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = pidfd_open(command.pid, 0), .events = POLLIN };
 	if (fds[1].fd < 0)
 		die_errno("pidfd_open");
 	begin_ns = now_ns();
-	if (write(ends[1], "", 1) != 1)
-		die_errno("the command's process is gone");
+	release_command(&command);
 	do {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			die_errno("poll");
 		record(&recording, options.output);
 	} while (!fds[1].revents);
-	if (wait4(pid, &status, 0, &usage) < 0)
-		die_errno("wait");
+	status = shell_status(wait_for_command(command.pid, &usage));
 	elapsed_ns = now_ns() - begin_ns;
-	status = shell_status(status);
 
 	/* DAMON ends by itself when its last target has; then it cannot be turned off. */
-	try_put(DAMON "/0/state", "off");
-	put(EVENT "/enable", "0");
+	try_put_text(DAMON "/0/state", "off", 0);
+	put_text(EVENT "/enable", "0");
 	record(&recording, options.output);
 	lost = lost_events();
 	close(recording.pipe);
-	put(DAMON "/nr_kdamonds", "0");
+	put_text(DAMON "/nr_kdamonds", "0");
 	if (rmdir(INSTANCE))
 		complain(errno, "warning: %s", INSTANCE);
 	if (lost)

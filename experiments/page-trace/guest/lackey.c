@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * lackey: run a command under valgrind's address tracer of that name and count what it writes.
  *
@@ -11,7 +12,7 @@
  * command's. Of Debian's valgrind the tool itself is enough, without its
  * start script and launcher: no libc, no debug files.
  */
-#include "tools.h"
+#include "krepro.h"
 
 #define LIBRARY	"/usr/libexec/valgrind"
 #define TOOL	LIBRARY "/lackey-amd64-linux"
@@ -62,7 +63,7 @@ static void __attribute__((noreturn)) run_under_lackey(char **command, int count
 	/* What the launcher "valgrind" does for the tool. */
 	setenv("VALGRIND_LIB", LIBRARY, 1);
 	setenv("VALGRIND_LAUNCHER", TOOL, 1);
-	run_or_exit(arguments);
+	become(arguments);
 }
 
 int main(int argc, char **argv)
@@ -77,16 +78,17 @@ int main(int argc, char **argv)
 	ssize_t n;
 	pid_t pid;
 
+	exit_usage = EXIT_TOOL; /* 2 may be the command's */
 	opterr = 0;
 	while ((option = getopt(argc, argv, "+ko:")) != -1) {
 		switch (option) {
 		case 'k': by_kind = true; break;
 		case 'o': output = optarg; break;
-		default: die(USAGE);
+		default: die_usage(USAGE);
 		}
 	}
 	if (argc - optind < 2)
-		die(USAGE);
+		die_usage(USAGE);
 	if (access(TOOL, X_OK))
 		die("%s: %s: has the image Debian's valgrind?", TOOL, strerror(errno));
 	stats = create_or_die(argv[optind]);
@@ -115,11 +117,8 @@ int main(int argc, char **argv)
 		if (file >= 0 && write_all(file, buffer, n) != (size_t)n)
 			die_errno("%s", output);
 	}
-	while (wait4(pid, &status, 0, &usage) < 0)
-		if (errno != EINTR)
-			die_errno("wait");
+	status = shell_status(wait_for_command(pid, &usage));
 	elapsed_ns = now_ns() - begin_ns;
-	status = shell_status(status);
 
 	dprintf(stats, "{\"elapsed_ns\": %llu, \"user_ns\": %llu, \"system_ns\": %llu, \"exit_status\": %d, "
 		       "\"bytes\": %llu, ",

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * neighbour: how fast a process runs while this or that command runs on another CPU.
  *
@@ -22,11 +23,11 @@
  * than a time slice of a host, so that some of a segment's chunks are whole
  * whatever else the host does: a low quantile of them is the undisturbed speed.
  */
-#include "tools.h"
+#include "krepro.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 
 #define USAGE \
 	"usage: neighbour [-c CPU] [-o CPU] [-n PAIRS] [-k CHUNKS] [-m CHUNK_US] [-w MS] [-a COMMAND] [-b COMMAND]"
@@ -71,19 +72,12 @@ static uint64_t clock_ns(clockid_t clock)
 
 static void sleep_ms(uint64_t ms)
 {
-	struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-
-	while (nanosleep(&time, &time) && errno == EINTR)
-		;
+	sleep_ns(ms * 1000000);
 }
 
-static void pin(uint64_t cpu)
+static void pin_or_die(uint64_t cpu)
 {
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
+	if (!pin((int)cpu))
 		die_errno("CPU %llu", (unsigned long long)cpu);
 }
 
@@ -132,10 +126,10 @@ static pid_t start(const char *command, uint64_t cpu)
 		return pid;
 	}
 	setpgid(0, 0);
-	pin(cpu);
+	pin_or_die(cpu);
 	/* Standard output is the result's. */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
-	run_or_exit((char *[]){ "sh", "-c", (char *)command, NULL });
+	become((char *[]){ "sh", "-c", (char *)command, NULL });
 }
 
 /* End the command's process group and wait for all of it; the command's status, or -1 if it had ended before. */
@@ -204,27 +198,28 @@ int main(int argc, char **argv)
 	uint64_t rounds;
 	int option;
 
+	exit_usage = EXIT_TOOL;
 	opterr = 0;
 	while ((option = getopt(argc, argv, "c:o:n:k:m:w:a:b:")) != -1) {
 		switch (option) {
-		case 'c': options.own_cpu = number("-c", optarg, 0, CPU_SETSIZE - 1); break;
-		case 'o': options.other_cpu = number("-o", optarg, 0, CPU_SETSIZE - 1); break;
-		case 'n': options.pairs = number("-n", optarg, 1, 1000000); break;
-		case 'k': options.chunks = number("-k", optarg, 1, MOST_CHUNKS); break;
-		case 'm': options.chunk_us = number("-m", optarg, 10, 10000000); break;
-		case 'w': options.warm_up_ms = number("-w", optarg, 0, 60000); break;
+		case 'c': options.own_cpu = argument("-c", optarg, 0, CPU_SETSIZE - 1); break;
+		case 'o': options.other_cpu = argument("-o", optarg, 0, CPU_SETSIZE - 1); break;
+		case 'n': options.pairs = argument("-n", optarg, 1, 1000000); break;
+		case 'k': options.chunks = argument("-k", optarg, 1, MOST_CHUNKS); break;
+		case 'm': options.chunk_us = argument("-m", optarg, 10, 10000000); break;
+		case 'w': options.warm_up_ms = argument("-w", optarg, 0, 60000); break;
 		case 'a': options.command[0] = optarg; break;
 		case 'b': options.command[1] = optarg; break;
-		default: die(USAGE);
+		default: die_usage(USAGE);
 		}
 	}
 	if (optind != argc)
-		die(USAGE);
+		die_usage(USAGE);
 	if (options.own_cpu == options.other_cpu)
-		die("-c and -o: one CPU is no neighbour of itself");
+		die_usage("-c and -o: one CPU is no neighbour of itself");
 	/* What a shell leaves behind when it is ended is to be waited for here. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	pin(options.own_cpu);
+	pin_or_die(options.own_cpu);
 	rounds = calibrate(options.chunk_us);
 	printf("{\"pairs\": %llu, \"chunks\": %llu, \"rounds\": %llu, \"memory_bytes\": %zu, \"own_cpu\": %llu, "
 	       "\"other_cpu\": %llu}\n",
@@ -235,7 +230,6 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		segment(&options, i, rounds);
 	}
-	if (fflush(stdout) || ferror(stdout))
-		die_errno("standard output");
+	flush_or_die();
 	return 0;
 }

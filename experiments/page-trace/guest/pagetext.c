@@ -1,17 +1,17 @@
+// SPDX-License-Identifier: MIT
 /* pagetext LINES [SEED]: lines of pseudo-random words, decided by the seed (default: KREPRO_SEED, else 1). */
-#include "tool.h"
+#include "krepro.h"
 
 enum { WORDS = 512, MAX_WORD = 10, MAX_LINE = 10 };
 
 int main(int argc, char **argv)
 {
-	const char *seed = argc == 3 ? argv[2] : getenv("KREPRO_SEED");
-	uint64_t state = seed ? argument("SEED", seed, 0, UINT64_MAX) : 1;
+	uint64_t state = argc == 3 ? argument("SEED", argv[2], 0, UINT64_MAX) : default_seed();
 	static char words[WORDS][MAX_WORD + 1];
 	uint64_t lines;
 
 	if (argc != 2 && argc != 3)
-		usage_die("usage: pagetext LINES [SEED]");
+		die_usage("usage: pagetext LINES [SEED]");
 	lines = argument("LINES", argv[1], 1, 1 << 28);
 	for (unsigned int i = 0; i < WORDS; i++)
 		for (uint64_t left = 2 + random_below(&state, MAX_WORD - 1); left--;)
@@ -26,7 +26,6 @@ int main(int argc, char **argv)
 		}
 		printf("%llu\n", (unsigned long long)random_below(&state, 100000));
 	}
-	if (fflush(stdout))
-		die_errno("writing");
+	flush_or_die();
 	return 0;
 }

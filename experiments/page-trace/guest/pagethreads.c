@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * pagethreads [--threads T] [--pages K] [--n N] [--seed S] [--shared]: threads that each make a known walk.
  *
@@ -6,6 +7,7 @@
  * pageknown prints them.
  */
 #include "arena.h"
+#include "krepro-roi.h"
 
 #include <getopt.h>
 #include <pthread.h>
@@ -87,11 +89,11 @@ int main(int argc, char **argv)
 			shared = true;
 			break;
 		default:
-			usage_die("usage: pagethreads [--threads T] [--pages K] [--n N] [--seed S] [--shared]");
+			die_usage("usage: pagethreads [--threads T] [--pages K] [--n N] [--seed S] [--shared]");
 		}
 	}
 	if (optind != argc)
-		usage_die("%s is no option", argv[optind]);
+		die_usage("%s is no option", argv[optind]);
 	make_arena(shared ? pages : threads * pages);
 	for (unsigned int i = 0; i < threads; i++) {
 		walks[i].seed = (uint32_t)random_u64(&seed) | 1;

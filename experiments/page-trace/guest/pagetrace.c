@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * pagetrace: record the order of the pages that a command, or a running process, touches.
  *
@@ -19,15 +20,14 @@
  * command could not be run or found. If the trace cannot be written any more,
  * the trace is stopped, the command runs on to its end, and the status is 125.
  */
-#include "tools.h"
+#include "krepro.h"
 #include "page_trace.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
-#include <sys/uio.h>
+#include <sys/wait.h>
 
 #define DEVICE	"/dev/page_trace"
 #define USAGE	"usage: pagetrace [-w N] [-f] [-c] [-r RECORDS] [-o FILE] [-s STATS] [--] COMMAND... | -p PID"
@@ -74,8 +74,8 @@ struct trace {
 };
 
 struct command {
+	struct held_command held;
 	pid_t pid;		/* 0 with -p */
-	int go;			/* the child waits until something is written here */
 	bool ended;
 	int wait_status;
 	struct rusage usage;
@@ -88,20 +88,20 @@ static void parse(struct options *options, int argc, char **argv)
 	opterr = 0;
 	while ((option = getopt(argc, argv, "+w:fcr:o:s:p:")) != -1) {
 		switch (option) {
-		case 'w': options->window = number("-w", optarg, 1, PAGE_TRACE_MAX_WINDOW); break;
+		case 'w': options->window = argument("-w", optarg, 1, PAGE_TRACE_MAX_WINDOW); break;
 		case 'f': options->flags |= PAGE_TRACE_FOLLOW; break;
 		case 'c': options->flags |= PAGE_TRACE_CODE; break;
-		case 'r': options->records = number("-r", optarg, LEAST_RECORDS, MOST_RECORDS); break;
+		case 'r': options->records = argument("-r", optarg, LEAST_RECORDS, MOST_RECORDS); break;
 		case 'o': options->output = optarg; break;
 		case 's': options->stats = optarg; break;
-		case 'p': options->pid = number("-p", optarg, 1, INT32_MAX); break;
-		default: die(USAGE);
+		case 'p': options->pid = argument("-p", optarg, 1, INT32_MAX); break;
+		default: die_usage(USAGE);
 		}
 	}
 	if (options->records & (options->records - 1))
-		die("-r: %u is not a power of two", options->records);
+		die_usage("-r: %u is not a power of two", options->records);
 	if (!options->pid == (optind == argc))
-		die(USAGE);
+		die_usage(USAGE);
 	if (!options->pid)
 		options->command = argv + optind;
 }
@@ -127,30 +127,6 @@ static int open_signals(bool command, sigset_t *original)
 	if (fd < 0)
 		die_errno("signalfd");
 	return fd;
-}
-
-/* A child that execs the command when a byte comes down the pipe, and ends when the launcher does. */
-static void fork_command(struct command *command, char *const argv[], int device, const sigset_t *original)
-{
-	int ends[2];
-	char go;
-
-	if (pipe2(ends, O_CLOEXEC))
-		die_errno("pipe");
-	command->pid = fork();
-	if (command->pid < 0)
-		die_errno("fork");
-	if (command->pid) {
-		close(ends[0]);
-		command->go = ends[1];
-		return;
-	}
-	close(device);
-	close(ends[1]);
-	if (read(ends[0], &go, 1) != 1)
-		_exit(EXIT_TOOL);
-	sigprocmask(SIG_SETMASK, original, NULL);
-	run_or_exit(argv);
 }
 
 static const char *start_hint(int error, bool command)
@@ -319,6 +295,7 @@ int main(int argc, char **argv)
 	bool to_stdout;
 	sigset_t original;
 
+	exit_usage = EXIT_TOOL; /* 2 may be the command's */
 	parse(&options, argc, argv);
 	trace.device = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (trace.device < 0)
@@ -332,8 +309,10 @@ int main(int argc, char **argv)
 	if (options.stats)
 		stats_file = create_or_die(options.stats);
 	trace.signals = open_signals(options.command, &original);
-	if (options.command)
-		fork_command(&command, options.command, trace.device, &original);
+	if (options.command) {
+		command.held = hold_command(options.command, &original, 0);
+		command.pid = command.held.pid;
+	}
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 
@@ -354,8 +333,8 @@ int main(int argc, char **argv)
 		die_errno("%s", options.output);
 
 	begin_ns = now_ns();
-	if (command.pid && write(command.go, "", 1) != 1)
-		die_errno("the command's process %d is gone", command.pid);
+	if (command.pid)
+		release_command(&command.held);
 	follow(&trace, &command);
 	if (ioctl(trace.device, PAGE_TRACE_STOP))
 		die_errno("stopping the trace");

@@ -1,14 +1,13 @@
+// SPDX-License-Identifier: MIT
 /*
  * pagewrites: are written pages still as written after the kernel has paged them out?
  *
  * Hardware notes a write in the page table that it uses. If the kernel does not see that note, it takes the page for
  * clean and drops it. Two kinds of pages where only this note tells: those of a shared mapping of a tmpfs file that
  * were read before they were written, and private ones that were given up with MADV_FREE and written again. Needs swap
- * space (page-swap). Exit 3 if a page was lost, 1 if too few were paged out to tell.
+ * space (page-swap). Exit 3 if a page was lost, 125 if too few were paged out to tell.
  */
-#include "tool.h"
-
-#include <fcntl.h>
+#include "page.h"
 
 enum { PAGES = 32, ROUNDS = 3 };
 
@@ -70,10 +69,8 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	if (argc != 1)
-		usage_die("usage: pagewrites");
-	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	if (pagemap < 0)
-		die_errno("/proc/self/pagemap");
+		die_usage("usage: pagewrites");
+	pagemap = open_or_die("/proc/self/pagemap", O_RDONLY);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		const int fd = memfd_create("pagewrites", MFD_CLOEXEC);
 		volatile uint8_t *memory;

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT
 /* roi-exec COMMAND [ARGUMENT...]: run a command whose data pages the oracle records, from its first access on. */
+#include "krepro.h"
 #include "krepro-roi.h"
-#include "tool.h"
 
 int main(int argc, char **argv)
 {
+	exit_usage = EXIT_TOOL; /* 2 may be the command's */
 	if (argc < 2)
-		usage_die("usage: roi-exec COMMAND [ARGUMENT...]");
+		die_usage("usage: roi-exec COMMAND [ARGUMENT...]");
 	roi_select_exec();
-	execvp(argv[1], argv + 1);
-	fail(errno == ENOENT ? 127 : 126, errno, "%s", argv[1]);
+	become(argv + 1);
 }

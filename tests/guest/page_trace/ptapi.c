@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	if (argc != 1)
-		usage_die("usage: ptapi");
+		die_usage("usage: ptapi");
 	answer("pid-0", start_new(0), ESRCH);
 	answer("pid-negative", start_new(-1), ESRCH);
 	answer("pid-of-nobody", start_new(4000000), ESRCH);

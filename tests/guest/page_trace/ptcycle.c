@@ -13,7 +13,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (argc < 4)
-		usage_die("usage: ptcycle N MAX_US PID [follow]");
+		die_usage("usage: ptcycle N MAX_US PID [follow]");
 	n = (unsigned int)argument("N", argv[1], 1, 1 << 30);
 	most = (unsigned int)argument("MAX_US", argv[2], 1, 1 << 30);
 	pid = (pid_t)argument("PID", argv[3], 1, 1 << 30);

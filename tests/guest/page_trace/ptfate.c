@@ -4,7 +4,7 @@
  * Kinds: exit, map, access, null, write, bus, fpe, ill, int3, abort, kill, trap, div-across. What is printed must not
  * depend on whether somebody traces this process.
  */
-#include "tool.h"
+#include "page.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	const char *kind = argv[1];
 
 	if (argc < 2 || argc > 3)
-		usage_die("usage: ptfate KIND [caught]");
+		die_usage("usage: ptfate KIND [caught]");
 	page = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	base = (uint64_t)page;
 	for (unsigned int i = 0; i < 4; i++)
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(kind, "kill")) {
 		raise(SIGKILL);
 	} else {
-		usage_die("%s is no kind", kind);
+		die_usage("%s is no kind", kind);
 	}
 	puts("goes on");
 	return 0;

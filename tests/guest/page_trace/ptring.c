@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 	char byte = 0;
 
 	if (argc != 2 || (!abusing && strcmp(argv[1], "lost")))
-		usage_die("usage: ptring lost | abuse");
+		die_usage("usage: ptring lost | abuse");
 	arena = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (arena == MAP_FAILED || pipe(go))
 		die_errno("mmap");

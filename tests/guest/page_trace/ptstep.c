@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	int status;
 
 	if (argc > 2 || (argc == 2 && !block))
-		usage_die("usage: ptstep [BLOCK]");
+		die_usage("usage: ptstep [BLOCK]");
 	memory = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (memory == MAP_FAILED)
 		die_errno("mmap");

@@ -83,7 +83,7 @@ static pthread_t thread(void *(*run)(void *), void *data)
 	error = pthread_create(&made, &attributes, run, data);
 	pthread_attr_destroy(&attributes);
 	if (error)
-		fail(EXIT_FAILURE, error, "pthread_create");
+		die_with(EXIT_TOOL, error, "pthread_create");
 	return made;
 }
 
@@ -438,7 +438,7 @@ static void signals(void)
 int main(int argc, char **argv)
 {
 	if (argc != 3)
-		usage_die("usage: ptstorm KIND MS");
+		die_usage("usage: ptstorm KIND MS");
 	if (!strcmp(argv[1], "nothing"))
 		return 0;
 	end_ms = now_ms() + argument("MS", argv[2], 0, 1 << 30);
@@ -480,7 +480,7 @@ int main(int argc, char **argv)
 			use(memory, PAGES, ++rounds);
 		} while (!over());
 	} else {
-		usage_die("%s is no kind", argv[1]);
+		die_usage("%s is no kind", argv[1]);
 	}
 	printf("{\"rounds\": %s, \"wrong\": %u}\n", rounds ? "true" : "false", wrong);
 	return wrong ? EXIT_WRONG : 0;

@@ -2,7 +2,7 @@
 #ifndef TRACE_H
 #define TRACE_H
 
-#include "tool.h"
+#include "page.h"
 #include "page_trace.h"
 
 #include <fcntl.h>

@@ -1,7 +1,5 @@
+// SPDX-License-Identifier: MIT
 /* Walks over pages: stream, stride, random, chase. Every access is of 8 bytes. */
-#ifndef WORK_WALKS_H
-#define WORK_WALKS_H
-
 #include "work.h"
 
 static volatile uint64_t *walked;
@@ -11,7 +9,7 @@ static uint64_t words(const struct options *o)
 	return o->pages * (PAGE / 8);
 }
 
-static void walk_prepare(const struct options *o)
+void walk_prepare(const struct options *o)
 {
 	walked = memory(o->pages * PAGE, o->touch);
 }
@@ -39,17 +37,17 @@ static struct answer walk_by(const struct options *o, uint64_t step)
 	return answer;
 }
 
-static struct answer stream_run(const struct options *o)
+struct answer stream_run(const struct options *o)
 {
 	return walk_by(o, 1);
 }
 
-static struct answer stride_run(const struct options *o)
+struct answer stride_run(const struct options *o)
 {
 	return walk_by(o, o->bytes / 8);
 }
 
-static struct answer random_run(const struct options *o)
+struct answer random_run(const struct options *o)
 {
 	struct answer answer = { o->n, 0 };
 	uint64_t state = o->seed;
@@ -68,7 +66,7 @@ static struct answer random_run(const struct options *o)
 }
 
 /* One cycle through all nodes of `bytes` each, in random order (Sattolo 1986). */
-static void chase_prepare(const struct options *o)
+void chase_prepare(const struct options *o)
 {
 	uint64_t n = o->pages * PAGE / o->bytes, step = o->bytes / 8, state = o->seed;
 
@@ -83,7 +81,7 @@ static void chase_prepare(const struct options *o)
 	}
 }
 
-static struct answer chase_run(const struct options *o)
+struct answer chase_run(const struct options *o)
 {
 	struct answer answer = { o->n, 0 };
 	uint64_t step = o->bytes / 8, at = 0;
@@ -95,5 +93,3 @@ static struct answer chase_run(const struct options *o)
 	answer.checksum = mix(answer.checksum, at);
 	return answer;
 }
-
-#endif

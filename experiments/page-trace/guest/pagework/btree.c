@@ -1,10 +1,8 @@
+// SPDX-License-Identifier: MIT
 /*
  * A B-tree (Bayer, McCreight 1972) of 512-byte nodes, eight a page: n keys in random order go in, then as many are
  * looked up, of which about half are there. Full nodes are split on the way down, so an insertion needs no way back.
  */
-#ifndef WORK_BTREE_H
-#define WORK_BTREE_H
-
 #include "work.h"
 
 enum { MIN_KEYS = 15, MAX_KEYS = 2 * MIN_KEYS + 1, NONE = UINT32_MAX };
@@ -126,7 +124,7 @@ static const uint32_t *find(uint64_t key)
 	return NULL;
 }
 
-static void btree_prepare(const struct options *o)
+void btree_prepare(const struct options *o)
 {
 	uint64_t state = o->seed;
 
@@ -138,7 +136,7 @@ static void btree_prepare(const struct options *o)
 	root = new_node();
 }
 
-static struct answer btree_run(const struct options *o)
+struct answer btree_run(const struct options *o)
 {
 	struct answer answer = { 2 * o->n, 0 };
 	uint64_t state = o->seed + 1, found = 0;
@@ -159,5 +157,3 @@ static struct answer btree_run(const struct options *o)
 	answer.checksum = mix(answer.checksum, found);
 	return answer;
 }
-
-#endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * pageknown list | NAME: make the data accesses of one case, known to the last one, on pages of an arena.
  *
@@ -7,7 +8,15 @@
  * "iterations" is there for repeated string instructions: the visits if each iteration counts, as the oracle has it.
  * "checks" are what the program found about itself; exit 3 if one of them is wrong.
  */
-#include "known-kernel.h"
+#include "known.h"
+#include "krepro-roi.h"
+
+struct known {
+	const char *name;
+	unsigned int pages;
+	bool subsequence; /* the kernel may touch pages of the case more than once */
+	void (*run)(void);
+};
 
 static const struct known cases[] = {
 	{ "forward", STREAM, false, forward },
@@ -86,7 +95,7 @@ int main(int argc, char **argv)
 	size_t i = 0;
 
 	if (argc != 2)
-		usage_die("usage: pageknown list | NAME");
+		die_usage("usage: pageknown list | NAME");
 	if (!strcmp(argv[1], "list")) {
 		for (i = 0; i < n; i++)
 			puts(cases[i].name);
@@ -95,7 +104,7 @@ int main(int argc, char **argv)
 	while (i < n && strcmp(argv[1], cases[i].name))
 		i++;
 	if (i == n)
-		usage_die("unknown case %s; usage: pageknown list | NAME", argv[1]);
+		die_usage("unknown case %s; usage: pageknown list | NAME", argv[1]);
 	make_arena(cases[i].pages);
 	roi_select();
 	cases[i].run();

@@ -1,19 +1,17 @@
+// SPDX-License-Identifier: MIT
 /* Work on arrays: matrix product, sorting, hash join. */
-#ifndef WORK_DATA_H
-#define WORK_DATA_H
-
 #include "work.h"
 
 /* -- matmul: C = A B of n x n doubles, in two orders of the loops ---------------------------------------- */
 
 static double *matrix_a, *matrix_b, *matrix_c;
 
-static void matmul_prepare(const struct options *o)
+void matmul_prepare(const struct options *o)
 {
 	uint64_t cells = o->n * o->n, state = o->seed;
 
 	if (strcmp(o->order, "ijk") && strcmp(o->order, "ikj"))
-		usage_die("--order is ijk or ikj");
+		die_usage("--order is ijk or ikj");
 	matrix_a = memory(cells * sizeof(double), o->touch);
 	matrix_b = memory(cells * sizeof(double), o->touch);
 	matrix_c = memory(cells * sizeof(double), o->touch);
@@ -23,7 +21,7 @@ static void matmul_prepare(const struct options *o)
 	}
 }
 
-static struct answer matmul_run(const struct options *o)
+struct answer matmul_run(const struct options *o)
 {
 	const uint64_t n = o->n;
 	double sum;
@@ -50,7 +48,7 @@ static struct answer matmul_run(const struct options *o)
 	return (struct answer){ n * n * n, 0 };
 }
 
-static void matmul_finish(const struct options *o, struct answer *answer)
+void matmul_finish(const struct options *o, struct answer *answer)
 {
 	for (uint64_t i = 0; i < o->n * o->n; i++) /* integers below 2^53: the same in any order */
 		answer->checksum = mix(answer->checksum, (uint64_t)matrix_c[i]);
@@ -61,12 +59,12 @@ static void matmul_finish(const struct options *o, struct answer *answer)
 static int *sorted;
 static uint64_t comparisons;
 
-static void sort_prepare(const struct options *o)
+void sort_prepare(const struct options *o)
 {
 	uint64_t state = o->seed;
 
 	if (strcmp(o->algorithm, "quick") && strcmp(o->algorithm, "qsort"))
-		usage_die("--algorithm is quick or qsort");
+		die_usage("--algorithm is quick or qsort");
 	sorted = memory(o->n * sizeof(int), o->touch);
 	for (uint64_t i = 0; i < o->n; i++)
 		sorted[i] = (int)random_u64(&state);
@@ -116,7 +114,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static struct answer sort_run(const struct options *o)
+struct answer sort_run(const struct options *o)
 {
 	if (!strcmp(o->algorithm, "quick"))
 		quicksort(sorted, sorted + o->n - 1);
@@ -125,7 +123,7 @@ static struct answer sort_run(const struct options *o)
 	return (struct answer){ comparisons, 0 };
 }
 
-static void sort_finish(const struct options *o, struct answer *answer)
+void sort_finish(const struct options *o, struct answer *answer)
 {
 	for (uint64_t i = 0; i < o->n; i++) {
 		if (i && sorted[i - 1] > sorted[i])
@@ -143,7 +141,7 @@ struct row {
 static struct row *build_rows, *probe_rows, *table;
 static uint64_t table_mask;
 
-static void hashjoin_prepare(const struct options *o)
+void hashjoin_prepare(const struct options *o)
 {
 	uint64_t state = o->seed;
 
@@ -164,7 +162,7 @@ static uint64_t place_of(uint64_t key)
 	return key * 0x9e3779b97f4a7c15ull >> 20 & table_mask;
 }
 
-static struct answer hashjoin_run(const struct options *o)
+struct answer hashjoin_run(const struct options *o)
 {
 	struct answer answer = { 3 * o->n, 0 };
 	uint64_t matches = 0;
@@ -189,5 +187,3 @@ static struct answer hashjoin_run(const struct options *o)
 	answer.checksum = mix(answer.checksum, matches);
 	return answer;
 }
-
-#endif

@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: MIT
 /* Known sequences of instructions that touch several pages each. */
-#ifndef KNOWN_MULTI_H
-#define KNOWN_MULTI_H
+#include "known.h"
 
-#include "known-plain.h"
+#include <ucontext.h>
 
 enum { TIMES = 20, TRAP_FLAG = 0x100 };
 
@@ -19,20 +19,20 @@ static void straddle(unsigned int page, bool write)
 	expect(page + 1, write);
 }
 
-static void straddle_load(void)
+void straddle_load(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++)
 		straddle(i * 2 % 8, false);
 }
 
-static void straddle_store(void)
+void straddle_store(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++)
 		straddle(i * 2 % 8, true);
 }
 
 /* The first of the two pages was the one visited last: it is no second visit. */
-static void straddle_warm(void)
+void straddle_warm(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++) {
 		load(i % 7, 0);
@@ -42,7 +42,7 @@ static void straddle_warm(void)
 }
 
 /* Source and destination in turn, once on new addresses and once with the same registers each time. */
-static void movs(void)
+void movs(void)
 {
 	uint64_t from = at(0, 0), to = at(1, 0), left = ROUNDS;
 
@@ -78,7 +78,7 @@ static void expect_rep(int from, int to, unsigned int size, unsigned int n)
 	}
 }
 
-static void rep_movsb(void)
+void rep_movsb(void)
 {
 	uint64_t from = at(1, -40), to = at(5, -24), n = 96;
 
@@ -86,7 +86,7 @@ static void rep_movsb(void)
 	expect_rep(PAGE - 40, 5 * PAGE - 24, 1, 96);
 }
 
-static void rep_movsq(void)
+void rep_movsq(void)
 {
 	uint64_t from = at(0, 512), to = at(8, 2048), n = 3 * PAGE / 8;
 
@@ -94,7 +94,7 @@ static void rep_movsq(void)
 	expect_rep(512, 8 * PAGE + 2048, 8, 3 * PAGE / 8);
 }
 
-static void rep_stosq(void)
+void rep_stosq(void)
 {
 	uint64_t to = at(2, 1024), n = 4 * PAGE / 8;
 
@@ -103,7 +103,7 @@ static void rep_stosq(void)
 	iterations.n = 0; /* the same */
 }
 
-static void push_mem(void)
+void push_mem(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++) {
 		__asm__ volatile(ON_STACK("%1", "pushq (%0)\n\t")
@@ -116,7 +116,7 @@ static void push_mem(void)
 }
 
 /* The source was the page visited last. */
-static void push_mem_warm(void)
+void push_mem_warm(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++) {
 		load(i % 4, 0);
@@ -129,7 +129,7 @@ static void push_mem_warm(void)
 }
 
 /* Registers are the same each time, and nothing else touches memory. */
-static void push_mem_loop(void)
+void push_mem_loop(void)
 {
 	COUNTER(ROUNDS);
 	__asm__ volatile("xor %%eax, %%eax\n\t" ON_STACK("%1", "1: pushq (%0)\n\tadd $8, %%rsp\n\t" COUNT_DOWN)
@@ -140,7 +140,7 @@ static void push_mem_loop(void)
 }
 
 /* Two source pages and two stack pages in one instruction. */
-static void push_straddle(void)
+void push_straddle(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++) {
 		__asm__ volatile(ON_STACK("%1", "pushq (%0)\n\t")
@@ -154,7 +154,7 @@ static void push_straddle(void)
 	}
 }
 
-static void pop_mem(void)
+void pop_mem(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++) {
 		__asm__ volatile(ON_STACK("%1", "popq (%0)\n\t")
@@ -169,7 +169,7 @@ static void pop_mem(void)
 __asm__(".pushsection .text\nknown_return: ret\n.popsection");
 extern const char known_return[];
 
-static void call_mem(void)
+void call_mem(void)
 {
 	for (unsigned int i = 0; i < 4; i++)
 		put(at(i, 64), (uint64_t)known_return);
@@ -187,7 +187,7 @@ static void call_mem(void)
  * A read-modify-write is one visit. What it begins with differs: a locked one faults as a write on hardware and under
  * TCG with several CPUs, as a read under TCG with one.
  */
-static void rmw(void)
+void rmw(void)
 {
 	long sum = 0;
 
@@ -207,7 +207,7 @@ static void rmw(void)
 }
 
 /* 512 bytes of which the middle is the page's end. */
-static void fxsave(void)
+void fxsave(void)
 {
 	for (unsigned int i = 0; i < TIMES; i++) {
 		unsigned int page = i * 2 % 4;
@@ -223,7 +223,6 @@ static void fxsave(void)
 
 /* -- the trap flag: nobody who reads his flags may find the tracer's in them, and a program's own must work -- */
 
-static char signal_stack[65536];
 static volatile int traps, trap_code;
 
 static void on_trap(int number, siginfo_t *info, void *context)
@@ -234,16 +233,7 @@ static void on_trap(int number, siginfo_t *info, void *context)
 	((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
 }
 
-static void catch(int number, void (*handler)(int, siginfo_t *, void *))
-{
-	struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK };
-	stack_t stack = { .ss_sp = signal_stack, .ss_size = sizeof(signal_stack) };
-
-	if (sigaltstack(&stack, NULL) || sigaction(number, &action, NULL))
-		die_errno("sigaction");
-}
-
-static void pushf(void)
+void pushf(void)
 {
 	uint64_t leaked = 0;
 
@@ -262,7 +252,7 @@ static void pushf(void)
 }
 
 /* The program steps itself by one instruction, with flags that it pops from two pages. */
-static void own_step(void)
+void own_step(void)
 {
 	catch(SIGTRAP, on_trap);
 	for (unsigned int i = 0; i < TIMES; i++) {
@@ -283,5 +273,3 @@ static void own_step(void)
 	check("traps", traps, TIMES);
 	check("si_code", trap_code, TRAP_TRACE);
 }
-
-#endif

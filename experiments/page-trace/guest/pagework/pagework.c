@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * pagework NAME [--OPTION VALUE...]: one workload, decided by its options alone; prints its checksum as JSON.
  *
@@ -13,13 +14,10 @@
  * --seed N; --touch: write to each page beforehand; --select: the oracle records the pages of the measured part,
  * --select-all: of everything from main on. The time that the measured part took goes to standard error.
  */
+#include "work.h"
 #include "krepro-roi.h"
-#include "work-btree.h"
-#include "work-data.h"
-#include "work-walks.h"
 
 #include <getopt.h>
-#include <time.h>
 
 static const struct workload workloads[] = {
 	{ "stream", { .pages = 256, .rounds = 4 }, walk_prepare, stream_run, NULL },
@@ -42,21 +40,22 @@ static const struct option names[] = {
 	{ "select-all", no_argument, NULL, O_SELECT_ALL },   { NULL, 0, NULL, 0 },
 };
 
-static uint64_t now_ns(void)
+void *memory(uint64_t bytes, bool touch)
 {
-	struct timespec now;
+	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (clock_gettime(CLOCK_MONOTONIC, &now))
-		die_errno("clock_gettime");
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+	if (at == MAP_FAILED)
+		die_errno("no %llu bytes of memory", (unsigned long long)bytes);
+	for (uint64_t i = 0; touch && i < bytes; i += PAGE)
+		at[i] = 0;
+	return at;
 }
 
 static void read_options(int argc, char **argv, struct options *o, bool *select, bool *select_all)
 {
-	const char *seed = getenv("KREPRO_SEED");
 	int option;
 
-	o->seed = seed ? argument("KREPRO_SEED", seed, 0, UINT64_MAX) : 1;
+	o->seed = default_seed();
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
 		switch (option) {
 		case O_SEED:
@@ -74,7 +73,7 @@ static void read_options(int argc, char **argv, struct options *o, bool *select,
 		case O_BYTES:
 			o->bytes = argument("--bytes", optarg, 8, PAGE);
 			if (o->bytes & (o->bytes - 1))
-				usage_die("--bytes is a power of two");
+				die_usage("--bytes is a power of two");
 			break;
 		case O_STORE:
 			o->store = true;
@@ -95,11 +94,11 @@ static void read_options(int argc, char **argv, struct options *o, bool *select,
 			*select_all = true;
 			break;
 		default:
-			usage_die("usage: pagework NAME [--OPTION VALUE...]");
+			die_usage("usage: pagework NAME [--OPTION VALUE...]");
 		}
 	}
 	if (optind != argc)
-		usage_die("%s is no option", argv[optind]);
+		die_usage("%s is no option", argv[optind]);
 }
 
 int main(int argc, char **argv)
@@ -114,7 +113,7 @@ int main(int argc, char **argv)
 	while (argc > 1 && i < n && strcmp(argv[1], workloads[i].name))
 		i++;
 	if (argc < 2 || i == n)
-		usage_die("usage: pagework stream|stride|random|chase|matmul|sort|hashjoin|btree [--OPTION VALUE...]");
+		die_usage("usage: pagework stream|stride|random|chase|matmul|sort|hashjoin|btree [--OPTION VALUE...]");
 	options = workloads[i].usual;
 	read_options(argc - 1, argv + 1, &options, &select, &select_all);
 	if (select_all)

@@ -1,18 +1,8 @@
+// SPDX-License-Identifier: MIT
 /* Known sequences of single accesses. */
-#ifndef KNOWN_PLAIN_H
-#define KNOWN_PLAIN_H
-
 #include "known.h"
 
-enum { STREAM = 64, RANDOM = 1960, ROUNDS = 100, SIDE = 8 };
-
-/*
- * COUNT_DOWN: the loop's counter is in xmm0, and flags and rax are the same each time, so a tracer that looks at the
- * general registers sees an instruction that comes again with nothing changed.
- */
-#define COUNTER(n) __asm__ volatile("movq %0, %%xmm0" : : "r"((uint64_t)(n)) : "xmm0")
-#define COUNT_DOWN                                                                                                     \
-	"movq %%xmm0, %%rax\n\tdec %%rax\n\tmovq %%rax, %%xmm0\n\tjz 2f\n\txor %%eax, %%eax\n\tjmp 1b\n\t2:\n\t"
+enum { RANDOM = 1960 };
 
 static void walk(uint64_t from, int64_t step, unsigned int n, bool write)
 {
@@ -32,24 +22,24 @@ static void walk(uint64_t from, int64_t step, unsigned int n, bool write)
 		expect((unsigned int)((p - ARENA) / PAGE), write);
 }
 
-static void forward(void)
+void forward(void)
 {
 	walk(at(0, 0), 512, STREAM * PAGE / 512, false);
 }
 
-static void backward(void)
+void backward(void)
 {
 	walk(at(STREAM, -8), -512, STREAM * PAGE / 512, true);
 }
 
 /* Three pages on each time, and around from the other end. */
-static void stride(void)
+void stride(void)
 {
 	for (unsigned int start = 0; start < 3; start++)
 		walk(at(start, 8), 3 * PAGE, (STREAM - start + 2) / 3, start & 1);
 }
 
-static void random_pages(void)
+void random_pages(void)
 {
 	uint32_t x = 1;
 
@@ -66,16 +56,8 @@ static void random_pages(void)
 		expect(x >> 8 & (STREAM - 1), x >> 20 & 1);
 }
 
-static void expect_rounds(unsigned int rounds, int write_b)
-{
-	for (unsigned int i = 0; i < rounds; i++) {
-		expect(0, 0);
-		expect(1, write_b);
-	}
-}
-
 /* Two instructions, one page each; all registers the same each time. */
-static void ping_pong(void)
+void ping_pong(void)
 {
 	COUNTER(ROUNDS);
 	__asm__ volatile("xor %%eax, %%eax\n\t"
@@ -88,7 +70,7 @@ static void ping_pong(void)
 }
 
 /* One instruction for both pages: of the registers only the address changes. */
-static void same_instruction(void)
+void same_instruction(void)
 {
 	uint64_t address = at(0, 16);
 
@@ -103,7 +85,7 @@ static void same_instruction(void)
 }
 
 /* The same page again and again, then the same instruction on the next. */
-static void dwell(void)
+void dwell(void)
 {
 	for (unsigned int page = 0; page < 8; page++) {
 		uint64_t address = at(page & 3, 24);
@@ -118,7 +100,7 @@ static void dwell(void)
 }
 
 /* Rows of A on pages 0.., of B on pages 8.., of C on pages 16... */
-static void matmul(void)
+void matmul(void)
 {
 	volatile double *a = (volatile double *)at(0, 0), *b = (volatile double *)at(SIDE, 0);
 	volatile double *c = (volatile double *)at(2 * SIDE, 0);
@@ -152,7 +134,7 @@ static void matmul(void)
  * A page made huge, whole, then used by 4 KiB pages; then split by giving one of them back.
  * The order over the huge page's middle and its last page is that of any other pages.
  */
-static void huge(void)
+void huge(void)
 {
 	static const uint16_t order[] = { 0, 511, 17, 300, 0, 255, 256, 1, 510 };
 	char line[256];
@@ -192,5 +174,3 @@ static void huge(void)
 		if (peek(at(order[i], 32)) != order[i] + 1u)
 			check("lost", order[i], -1);
 }
-
-#endif

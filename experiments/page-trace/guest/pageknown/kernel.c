@@ -1,14 +1,12 @@
+// SPDX-License-Identifier: MIT
 /* Known sequences in which the kernel takes part: system calls, signals, changes of the address space. */
-#ifndef KNOWN_KERNEL_H
-#define KNOWN_KERNEL_H
-
-#include "known-multi.h"
+#include "known.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
+#include <ucontext.h>
 
 static void expect_pages(unsigned int first, unsigned int last, int write)
 {
@@ -37,7 +35,7 @@ static int file_or_die(void)
 	return fd;
 }
 
-static void write_pipe(void)
+void write_pipe(void)
 {
 	int ends[2];
 
@@ -48,7 +46,7 @@ static void write_pipe(void)
 	load(3, 0);
 }
 
-static void read_pipe(void)
+void read_pipe(void)
 {
 	static char data[3 * PAGE];
 	int ends[2];
@@ -64,7 +62,7 @@ static void read_pipe(void)
 }
 
 /* The kernel looks whether the pages are there before it copies with page faults disabled. */
-static void write_file(void)
+void write_file(void)
 {
 	int fd = file_or_die();
 	uint64_t back = 0;
@@ -78,7 +76,7 @@ static void write_file(void)
 	check("written", back == 0x1122334455667788, 1);
 }
 
-static void write_unaligned(void)
+void write_unaligned(void)
 {
 	int fd = file_or_die();
 
@@ -88,7 +86,7 @@ static void write_unaligned(void)
 	load(3, 0);
 }
 
-static void read_file(void)
+void read_file(void)
 {
 	int fd = file_or_die();
 
@@ -99,7 +97,7 @@ static void read_file(void)
 }
 
 /* Accesses of the kernel with page faults disabled, and small copies. */
-static void futex_clock(void)
+void futex_clock(void)
 {
 	static uint32_t other;
 	struct timespec *time;
@@ -128,7 +126,7 @@ static void futex_clock(void)
 }
 
 /* What goes by the kernel's own addresses is no access of the process's. */
-static void invisible(void)
+void invisible(void)
 {
 	static char data[PAGE];
 	struct iovec here = { data, PAGE }, there = { (void *)at(2, 0), PAGE };
@@ -151,7 +149,7 @@ static void on_usr1(int number, siginfo_t *info, void *context)
 }
 
 /* The kernel writes the frame to page 9 and reads it back at the end. */
-static void signal_frame(void)
+void signal_frame(void)
 {
 	struct sigaction action = { .sa_sigaction = on_usr1, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 	stack_t stack = { .ss_sp = (void *)at(8, 0), .ss_size = 2 * PAGE };
@@ -194,7 +192,7 @@ static void refused_store(unsigned int page)
 }
 
 /* An access that the program may not make is no visit, and the signal says why as without a tracer. */
-static void refused(void)
+void refused(void)
 {
 	catch(SIGSEGV, on_segv);
 	if (mprotect((void *)at(1, 0), PAGE, PROT_NONE) || munmap((void *)at(3, 0), PAGE) ||
@@ -221,7 +219,7 @@ static void refused(void)
 
 /* -- changes of the address space ------------------------------------------------------------------------ */
 
-static void remap(void)
+void remap(void)
 {
 	long wrong = 0;
 
@@ -259,7 +257,7 @@ static void remap(void)
 }
 
 /* A page shared with a child is copied at the next write: that changes the page's place, not the visit. */
-static void fork_copy(void)
+void fork_copy(void)
 {
 	long wrong = 0;
 	int status = -1;
@@ -287,5 +285,3 @@ static void fork_copy(void)
 	wrong += load(2, 0) != 8;
 	check("wrong", wrong, 0);
 }
-
-#endif
