@@ -1,6 +1,6 @@
 /*
- * Calls into the headers of experiments/shim/guest for tests: one answer a line for each line of standard input, or a
- * whole test by itself.
+ * Calls into the observer, experiments/shim/guest/shim without its main(), for tests: one answer a line for each line of
+ * standard input, or a whole test by itself.
  *
  *   trust LOW,HIGH     lines: begin0 end0 begin1 end1
  *   bounds             lines: text of bounds; answers up/down up/down, or no
@@ -13,11 +13,12 @@
  *   event              lines: names; answers the event's name, type and config, or no
  *   ppid-race READS    a thread that rewrites a line all the time, READS at rest; answers wrong torn
  */
-#define _GNU_SOURCE
+#include "krepro.h"
+#include "shim.h"
+
 #include <inttypes.h>
 #include <limits.h>
-
-#include "shim.h"
+#include <sched.h>
 
 static uint64_t pmc_value;
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import struct
 import subprocess
 import time
@@ -16,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.build.programs import CFLAGS, LINK_FLAGS, build_programs, program_sources
-from harness.paths import EXPERIMENTS, IMAGES
+from harness.build.programs import build_program, build_programs, program_sources
+from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
 
 pytestmark = needs_guest_packages
@@ -33,10 +34,11 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("shim", "shimload", "shimtruth", "timersample", "ppidrights")
     sources = program_sources([GUEST])
     build_programs("x86_64", {name: sources[name] for name in names}, folder, folder / "log")
-    library = IMAGES / "guest/lib"
-    include = ["-I", GUEST, "-I", library]
-    sources = [DRIVER, library / "counter.c"]
-    subprocess.run(["gcc", *CFLAGS, *include, "-o", folder / "driver", *sources, *LINK_FLAGS], check=True)
+    guest = tmp_path_factory.mktemp("driver") / "guest"
+    shutil.copytree(GUEST / "lib", guest / "lib")
+    shutil.copytree(GUEST / "shim", guest / "driver")
+    shutil.copyfile(DRIVER, guest / "driver/shim.c")  # instead of the one with main()
+    build_program("x86_64", guest / "driver", folder / "driver", folder / "log")
     return folder
 
 

@@ -1,37 +1,25 @@
+// SPDX-License-Identifier: MIT
 /*
  * ppidrights CPU MODULE: what may be done to /dev/ppid_map, and what it says of a CPU without work and of one that is
  * offline; as JSON. The module is switched off and on again.
  */
-#define _GNU_SOURCE
-#include <ctype.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-
+#include "krepro.h"
 #include "ppid.h"
 
-static void nap_ms(long ms)
-{
-	const struct timespec nap = { ms / 1000, ms % 1000 * 1000000 };
+#include <ctype.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
-	nanosleep(&nap, NULL);
-}
+enum { MS = 1000000 };
 
 static const char *name(int error)
 {
 	return error ? strerrorname_np(error) : "allowed";
 }
 
-static int put(const char *path, const char *text)
+static int error_of_put(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC), error = 0;
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		error = errno;
-	if (fd >= 0)
-		close(fd);
-	return error;
+	return try_put_text(path, text, 0) ? 0 : errno;
 }
 
 static int error_of_open(int flags)
@@ -63,7 +51,7 @@ static void print_ids(const char *what, uint64_t ids)
 /* A line that another CPU writes, after it has had time to. */
 static uint64_t ids_of(const struct ppid_line *line)
 {
-	nap_ms(100);
+	sleep_ns(100 * MS);
 	return line->ids;
 }
 
@@ -73,23 +61,16 @@ int main(int argc, char **argv)
 	char online[80], active[80];
 	int cpu, seen = 0, error;
 	uint64_t own;
-	cpu_set_t set;
 
-	if (argc != 3 || !isdigit((unsigned char)*argv[1]) || atoi(argv[1]) < 1 || atoi(argv[1]) > 63) {
-		fprintf(stderr, "usage: ppidrights CPU MODULE, a CPU that can go offline\n");
-		return 2;
-	}
+	if (argc != 3 || !isdigit((unsigned char)*argv[1]) || atoi(argv[1]) < 1 || atoi(argv[1]) > 63)
+		die_usage("usage: ppidrights CPU MODULE, a CPU that can go offline");
 	cpu = atoi(argv[1]);
 	snprintf(online, sizeof(online), "/sys/devices/system/cpu/cpu%d/online", cpu);
 	snprintf(active, sizeof(active), "/sys/module/%s/parameters/active", argv[2]);
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	pin(0);
 	map = ppid_map();
-	if (!map) {
-		fprintf(stderr, "%s: %s\n", PPID_DEVICE, strerror(errno));
-		return 1;
-	}
+	if (!map)
+		die_errno(PPID_DEVICE);
 
 	printf("{\"open_write\": \"%s\", \"open_read_write\": \"%s\",\n", name(error_of_open(O_WRONLY)),
 	       name(error_of_open(O_RDWR)));
@@ -100,17 +81,17 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < 1000; i++) {
 		seen += !map[cpu].ids;
-		nap_ms(1);
+		sleep_ns(1 * MS);
 	}
 	printf(" \"idle\": {\"pid\": 0, \"tgid\": 0, \"seen\": %d, \"of\": 1000},\n", seen);
 
-	error = put(online, "0");
+	error = error_of_put(online, "0");
 	if (error) {
 		printf(" \"offline\": null, \"offline_reason\": \"%s: %s\", \"online_again\": null,\n", online, name(error));
 	} else {
 		print_ids("offline", ids_of(&map[cpu]));
 		printf(" \"offline_reason\": null,\n");
-		error = put(online, "1");
+		error = error_of_put(online, "1");
 		print_ids("online_again", ids_of(&map[cpu]));
 	}
 
@@ -118,11 +99,11 @@ int main(int argc, char **argv)
 	printf(" \"unload_while_mapped\": \"%s\",\n", name(error));
 	own = (uint32_t)syscall(SYS_gettid) | (uint64_t)(uint32_t)getpid() << 32;
 	printf(" \"own_before_off\": %s,\n", map[0].ids == own ? "true" : "false");
-	put(active, "0");
+	error_of_put(active, "0");
 	print_ids("after_off", ids_of(&map[0]));
 	printf(" \"open_after_off\": \"%s\",\n", name(error_of_open(O_RDONLY)));
-	put(active, "1");
-	nap_ms(100);
+	error_of_put(active, "1");
+	sleep_ns(100 * MS);
 	printf(" \"own_after_on\": %s}\n", map[0].ids == own ? "true" : "false");
 	return 0;
 }

@@ -1,20 +1,15 @@
+// SPDX-License-Identifier: MIT
 /*
  * shimtruth begin CPU KB | end CPU PREFIX: the kernel's own trace of the switches of one CPU, with the time-stamp counter
  * as its clock. `begin` makes a tracefs instance with a buffer of KB; `end` writes PREFIX.bin (24 bytes per switch: TSC,
  * 32-bit previous and next pid, CPU, flags: 1 events were lost before), PREFIX.json and PREFIX.comms.csv.
  */
-#define _GNU_SOURCE
+#include "krepro.h"
+#include "out.h"
+
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define TRACEFS "/sys/kernel/tracing"
 #define HERE TRACEFS "/instances/shim"
@@ -42,34 +37,10 @@ static struct {
 static int n_names;
 static uint64_t n_events;
 
-static _Noreturn void fail(const char *what)
+static void get_or_die(const char *path, char *text, size_t size)
 {
-	fprintf(stderr, "shimtruth: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		fail(path);
-	close(fd);
-}
-
-static size_t get(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY);
-	size_t at = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		fail(path);
-	while (at + 1 < size && (n = read(fd, text + at, size - 1 - at)) > 0)
-		at += (size_t)n;
-	close(fd);
-	text[at] = 0;
-	return at;
+	if (get_text(path, text, size) < 0)
+		die_errno("%s", path);
 }
 
 static struct field field_of(const char *format, const char *name)
@@ -84,7 +55,7 @@ static struct field field_of(const char *format, const char *name)
 		at = strstr(at + 1, wanted);
 	if (!at || !(at = strstr(at, "offset:")) || sscanf(at, "offset:%u;\tsize:%u;", &field.offset, &field.size) != 2) {
 		errno = EINVAL;
-		fail(name);
+		die_errno("%s", name);
 	}
 	return field;
 }
@@ -94,17 +65,17 @@ static void begin(int cpu, const char *kb)
 	char path[160], mask[32];
 
 	if (access(TRACEFS "/instances", F_OK) && mount("nodev", TRACEFS, "tracefs", 0, NULL))
-		fail(TRACEFS);
+		die_errno(TRACEFS);
 	if (mkdir(HERE, 0755) && errno != EEXIST)
-		fail(HERE);
-	put(HERE "/tracing_on", "0");
-	put(HERE "/trace_clock", "x86-tsc");
+		die_errno(HERE);
+	put_text(HERE "/tracing_on", "0");
+	put_text(HERE "/trace_clock", "x86-tsc");
 	snprintf(mask, sizeof(mask), "%x", 1u << cpu);
-	put(HERE "/tracing_cpumask", mask);
+	put_text(HERE "/tracing_cpumask", mask);
 	snprintf(path, sizeof(path), HERE "/per_cpu/cpu%d/buffer_size_kb", cpu);
-	put(path, kb);
-	put(HERE "/events/sched/sched_switch/enable", "1");
-	put(HERE "/tracing_on", "1");
+	put_text(path, kb);
+	put_text(HERE "/events/sched/sched_switch/enable", "1");
+	put_text(HERE "/tracing_on", "1");
 }
 
 static void name(int32_t pid, const char *comm)
@@ -197,18 +168,6 @@ static uint64_t stat_of(const char *text, const char *what)
 	return at ? strtoull(at + strlen(what), NULL, 10) : 0;
 }
 
-static FILE *open_out(const char *prefix, const char *suffix)
-{
-	char path[512];
-	FILE *out;
-
-	snprintf(path, sizeof(path), "%s.%s", prefix, suffix);
-	out = fopen(path, "w");
-	if (!out)
-		fail(path);
-	return out;
-}
-
 static void end(int cpu, const char *prefix)
 {
 	static unsigned char buffer[PAGE];
@@ -218,33 +177,33 @@ static void end(int cpu, const char *prefix)
 	ssize_t n;
 	int fd;
 
-	put(HERE "/tracing_on", "0");
-	get(HERE "/events/sched/sched_switch/format", text, sizeof(text));
+	put_text(HERE "/tracing_on", "0");
+	get_or_die(HERE "/events/sched/sched_switch/format", text, sizeof(text));
 	prev_pid = field_of(text, "prev_pid");
 	next_pid = field_of(text, "next_pid");
 	prev_comm = field_of(text, "prev_comm");
 	next_comm = field_of(text, "next_comm");
 	if (!strstr(text, "ID: "))
-		fail("event format");
+		die_errno("event format");
 	event_id = (unsigned int)strtoul(strstr(text, "ID: ") + 4, NULL, 10);
 
 	snprintf(path, sizeof(path), HERE "/per_cpu/cpu%d/trace_pipe_raw", cpu);
 	fd = open(path, O_RDONLY | O_NONBLOCK);
 	if (fd < 0)
-		fail(path);
+		die_errno("%s", path);
 	out = open_out(prefix, "bin");
 	while ((n = read(fd, buffer, sizeof(buffer))) > 0) {
 		memset(buffer + n, 0, sizeof(buffer) - (size_t)n);
 		page(buffer, cpu, out);
 	}
 	if (n < 0 && errno != EAGAIN)
-		fail(path);
+		die_errno("%s", path);
 	close(fd);
 	if (ferror(out) || fclose(out))
-		fail(prefix);
+		die_errno("%s", prefix);
 
 	snprintf(path, sizeof(path), HERE "/per_cpu/cpu%d/stats", cpu);
-	get(path, text, sizeof(text));
+	get_or_die(path, text, sizeof(text));
 	out = open_out(prefix, "json");
 	fprintf(out, "{\"clock\": \"x86-tsc\", \"cpu\": %d, \"events\": %llu, \"overrun\": %llu, \"dropped\": %llu}\n", cpu,
 		(unsigned long long)n_events, (unsigned long long)stat_of(text, "\noverrun: "),
@@ -259,9 +218,9 @@ static void end(int cpu, const char *prefix)
 		fputs("\"\n", out);
 	}
 	fclose(out);
-	put(HERE "/events/sched/sched_switch/enable", "0");
+	put_text(HERE "/events/sched/sched_switch/enable", "0");
 	if (rmdir(HERE))
-		fail(HERE);
+		die_errno(HERE);
 }
 
 int main(int argc, char **argv)
@@ -270,10 +229,8 @@ int main(int argc, char **argv)
 	int cpu = argc == 4 ? atoi(argv[2]) : -1;
 
 	if ((!begins && !ends) || !isdigit((unsigned char)*argv[2]) || cpu > 30 ||
-	    (begins && !isdigit((unsigned char)*argv[3]))) {
-		fprintf(stderr, "usage: shimtruth begin CPU KB | end CPU PREFIX\n");
-		return 2;
-	}
+	    (begins && !isdigit((unsigned char)*argv[3])))
+		die_usage("usage: shimtruth begin CPU KB | end CPU PREFIX");
 	if (begins)
 		begin(cpu, argv[3]);
 	else

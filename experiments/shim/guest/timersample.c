@@ -1,23 +1,16 @@
+// SPDX-License-Identifier: MIT
 /*
  * timersample CPU SECONDS [PERIOD_NS [READER_CPU]]: what perf record -e cpu-clock does, at its highest rate: samples of who
  * runs on CPU, by a timer there. Prints one line of JSON. PERIOD_NS 1, the default, is as fast as the kernel lets it.
  */
-#define _GNU_SOURCE
+#include "krepro.h"
+#include "clock.h"
+
 #include <ctype.h>
-#include <errno.h>
 #include <linux/perf_event.h>
-#include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "clock.h"
 
 enum { PAGES = 256, PAGE = 4096, BYTES = PAGES * PAGE, TIDS = 64 };
 
@@ -84,25 +77,19 @@ int main(int argc, char **argv)
 		.disabled = 1,
 	};
 	struct perf_event_mmap_page *page;
-	struct timespec nap = { 0, 5000000 };
 	struct clock_pair a, b;
 	unsigned long long period;
 	double seconds, taken;
 	char *end = "", *end2 = "";
-	cpu_set_t set;
 	long fd;
 	int cpu;
 
 	seconds = argc > 2 ? strtod(argv[2], &end) : 0;
 	period = argc > 3 ? strtoull(argv[3], &end2, 10) : 1;
-	if (argc < 3 || argc > 5 || !isdigit((unsigned char)*argv[1]) || *end || *end2 || !(seconds > 0) || !period) {
-		fprintf(stderr, "usage: timersample CPU SECONDS [PERIOD_NS [READER_CPU]]\n");
-		return 2;
-	}
+	if (argc < 3 || argc > 5 || !isdigit((unsigned char)*argv[1]) || *end || *end2 || !(seconds > 0) || !period)
+		die_usage("usage: timersample CPU SECONDS [PERIOD_NS [READER_CPU]]");
 	cpu = atoi(argv[1]);
-	CPU_ZERO(&set);
-	CPU_SET(argc > 4 ? (size_t)atoi(argv[4]) : 0, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	pin(argc > 4 ? atoi(argv[4]) : 0);
 	attr.sample_period = period;
 	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0);
 	page = fd < 0 ? MAP_FAILED : mmap(NULL, PAGE + BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
@@ -114,7 +101,7 @@ int main(int argc, char **argv)
 	a = clock_pair_now();
 	ioctl((int)fd, PERF_EVENT_IOC_ENABLE, 0);
 	do {
-		nanosleep(&nap, NULL);
+		sleep_ns(5000000);
 		drain(page);
 		b = clock_pair_now();
 	} while ((double)(b.mono_ns - a.mono_ns) < seconds * 1e9);

@@ -1,21 +1,11 @@
-/* What the targets share: options, pinned threads, work of known length, and a record of when which was done. */
-#ifndef SHIM_LOAD_H
-#define SHIM_LOAD_H
+/* SPDX-License-Identifier: MIT */
+/* Work of known length, and a record of when which was done. Inline: its instructions are counted. */
+#ifndef SHIM_WORK_H
+#define SHIM_WORK_H
 
-#include <ctype.h>
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "clock.h"
 
 enum { MAX_CHUNKS = 1 << 17, MAX_THREADS = 16 };
 enum kind { KIND_LOOP, KIND_DIVIDE, KIND_MEMORY, KIND_SYSCALL, KINDS, KIND_BUSY = 1 };
@@ -62,18 +52,6 @@ static inline void work(enum kind kind, unsigned long turns)
 static inline pid_t own_tid(void)
 {
 	return (pid_t)syscall(SYS_gettid);
-}
-
-static inline void load_pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		fprintf(stderr, "CPU %d: %s\n", cpu, strerror(errno));
-		exit(1);
-	}
 }
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Intervals counted by size: 16 buckets to the octave, exact below 16 cycles. */
 #ifndef SHIM_PERIODS_H
 #define SHIM_PERIODS_H
@@ -13,6 +14,7 @@ struct periods {
 	} of[PERIODS];
 };
 
+/* Inline: one for each window. */
 static inline unsigned int periods_bucket(uint64_t cycles)
 {
 	unsigned int octave;
@@ -25,23 +27,7 @@ static inline unsigned int periods_bucket(uint64_t cycles)
 }
 
 /* The least interval of a bucket. */
-static inline uint64_t periods_low(unsigned int bucket)
-{
-	unsigned int octave = bucket >> PERIODS_SUB;
-
-	if (!octave)
-		return bucket;
-	return ((1ull << PERIODS_SUB) + (bucket & ((1u << PERIODS_SUB) - 1))) << (octave - 1);
-}
-
-static inline void periods_write(const struct periods *periods, FILE *out)
-{
-	fprintf(out, "low,high,windows,trusted\n");
-	for (unsigned int i = 0; i < PERIODS; i++)
-		if (periods->of[i].windows)
-			fprintf(out, "%llu,%llu,%llu,%llu\n", (unsigned long long)periods_low(i),
-				(unsigned long long)periods_low(i + 1), (unsigned long long)periods->of[i].windows,
-				(unsigned long long)periods->of[i].trusted);
-}
+uint64_t periods_low(unsigned int bucket);
+void periods_write(const struct periods *periods, FILE *out);
 
 #endif

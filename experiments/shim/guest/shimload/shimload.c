@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * shimload: something on one CPU to be looked at.
  *
@@ -11,12 +12,17 @@
  * hand-over, at least), --busy-us N (2000), --idle-us N (2000), --out PREFIX: PREFIX.json and PREFIX.bin instead of JSON
  * on standard output.
  */
-#define _GNU_SOURCE
-#include <linux/futex.h>
-#include <stdatomic.h>
-
-#include "load.h"
+#include "krepro.h"
+#include "clock.h"
+#include "out.h"
 #include "ppid.h"
+#include "work.h"
+
+#include <ctype.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 struct thread {
 	pthread_t thread;
@@ -45,10 +51,14 @@ static const struct ppid_line *line;
 
 static _Noreturn void usage(void)
 {
-	fprintf(stderr, "usage: shimload switch|check|known|pattern|phases [--cpu N] [--seconds S] [--threads N] "
-			"[--how futex|pipe|yield] [--every-us N] [--busy-us N] "
-			"[--idle-us N] [--out PREFIX]\n");
-	exit(2);
+	die_usage("usage: shimload switch|check|known|pattern|phases [--cpu N] [--seconds S] [--threads N] "
+		  "[--how futex|pipe|yield] [--every-us N] [--busy-us N] [--idle-us N] [--out PREFIX]");
+}
+
+static void pin_or_die(int cpu)
+{
+	if (!pin(cpu))
+		die_errno("CPU %d", cpu);
 }
 
 static void read_options(int argc, char **argv)
@@ -145,7 +155,7 @@ static void *switch_main(void *argument)
 	const int n = options.threads, next = (me->number + 1) % n;
 	char byte = 0;
 
-	load_pin(options.cpu);
+	pin_or_die(options.cpu);
 	me->tid = own_tid();
 	if (!strcmp(options.how, "yield")) {
 		while (!over()) {
@@ -185,7 +195,7 @@ static void *check_main(void *argument)
 	struct thread *me = argument;
 	uint64_t own;
 
-	load_pin(options.cpu);
+	pin_or_die(options.cpu);
 	me->tid = own_tid();
 	own = (uint32_t)me->tid | (uint64_t)(uint32_t)getpid() << 32;
 	while (!over()) {
@@ -234,7 +244,7 @@ static void *phases_main(void *argument)
 	const enum kind kind = (enum kind)me->number;
 	unsigned long turns = 0;
 
-	load_pin(options.cpu);
+	pin_or_die(options.cpu);
 	me->tid = own_tid();
 	for (bool last = false; !last;) {
 		int now = turn;
@@ -262,36 +272,24 @@ static void run_threads(void *(*run)(void *), int n)
 {
 	for (int i = 0; i < n; i++) {
 		threads[i].number = i;
-		if (pthread_create(&threads[i].thread, NULL, run, &threads[i])) {
-			fprintf(stderr, "no thread: %s\n", strerror(errno));
-			exit(1);
-		}
+		errno = pthread_create(&threads[i].thread, NULL, run, &threads[i]);
+		if (errno)
+			die_errno("no thread");
 	}
 	for (int i = 0; i < n; i++)
 		pthread_join(threads[i].thread, NULL);
 }
 
-static FILE *open_out(const char *suffix)
+static FILE *open_output(const char *suffix)
 {
-	char path[512];
-	FILE *out;
-
-	if (!options.out)
-		return stdout;
-	snprintf(path, sizeof(path), "%s.%s", options.out, suffix);
-	out = fopen(path, "w");
-	if (!out) {
-		fprintf(stderr, "%s: %s\n", path, strerror(errno));
-		exit(1);
-	}
-	return out;
+	return options.out ? open_out(options.out, suffix) : stdout;
 }
 
 static void report(const char *load, int n, struct clock_pair a, struct clock_pair b)
 {
 	uint64_t handed = 0, checks = 0, wrong = 0;
 	const struct thread *first = NULL;
-	FILE *out = open_out("json");
+	FILE *out = open_output("json");
 
 	fprintf(out, "{\"load\": \"%s\", \"cpu\": %d, \"pid\": %d, \"threads\": [", load, options.cpu, getpid());
 	for (int i = 0; i < n; i++) {
@@ -320,7 +318,7 @@ static void report(const char *load, int n, struct clock_pair a, struct clock_pa
 	if (out != stdout)
 		fclose(out);
 	if (options.out && n_chunks) {
-		out = open_out("bin");
+		out = open_output("bin");
 		fwrite(chunks, sizeof(*chunks), n_chunks, out);
 		fclose(out);
 	}
@@ -333,13 +331,11 @@ int main(int argc, char **argv)
 	int n = 1;
 
 	read_options(argc, argv);
-	load_pin(options.cpu);
+	pin_or_die(options.cpu);
 	threads[0].tid = own_tid();
 	chunks = calloc(MAX_CHUNKS, sizeof(*chunks));
-	if (!chunks) {
-		fprintf(stderr, "no memory\n");
-		return 1;
-	}
+	if (!chunks)
+		die("no memory");
 	hz = clock_measure_hz();
 	a = clock_pair_now();
 	stop_at = a.tsc + (uint64_t)(options.seconds * hz);
@@ -354,10 +350,8 @@ int main(int argc, char **argv)
 		run_threads(switch_main, n);
 	} else if (!strcmp(load, "check")) {
 		line = ppid_map();
-		if (!line) {
-			fprintf(stderr, "%s: %s\n", PPID_DEVICE, strerror(errno));
-			return 1;
-		}
+		if (!line)
+			die_errno(PPID_DEVICE);
 		line += options.cpu;
 		n = options.threads;
 		run_threads(check_main, n);

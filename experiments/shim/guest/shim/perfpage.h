@@ -1,9 +1,14 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A hardware counter read without a system call: the page that perf maps for its event, guarded by the page's sequence
  * number, and rdpmc. Counters are those of the CPU that reads.
  */
 #ifndef SHIM_PERFPAGE_H
 #define SHIM_PERFPAGE_H
+
+#ifndef __x86_64__
+#error this program is for x86_64
+#endif
 
 #include <linux/perf_event.h>
 #include <stdbool.h>

@@ -1,79 +1,38 @@
-/*
- * What is read beside the slot: counters and words of memory. A counter of instructions has to count a known loop first;
- * one that cannot is refused, with the reason.
- */
-#ifndef SHIM_SIGNALS_H
-#define SHIM_SIGNALS_H
+// SPDX-License-Identifier: MIT
+#include "krepro.h"
+#include "krepro-counter.h"
+#include "signals.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/perf_event.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "events.h"
-#include "krepro-counter.h"
-#include "perfpage.h"
+enum { KNOWN_LOOPS = 1000000, KNOWN_INSTRUCTIONS = 2 * KNOWN_LOOPS, KNOWN_TRIES = 5 };
 
-enum { SIGNALS = 8, KNOWN_LOOPS = 1000000, KNOWN_INSTRUCTIONS = 2 * KNOWN_LOOPS, KNOWN_TRIES = 5 };
+const char *const source_names[] = { "oracle", "pmu", "memory" };
 
-enum source { SOURCE_ORACLE, SOURCE_PMU, SOURCE_MEMORY };
-
-static const char *const source_names[] = { "oracle", "pmu", "memory" };
-
-struct signal_source {
-	char name[64];
-	enum source source;
-	const volatile uint64_t *at;		/* oracle, memory */
-	struct perf_event_mmap_page *page;	/* pmu */
-	uint64_t expected, counted;		/* the known loop; 0: none was run */
-	char reason[160];			/* why it is refused; empty: it is not */
-};
-
-static inline __attribute__((always_inline)) uint64_t signal_read(const struct signal_source *signal)
-{
-	return signal->source == SOURCE_PMU ? perf_page_read(signal->page).count : *signal->at;
-}
-
-static inline void known_loop(unsigned long loops)
+static void known_loop(unsigned long loops)
 {
 	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(loops) : : "cc");
 }
 
-static inline bool pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	return !sched_setaffinity(0, sizeof(set), &set);
-}
-
 /* Within one part in a hundred. */
-static inline bool known_right(uint64_t expected, uint64_t counted)
+static bool known_right(uint64_t expected, uint64_t counted)
 {
 	uint64_t off = counted > expected ? counted - expected : expected - counted;
 
 	return off * 100 <= expected;
 }
 
-/* In front of whatever else runs on the CPU, 0: no longer. Not for long, or the CPU's own threads starve. */
-static inline bool fifo(int priority)
+bool fifo(int priority)
 {
 	const struct sched_param how = { .sched_priority = priority };
 
 	return !sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &how);
 }
 
-/* The least of some counts: interrupts in between only add. The loop runs on `cpu`; the caller is pinned anew after. */
-static inline void signal_check(struct signal_source *signal, int cpu)
+void signal_check(struct signal_source *signal, int cpu)
 {
 	signal->expected = KNOWN_INSTRUCTIONS;
 	signal->counted = UINT64_MAX;
@@ -109,8 +68,7 @@ static inline void signal_check(struct signal_source *signal, int cpu)
 			 (unsigned long long)signal->expected, (unsigned long long)signal->counted);
 }
 
-/* A PMU event of the calling thread. */
-static inline void signal_pmu(struct signal_source *signal, const struct event *event)
+void signal_pmu(struct signal_source *signal, const struct event *event)
 {
 	struct perf_event_attr attr = {
 		.type = event->type,
@@ -139,8 +97,7 @@ static inline void signal_pmu(struct signal_source *signal, const struct event *
 		snprintf(signal->reason, sizeof(signal->reason), "rdpmc is not allowed for this event");
 }
 
-/* Instructions of the observed CPU, out of the oracle's page. */
-static inline void signal_oracle(struct signal_source *signal, int cpu)
+void signal_oracle(struct signal_source *signal, int cpu)
 {
 	const volatile unsigned char *map = counter_map();
 
@@ -156,8 +113,7 @@ static inline void signal_oracle(struct signal_source *signal, int cpu)
 		signal->at = (const volatile uint64_t *)(map + (1 + cpu) * COUNTER_LINE);
 }
 
-/* A 64-bit word that somebody else writes: NAME=FILE@OFFSET. False for wrong words. */
-static inline bool signal_memory(struct signal_source *signal, const char *words)
+bool signal_memory(struct signal_source *signal, const char *words)
 {
 	const char *equals = strchr(words, '='), *at = strrchr(words, '@');
 	char path[256], *end;
@@ -191,5 +147,3 @@ static inline bool signal_memory(struct signal_source *signal, const char *words
 		signal->at = (const volatile uint64_t *)((const volatile char *)map + (offset & 4095));
 	return true;
 }
-
-#endif

@@ -1,24 +1,12 @@
-/* Names of events, as perf and libpfm4's model `perf` spell them, and perf's raw ones. */
-#ifndef SHIM_EVENTS_H
-#define SHIM_EVENTS_H
+// SPDX-License-Identifier: MIT
+#include "krepro.h"
+#include "events.h"
 
 #include <ctype.h>
 #include <linux/perf_event.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-struct event {
-	const char *name;
-	uint32_t type;
-	uint64_t config;
-	const char *other; /* libpfm4's name */
-};
-
-static const struct event events[] = {
+const struct event events[EVENTS] = {
 	{ "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, "PERF_COUNT_HW_INSTRUCTIONS" },
 	{ "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "PERF_COUNT_HW_CPU_CYCLES" },
 	{ "ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, "PERF_COUNT_HW_REF_CPU_CYCLES" },
@@ -29,10 +17,8 @@ static const struct event events[] = {
 	{ "cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, "PERF_COUNT_HW_CACHE_MISSES" },
 };
 
-enum { EVENTS = sizeof(events) / sizeof(events[0]) };
-
 /* r01C2: the CPU's own number of an event, hexadecimal. Events of one model have no other name without libpfm4's tables. */
-static inline const struct event *event_raw(const char *name)
+static const struct event *event_raw(const char *name)
 {
 	static struct event raw[8];
 	static int n;
@@ -53,8 +39,7 @@ static inline const struct event *event_raw(const char *name)
 	return &raw[n++];
 }
 
-/* Libpfm4 says perf::INSTRUCTIONS and PERF_COUNT_HW_INSTRUCTIONS, perf says cpu-cycles and branch-instructions too. */
-static inline const struct event *event_named(const char *name)
+const struct event *event_named(const char *name)
 {
 	static const char *const same[][2] = { { "cpu-cycles", "cycles" }, { "branch-instructions", "branches" } };
 	char plain[64];
@@ -75,5 +60,3 @@ static inline const struct event *event_named(const char *name)
 			return &events[i];
 	return NULL;
 }
-
-#endif

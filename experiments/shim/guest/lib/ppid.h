@@ -1,15 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* /dev/ppid_map (modules/ppid): which thread runs on which CPU. */
 #ifndef SHIM_PPID_H
 #define SHIM_PPID_H
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define PPID_DEVICE "/dev/ppid_map"
 #define PPID_NONE (~0ull)
@@ -35,21 +30,11 @@ static inline int32_t ppid_tgid(uint64_t ids)
 }
 
 /* All lines; NULL with errno. */
-static inline const struct ppid_line *ppid_map(void)
-{
-	int fd = open(PPID_DEVICE, O_RDONLY | O_CLOEXEC);
-	void *map;
-
-	if (fd < 0)
-		return NULL;
-	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	return map == MAP_FAILED ? NULL : map;
-}
+const struct ppid_line *ppid_map(void);
 
 /*
  * A line at rest. x86 neither reorders the writer's stores nor these loads. A writer that stays in the middle (its CPU was
- * taken away by the host) is not waited for.
+ * taken away by the host) is not waited for. Inline: the observer reads it between its clocks.
  */
 static inline struct ppid_now ppid_read(const struct ppid_line *line)
 {
@@ -69,25 +54,6 @@ static inline struct ppid_now ppid_read(const struct ppid_line *line)
 }
 
 /* Which module publishes: "callback", "tracepoint", or NULL when none is switched on. */
-static inline const char *ppid_source(void)
-{
-	static const char *const sources[] = { "callback", "tracepoint" };
-
-	for (int i = 0; i < 2; i++) {
-		char path[80], value = 0;
-		int fd;
-
-		snprintf(path, sizeof(path), "/sys/module/ppid_%s/parameters/active", sources[i]);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (read(fd, &value, 1) != 1)
-			value = 0;
-		close(fd);
-		if (value == 'Y')
-			return sources[i];
-	}
-	return NULL;
-}
+const char *ppid_source(void);
 
 #endif

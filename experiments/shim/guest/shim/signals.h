@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is read beside the slot: counters and words of memory. A counter of instructions has to count a known loop first;
+ * one that cannot is refused, with the reason.
+ */
+#ifndef SHIM_SIGNALS_H
+#define SHIM_SIGNALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "events.h"
+#include "perfpage.h"
+
+enum { SIGNALS = 8 };
+
+enum source { SOURCE_ORACLE, SOURCE_PMU, SOURCE_MEMORY };
+
+extern const char *const source_names[];
+
+struct signal_source {
+	char name[64];
+	enum source source;
+	const volatile uint64_t *at;		/* oracle, memory */
+	struct perf_event_mmap_page *page;	/* pmu */
+	uint64_t expected, counted;		/* the known loop; 0: none was run */
+	char reason[160];			/* why it is refused; empty: it is not */
+};
+
+static inline __attribute__((always_inline)) uint64_t signal_read(const struct signal_source *signal)
+{
+	return signal->source == SOURCE_PMU ? perf_page_read(signal->page).count : *signal->at;
+}
+
+/* In front of whatever else runs on the CPU, 0: no longer. Not for long, or the CPU's own threads starve. */
+bool fifo(int priority);
+
+/* The least of some counts: interrupts in between only add. The loop runs on `cpu`; the caller is pinned anew after. */
+void signal_check(struct signal_source *signal, int cpu);
+
+/* A PMU event of the calling thread. */
+void signal_pmu(struct signal_source *signal, const struct event *event);
+
+/* Instructions of the observed CPU, out of the oracle's page. */
+void signal_oracle(struct signal_source *signal, int cpu);
+
+/* A 64-bit word that somebody else writes: NAME=FILE@OFFSET. False for wrong words. */
+bool signal_memory(struct signal_source *signal, const char *words);
+
+#endif
