@@ -208,7 +208,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise _damaged(path, error) from error
     texts = frame.select_dtypes(include=["object", "string"])
     # A text that is absent is None, as its decoder gave it; pandas reads it as NaN.
-    return frame.assign(**{name: texts[name].astype("object").where(texts[name].notna(), None) for name in texts})
+    none = {str(name): texts[name].astype("object").where(texts[name].notna(), None) for name in texts}
+    return frame.assign(**none)
 
 
 def _damaged(path: Path, error: Exception) -> RunError:
