@@ -16,15 +16,18 @@ NO_TESTS = 5
 
 @command(guests=True, tests=True)
 def test(
-    unit: Annotated[bool, Option("only `tests/unit`, which needs no guest", spares_guests=True)] = False,
+    unit: Annotated[
+        bool, Option("only `tests/unit` and `tests/experiments`, which need no guest", spares_guests=True)
+    ] = False,
     faults: Annotated[bool, Option("only `tests/faults`: fault injection and soak")] = False,
+    update: Annotated[bool, Option("write what golden trials decode to anew; look at the difference")] = False,
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
     """Run the tests: linters, unit tests, then tests that boot guests."""
-    parallel = ["tests/unit", "-n", "auto", "--dist", "worksteal"]
+    parallel = ["tests/unit", "tests/experiments", "-n", "auto", "--dist", "worksteal"]
     alone = ["tests/commands", "tests/guest"]  # those that share the machine's time
     stages = [["tests/faults", "-o", "timeout=3600"]] if faults else [parallel] if unit else [parallel, alone]
-    filtered = ["-k", k] if k else []
+    filtered = [*(["-k", k] if k else []), *(["--update"] if update else [])]
     statuses = [_pytest([*stage, *filtered]) for stage in stages]
     if k:  # a name that fits in one stage need not fit in the other
         statuses = [status for status in statuses if status != NO_TESTS] or [NO_TESTS]
