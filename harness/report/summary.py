@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from harness.measure.claims import ClaimResult
-from harness.measure.quality import advice, drift_lines, outlier_lines
 from harness.measure.verdict import VERDICTS, Verdict
+from harness.report.remarks import advice, drift_lines, outlier_lines
 from harness.store.resultset import ResultSet
 
 #: More remarks than that are only counted, unless all are asked for.

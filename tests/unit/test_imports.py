@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -124,3 +125,18 @@ def test_every_way_to_import_is_seen(tmp_path, monkeypatch, text, found):
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert imports(path) == found
+
+
+def test_no_file_of_the_harness_names_an_experiment():
+    """What one paper needs lives with that paper."""
+    names = [folder.parent.name for folder in EXPERIMENTS.glob("*/analysis.py")]
+    words = [re.escape(name).replace("\\-", "[-_ ]?") for name in names]
+    pattern = re.compile(rf"(?<![\w/-])(?:{'|'.join(words)})(?![\w-])", re.IGNORECASE)
+    files = [
+        path for path in HARNESS.rglob("*") if path.is_file() and path.suffix in {".py", ".c", ".h", ".j2", ".css"}
+    ]
+    told = {
+        path.relative_to(ROOT).as_posix(): match[0] for path in files if (match := pattern.search(path.read_text()))
+    }
+    assert len(names) == 5
+    assert not told

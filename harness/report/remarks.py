@@ -1,4 +1,4 @@
-"""What a reader of a run should know beside its verdicts: too few trials, outliers, drift."""
+"""Remarks beside the verdicts: too few trials, outliers, drift; one line each."""
 
 from __future__ import annotations
 

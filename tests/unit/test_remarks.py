@@ -7,7 +7,7 @@ import pytest
 
 from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, judge
-from harness.measure.quality import MAX_LINES, advice, drift_lines, outlier_lines
+from harness.report.remarks import MAX_LINES, advice, drift_lines, outlier_lines
 
 STEADY = [10.0, 10.1, 9.9, 10.05, 9.95, 10.02]
 
