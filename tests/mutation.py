@@ -9,10 +9,15 @@ changes files below `golden.raw(arm)`. One of tables takes the decoded tables an
 from __future__ import annotations
 
 import importlib
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
+
+import pandas as pd
 
 from harness.measure.claims import ClaimResult
 from tests.golden import Golden, unpack
@@ -52,20 +57,30 @@ def mutations(experiment: str) -> list[Mutation]:
     return [one.mutation for one in vars(module).values() if hasattr(one, "mutation")]
 
 
-def verdicts(experiment: str, folder: Path, mutation: Mutation | None, *, mutated: bool) -> dict[str, ClaimResult]:
-    """Every claim's result on the golden trials, unpacked into `folder`: as they are, or after the mutation."""
-    golden = unpack(experiment, folder)
-    changes: list[Change] = []
-    if mutation is not None:
-        changes = [change for change in (mutation.before, mutation.change if mutated else None) if change is not None]
-    if mutation is not None and mutation.kind == "raw":
+@lru_cache(maxsize=1)
+def _whole(experiment: str) -> tuple[Golden, dict[str, pd.DataFrame]]:
+    """The golden trials as they are, decoded once: mutations of tables get copies."""
+    scratch = tempfile.mkdtemp(prefix="krepro-golden-")
+    try:
+        golden = unpack(experiment, Path(scratch))
+        return golden, golden.tables()
+    finally:
+        shutil.rmtree(scratch)
+
+
+def verdicts(experiment: str, folder: Path, mutation: Mutation, *, mutated: bool) -> dict[str, ClaimResult]:
+    """Every claim's result on the golden trials: before the mutation, or after it. Raw ones go to `folder`."""
+    changes = [change for change in (mutation.before, mutation.change if mutated else None) if change is not None]
+    golden, whole = _whole(experiment)
+    if mutation.kind == "tables" or not changes:
+        tables = {name: frame.copy() for name, frame in whole.items()}
         for change in changes:
-            change(golden)
-        return golden.claims(golden.tables())
-    tables = golden.tables()
+            change(tables)
+        return golden.claims(tables)
+    golden = unpack(experiment, folder)
     for change in changes:
-        change(tables)
-    return golden.claims(tables)
+        change(golden)
+    return golden.claims(golden.tables())
 
 
 __all__ = ["Golden", "Mutation", "mutations", "turns", "verdicts"]
