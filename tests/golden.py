@@ -61,14 +61,18 @@ def golden_names() -> list[str]:
     return sorted(path.parent.name for path in GOLDEN.glob("*/raw.tar.xz"))
 
 
+def records(name: str) -> list[TrialRecord]:
+    """The golden trials' records, paths relative."""
+    return _RECORDS.validate_json((GOLDEN / name / "trials.json").read_bytes())
+
+
 def unpack(name: str, target: Path) -> Golden:
     """The golden trials of an experiment, in a folder of the caller's own."""
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(GOLDEN / name / "raw.tar.xz") as archive:
         archive.extractall(target, filter="data")
-    records = _RECORDS.validate_json((GOLDEN / name / "trials.json").read_bytes())
     folder = EXPERIMENTS / name
-    trials = [record.relocated(target) for record in records]
+    trials = [record.relocated(target) for record in records(name)]
     return Golden(name, target, trials, load_experiment(folder), Analysis(folder))
 
 

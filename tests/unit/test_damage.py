@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.golden import Golden, golden_names, unpack
+from harness.experiment.trial import TrialRecord
+from tests.golden import golden_names, records, unpack
 
 KEY = ["arm", "trial", "metric"]
 #: Files of the harness that no analysis reads.
@@ -42,23 +43,25 @@ def may_change(name: str) -> dict[str, set[str]]:
     return dict(getattr(module, "MAY_CHANGE", {}))
 
 
-def files(golden: Golden) -> list[Path]:
-    """One trial of each arm."""
-    first = {trial.arm: trial.path for trial in reversed(golden.trials)}
-    return [
-        path
-        for folder in first.values()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in UNREAD
-    ]
+def files(trial: TrialRecord) -> list[Path]:
+    return [path for path in sorted(trial.path.rglob("*")) if path.is_file() and path.name not in UNREAD]
 
 
-@pytest.mark.parametrize("name", golden_names())
-def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, tmp_path):
+def pairs() -> list[tuple[str, str]]:
+    """Every arm that has golden trials."""
+    return [(name, arm) for name in golden_names() for arm in dict.fromkeys(trial.arm for trial in records(name))]
+
+
+@pytest.mark.parametrize(("name", "arm"), pairs())
+def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path):
     golden = unpack(name, tmp_path)
+    arms = list(dict.fromkeys(trial.arm for trial in golden.trials))
+    other = arms[(arms.index(arm) + 1) % len(arms)]  # one more arm is enough to see that others stand
+    golden.trials = [trial for trial in golden.trials if trial.arm in (arm, other)]
+    damaged_trial = next(trial for trial in golden.trials if trial.arm == arm)
     whole = values(golden.metrics(golden.tables()))
     allowed = may_change(name)
-    for path in files(golden):
+    for path in files(damaged_trial):
         for state in damaged(path):
             what = f"{path.relative_to(golden.root)} {state}"
             tables = golden.tables()
@@ -69,7 +72,7 @@ def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, tmp_path):
                 elif key in whole and key[2].partition(".")[0] not in allowed.get(path.name, set()):
                     assert value == whole[key][0], (what, key)
             gone = whole.keys() - left.keys()
-            arm, trial = path.relative_to(golden.root).parts[1:3]
+            mine = (damaged_trial.arm, damaged_trial.repetition)
             problems = tables["problems"]
-            told = ((problems["arm"] == arm) & (problems["trial"] == int(trial))).any()
-            assert told or not any(key[:2] == (arm, int(trial)) for key in gone), (what, sorted(gone)[:3])
+            told = ((problems["arm"] == mine[0]) & (problems["trial"] == mine[1])).any()
+            assert told or not any(key[:2] == mine for key in gone), (what, sorted(gone)[:3])
