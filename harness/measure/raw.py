@@ -69,11 +69,18 @@ def read_answer(path: Path, kind: type[AnswerKind]) -> AnswerKind:
     try:
         return kind.model_validate_json(read_bytes(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise RunError(
-            f"is not what it should be: {field}{': ' if field else ''}{first['msg']}", where=str(path)
-        ) from error
+        raise _misfit(error, str(path)) from error
+
+
+def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
+    """A file with one such object per line."""
+    answers = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        try:
+            answers.append(kind.model_validate_json(line))
+        except ValidationError as error:
+            raise _misfit(error, f"{path}:{number}") from error
+    return answers
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
@@ -92,6 +99,12 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
             line = int(np.flatnonzero(bad)[0]) + 2
             raise RunError(f"{name} is no number: {table[name].iloc[line - 2]}", where=f"{path}, line {line}")
     return table
+
+
+def _misfit(error: ValidationError, where: str) -> RunError:
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"]))
+    return RunError(f"is not what it should be: {field}{': ' if field else ''}{first['msg']}", where=where)
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
