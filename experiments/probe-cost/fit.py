@@ -1,4 +1,4 @@
-"""From runs that differ in one thing to stages, and from stages to the model."""
+"""From the runs of one trial that differ in one thing to its stages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.measure.statistics import median_estimate
-
-from .model.cost import PROGRAMS_ONLY, TRACE_POINTS, Accuracy, Cost, CostModel, Provider
+from .model.cost import PROGRAMS_ONLY, TRACE_POINTS
+from .runs import Run
 
 #: Providers in the order of the paper's table: its own in the README.
 PROVIDERS = (
@@ -37,6 +36,8 @@ DIFFERENCES = {
     "aggregation": ("map", "program", 1),
     "second-passage": ("tax2", "tax", 1),
 }
+#: The trace point whose consumer all runs of the provider tracepoint record at.
+FITTED_POINT = "task/task_rename"
 _OUTSIDE = "(outside)"
 #: What the CPU does to get from the probed instruction into the kernel's handler and back: entry and exit code of
 #: exceptions, and code outside of the kernel's text, where trampolines, detours and displaced instructions are.
@@ -62,36 +63,23 @@ TRAP = frozenset(
 _NOT_OURS = frozenset({"interrupt", "softirq", "nmi"})
 
 
-def per_round(run: Mapping[str, Any]) -> float:
-    """Median over batches: units per round."""
-    return float(np.median(run["took"])) / float(run["rounds"])
-
-
-def total(run: Mapping[str, Any]) -> float:
-    """All batches, in units."""
-    return float(sum(run["took"]))
-
-
 class Runs:
     """The good runs of one trial's fit, by name."""
 
-    def __init__(self, runs: Mapping[str, Mapping[str, Any]], laps: pd.DataFrame | None) -> None:
-        self.runs = {name: run for name, run in runs.items() if not run["problem"]}
+    def __init__(self, runs: Mapping[str, Run], laps: pd.DataFrame | None) -> None:
+        self.runs = {name: run for name, run in runs.items() if not run.problem}
         self.laps = laps
 
     def cost(self, name: str) -> float:
         """Units per round, NaN when there is no such run."""
-        return per_round(self.runs[name]) if name in self.runs else math.nan
+        return self.runs[name].per_round if name in self.runs else math.nan
 
     def bare(self, name: str) -> float:
         """The same workload without a probe."""
         return self.cost(f"bare.{self.work(name)}")
 
     def work(self, name: str) -> str:
-        if name not in self.runs:
-            return ""
-        first = str(self.runs[name]["script"]).split("\n")[0]
-        return next(word.split("=", 1)[1] for word in first.split() if word.startswith("work="))
+        return self.runs[name].work if name in self.runs else ""
 
     def trap(self, name: str, *, among: frozenset[str] = TRAP) -> float:
         """Instructions per round in `among` beyond those of the bare workload; NaN without an oracle."""
@@ -103,31 +91,44 @@ class Runs:
     def _trapped(self, name: str, among: frozenset[str]) -> float:
         run, laps = self.runs[name], self.laps
         assert laps is not None
-        mine = laps[(laps["lap"] == run["lap"]) & laps["function"].isin(among) & ~laps["context"].isin(_NOT_OURS)]
-        return float(mine["instructions"].sum()) / (float(run["rounds"]) * len(run["took"]))
+        rows = laps[(laps["run"] == name) & laps["function"].isin(among) & ~laps["context"].isin(_NOT_OURS)]
+        return float(rows["instructions"].sum()) / run.firing_rounds
 
 
-def stages_of(runs: Runs) -> list[tuple[str, str, float]]:
-    """(provider, stage, value) of one trial; `general` for what all providers share, NaN where a run is missing."""
-    rows: list[tuple[str, str, float]] = []
-    for provider in PROVIDERS:
-        rows += [(provider, stage, value) for stage, value in _provider(runs, provider).items()]
-    rows += [("general", stage, value) for stage, value in _general(runs).items()]
+def stages_of(runs: Runs) -> list[dict[str, Any]]:
+    """Rows of the table `stages`, without arm and trial: provider, stage, point, value. None where a run is missing.
+
+    `general` is the provider of what all of them share. `delivery` is all of a firing but its consumers; where an
+    oracle ran, `trap` and `dispatch` are its parts.
+    """
+    rows = [
+        _row(provider, stage, value) for provider in PROVIDERS for stage, value in _provider(runs, provider).items()
+    ]
+    rows += [_row("general", stage, value) for stage, value in _general(runs).items()]
+    rows.append(_row("tracepoint", "consumer", _consumer(runs), FITTED_POINT))
     for name in runs.runs:
         if name.startswith("tracepoint@") and name.endswith(".one"):
             point = name.removeprefix("tracepoint@").removesuffix(".one")
             spread = runs.cost("tracepoint.two") - runs.cost("tracepoint.one")
-            iteration = spread - (runs.cost("tracepoint.four") - runs.cost("tracepoint.two")) / 2
-            value = runs.cost(f"tracepoint@{point}.two") - runs.cost(name) - iteration
-            rows.append(("tracepoint", f"consumer@{point}", value))
-    return [row for row in rows if not math.isnan(row[2])]
+            value = runs.cost(f"tracepoint@{point}.two") - runs.cost(name) - (spread - _consumer(runs))
+            rows.append(_row("tracepoint", "consumer", value, point))
+    return [row for row in rows if not math.isnan(row["value"])]
+
+
+def _row(provider: str, stage: str, value: float, point: str = "") -> dict[str, Any]:
+    return {"provider": provider, "stage": stage, "point": point, "value": value}
+
+
+def _consumer(runs: Runs) -> float:
+    """A consumer of the trace point that has all runs."""
+    return (runs.cost("tracepoint.four") - runs.cost("tracepoint.two")) / 2
 
 
 def _provider(runs: Runs, provider: str) -> dict[str, float]:
     def cost(run: str) -> float:
         return runs.cost(f"{provider}.{run}")
 
-    found = {stage: (cost(more) - cost(less)) / times for stage, (more, less, times) in DIFFERENCES.items()}
+    stages = {stage: (cost(more) - cost(less)) / times for stage, (more, less, times) in DIFFERENCES.items()}
     if provider == "sample":
         return _samples(runs)
     if provider in PROGRAMS_ONLY:
@@ -138,36 +139,30 @@ def _provider(runs: Runs, provider: str) -> dict[str, float]:
             own = runs.trap("raw-tracepoint.program", among=frozenset({_OUTSIDE}))
             trap += runs.trap(f"{provider}.program", among=frozenset({_OUTSIDE})) - own
     else:
-        delivery = cost("one") - runs.bare(f"{provider}.one") - found["consumer"]
+        delivery = cost("one") - runs.bare(f"{provider}.one") - stages["consumer"]
         trap = runs.trap(f"{provider}.one")
-        found["programs"] = cost("program") - runs.bare(f"{provider}.program") - delivery - found["program"]
+        stages["programs"] = cost("program") - runs.bare(f"{provider}.program") - delivery - stages["program"]
     if provider in TRACE_POINTS:
-        found["iteration"] = cost("two") - cost("one") - found["consumer"]
-        found["passage"] = cost("tax") - runs.bare(f"{provider}.tax")
-    if not math.isnan(trap):
-        found["trap"] = trap
-        found["dispatch"] = delivery - trap
-    else:
-        found["dispatch"] = delivery
-    if provider == "tracepoint":
-        found["consumer@task/task_rename"] = found["consumer"]
-    found["same-place"] = cost("double") - cost("one") - (cost("one") - runs.bare(f"{provider}.one"))
+        stages["iteration"] = cost("two") - cost("one") - stages["consumer"]
+        stages["passage"] = cost("tax") - runs.bare(f"{provider}.tax")
+    stages |= {"delivery": delivery, "trap": trap, "dispatch": delivery - trap}
+    stages["same-place"] = cost("double") - cost("one") - (cost("one") - runs.bare(f"{provider}.one"))
     nested = {"kprobe-ftrace": "nested.int3-ftrace", "kprobe-int3": "nested.int3-int3"}.get(provider, "")
-    found["miss"] = runs.cost(nested) - runs.cost("nested.none")
-    return found
+    stages["miss"] = runs.cost(nested) - runs.cost("nested.none")
+    return stages
 
 
 def _samples(runs: Runs) -> dict[str, float]:
     """Units per sample: what it lasts longer, by the samples in that time."""
-    found = {}
+    stages = {}
     for stage, name, period in (("sample", "sample.one", 100_000), ("stack", "sample.stack", 100_000)):
         lasted = runs.cost(name)
-        found[stage] = (lasted - runs.cost("bare.spin")) / (lasted / period) if lasted else math.nan
-    return found
+        stages[stage] = (lasted - runs.cost("bare.spin")) / (lasted / period) if lasted else math.nan
+    return stages
 
 
 def _general(runs: Runs) -> dict[str, float]:
-    found = {
+    stages = {
         "second-key": runs.cost("general.keys2") - runs.cost("general.keys1"),
         "key": runs.cost("general.keys3") - runs.cost("general.keys2"),
         "value": runs.cost("general.value") - runs.cost("general.keys1"),
@@ -179,66 +174,25 @@ def _general(runs: Runs) -> dict[str, float]:
     }
     # A stack costs something, and each of its frames: a line through all that were taken.
     deep = [
-        (run["frames"], runs.cost(name) - runs.cost(name.removesuffix("stack") + "one"))
+        (run.frames, runs.cost(name) - runs.cost(name.removesuffix("stack") + "one"))
         for name, run in runs.runs.items()
-        if name.endswith(".stack") and run["frames"] and not name.startswith("sample")
+        if name.endswith(".stack") and run.frames and not name.startswith("sample")
     ]
     if len({frames for frames, _ in deep}) > 1:
-        slope, intercept = np.polyfit(*np.array(deep).T, 1)
-        found |= {"stack": float(intercept), "frame": float(slope)}
+        frames, costs = np.array(deep, dtype=np.float64).T
+        slope, intercept = np.polyfit(frames, costs, 1)
+        stages |= {"stack": float(intercept), "frame": float(slope)}
     if {"general.idle", "general.wake", "general.wake2", "general.drained", "general.undrained"} <= set(runs.runs):
-        found |= _refresh(runs)
-    return found
+        stages |= _refresh(runs)
+    return stages
 
 
 def _refresh(runs: Runs) -> dict[str, float]:
     def beyond(name: str, other: str) -> float:
-        return total(runs.runs[name]) - total(runs.runs[other])
+        return runs.runs[name].total - runs.runs[other].total
 
-    wake = beyond("general.wake", "general.idle") / runs.runs["general.wake"]["wakes"]
-    wake2 = beyond("general.wake2", "general.idle") / runs.runs["general.wake2"]["wakes"]
+    wake = beyond("general.wake", "general.idle") / runs.runs["general.wake"].wakes
+    wake2 = beyond("general.wake2", "general.idle") / runs.runs["general.wake2"].wakes
     drained = runs.runs["general.drained"]
-    page = (beyond("general.drained", "general.undrained") - wake * drained["wakes"]) / drained["pages"]
+    page = (beyond("general.drained", "general.undrained") - wake * drained.wakes) / drained.pages
     return {"refresh": wake, "buffer": wake2 - wake, "page": page}
-
-
-def fit_model(stage_rows: pd.DataFrame, about: Mapping[str, Any]) -> CostModel:
-    """The model of one arm: medians over its trials. `about` has its other fields."""
-    costs = {
-        (str(provider), str(stage)): _cost(values["value"].to_numpy())
-        for (provider, stage), values in stage_rows.groupby(["provider", "stage"], sort=False)
-    }
-    providers: dict[str, Provider] = {}
-    for name in PROVIDERS:
-        mine = {stage: cost for (provider, stage), cost in costs.items() if provider == name}
-        points = {stage.removeprefix("consumer@"): cost for stage, cost in mine.items() if "@" in stage}
-        plain = {stage: cost for stage, cost in mine.items() if "@" not in stage}
-        if points:  # of a point that was not measured we know what recording costs at others
-            values = sorted(cost.value for cost in points.values())
-            middle = float(np.median(values))
-            plain["consumer"] = Cost(value=middle, low=values[0], high=values[-1])
-        if "dispatch" in plain or name == "sample":
-            providers[name] = Provider.model_validate({"stages": plain, "points": points})
-    general = {stage: cost for (provider, stage), cost in costs.items() if provider == "general"}
-    return CostModel.model_validate({**about, "providers": providers, "general": general})
-
-
-def _cost(values: np.ndarray[Any, Any]) -> Cost:
-    estimate = median_estimate(values)
-    low, high = (estimate.low, estimate.high) if estimate.interval_known else (values.min(), values.max())
-    return Cost(value=float(estimate.value), low=float(low), high=float(high))
-
-
-def accuracy(validation: pd.DataFrame) -> Accuracy | None:
-    """The errors of one arm's held-out scripts: medians over trials first."""
-    validation = validation[validation["problem"].isna()]
-    if validation.empty:
-        return None
-    errors = validation.groupby("script")[["error_added", "error_slowdown"]].median().abs()
-    return Accuracy(
-        scripts=len(errors),
-        added_median=float(errors["error_added"].median()),
-        added_worst=float(errors["error_added"].max()),
-        slowdown_median=float(errors["error_slowdown"].median()),
-        slowdown_worst=float(errors["error_slowdown"].max()),
-    )

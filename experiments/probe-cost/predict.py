@@ -59,7 +59,7 @@ def _table(prediction: Prediction) -> pd.DataFrame:
         by_stage = sums.setdefault(part.probe, {})
         count, added = by_stage.get(part.stage, (0.0, 0.0))
         by_stage[part.stage] = (count + part.count, added + part.added)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for probe, by_stage in sums.items():
         label = probe
         for stage, (count, added) in sorted(by_stage.items(), key=lambda item: order[item[0]]):

@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .model.cost import Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
+from .runs import Counted, Run, words
 
 
-def words(line: str) -> dict[str, str]:
-    """`key=value` words of a line; fetch arguments of probes look like them and are not asked for here."""
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
-
-
-def script(run: Mapping[str, Any]) -> Script:
-    """The script of a run with check=1: its probes and consumers, with the firings that were counted without them.
+def script(run: Run) -> Script:
+    """The script of a held-out run: its probes and consumers, with the firings that were counted without them.
 
     Counts are per batch: a run's costs are medians over batches.
     """
-    batches = len(run["took"])
-    lines = run["script"].split("\n")
     blocks: list[tuple[str, list[str]]] = []
-    for line in lines[1:]:
+    for line in run.lines[1:]:
         if line.startswith("probe "):
             blocks.append((line, []))
         else:
             blocks[-1][1].append(line)
-    frames = run["frames"] or None
+    frames = run.frames or None
     probes = [
-        _probe(line, uses, counted, batches, frames)
-        for (line, uses), counted in zip(blocks, run["probes"], strict=True)
+        _probe(line, uses, counted, run.batches, frames)
+        for (line, uses), counted in zip(blocks, run.probes, strict=True)
     ]
     buffers = max([len(uses) for _, uses in blocks], default=1)
     refresh = None
-    if "drain" in words(lines[0]):
-        refresh = Refresh(wakes=run["wakes"] / batches, pages=run["pages"] / batches, buffers=buffers)
+    if "drain" in words(run.lines[0]):
+        refresh = Refresh(wakes=run.wakes / run.batches, pages=run.pages / run.batches, buffers=buffers)
     return Script(workload=counts(run), probes=probes, refresh=refresh)
 
 
-def counts(run: Mapping[str, Any]) -> Counts:
-    """The workload of a run with check=1, per batch."""
-    batches = len(run["took"])
+def counts(run: Run) -> Counts:
+    """The workload of a held-out run, per batch."""
     firings = {}
-    for line, counted in zip(
-        [line for line in run["script"].split("\n") if line.startswith("probe ")], run["probes"], strict=True
-    ):
+    lines = [line for line in run.lines if line.startswith("probe ")]
+    for line, counted in zip(lines, run.probes, strict=True):
         provider, point = line.split()[1:3]
         if provider != "sample":
-            firings[f"{provider} {point}"] = counted["firings"] / batches
-    plain = sorted(run["plain"])
+            firings[f"{provider} {point}"] = counted.firings / run.batches
+    plain = sorted(run.plain)
     return Counts(
-        cost=(plain[batches // 2] + plain[(batches - 1) // 2]) / 2,
-        syscalls=run["syscalls"] / batches,
-        switches=run["switches"] / batches,
+        cost=(plain[run.batches // 2] + plain[(run.batches - 1) // 2]) / 2,
+        syscalls=run.syscalls / run.batches,
+        switches=run.switches / run.batches,
         firings=firings,
     )
 
 
-def _probe(line: str, uses: Sequence[str], counted: Mapping[str, Any], batches: int, frames: int | None) -> Probe:
+def _probe(line: str, uses: Sequence[str], counted: Counted, batches: int, frames: int | None) -> Probe:
     _, provider, target, *arguments = line.split()
     if provider == "sample":
         consumers = [Consumer(stack_frames=frames if "stack=1" in use else None) for use in uses]
@@ -66,10 +57,10 @@ def _probe(line: str, uses: Sequence[str], counted: Mapping[str, Any], batches: 
     comm = sum(kind == "$comm" for kind in kinds)
     memory = sum(kind.startswith("+") for kind in kinds)
     fields = Fields(registers=len(kinds) - comm - memory, memory=memory, comm=comm)
-    firings = counted["firings"]
+    firings = counted.firings
     consumers = [
         _consumer(use, passed / firings if firings else 1.0, frames)
-        for use, passed in zip(uses, counted["passes"], strict=True)
+        for use, passed in zip(uses, counted.passes, strict=True)
     ]
     return Probe(provider=provider, point=target, firings=firings / batches, fields=fields, consumers=consumers)
 

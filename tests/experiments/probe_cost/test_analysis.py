@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from experiments.probe_cost import scripts
 from experiments.probe_cost.model.cost import CostModel, Script
 from experiments.probe_cost.model.prediction import predict
+from experiments.probe_cost.runs import Run, words
 
-from harness.errors import RunError, UsageError
+from harness.errors import UsageError
+from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
-from tests.unit.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
+from harness.paths import EXPERIMENTS
+from tests.experiments.probe_cost.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
 
-FOLDER = Path(__file__).parents[2] / "experiments" / "probe-cost"
+FOLDER = EXPERIMENTS / "probe-cost"
 analysis = Analysis(FOLDER)
 FULL = KPROBE | {"memory": cost(150), "comm": cost(110)}
 #: What the synthetic machine really costs; it has no oracle, so the trap is in dispatch.
@@ -51,9 +54,9 @@ def blocks(name: str, tmp_path: Path) -> list[list[str]]:
 
 def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
     """What a guest that costs TRUTH would print of one run."""
-    words = scripts.words(lines[0])
-    name, work, rounds = lines[0].split()[1], words["work"], int(words.get("rounds", "400"))
-    bare = BARE.get(work, 1000) + 2 * int(words.get("spin", "0"))
+    options = words(lines[0])
+    name, work, rounds = lines[0].split()[1], options["work"], int(options.get("rounds", "400"))
+    bare = BARE.get(work, 1000) + 2 * int(options.get("spin", "0"))
     probes = [line for line in lines if line.startswith("probe ")]
     run: dict[str, Any] = {
         "run": name, "script": "\n".join(lines), "rounds": rounds, "lap": -1, "problem": "", "frames": 0, "drops": 0,
@@ -70,19 +73,19 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
         run["frames"] = len(line.split()[1]) if any("stack=1" in use for use in uses) else run["frames"]
     if probes:
         try:
-            added = predict(TRUTH, scripts.script(run)).added
+            added = predict(TRUTH, scripts.script(Run.model_validate(run))).added
         except UsageError as error:
             run |= {"problem": str(error), "took": None}
             del run["plain"]
             return run
         run["took"] = [bare * rounds + added] * batches
-    if words.get("check") != "1":
+    if options.get("check") != "1":
         del run["plain"]
     return run
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> SimpleNamespace:
+def trial(tmp_path: Path) -> TrialRecord:
     for name in ("fit", "validate"):
         folder = tmp_path / "raw" / name
         folder.mkdir(parents=True)
@@ -91,25 +94,30 @@ def trial(tmp_path: Path) -> SimpleNamespace:
             if run["took"] is None:
                 del run["took"]
         (folder / "stdout").write_text("".join(json.dumps(run) + "\n" for run in runs))
-    return SimpleNamespace(
-        arm="wall", repetition=0, path=tmp_path / "raw", workloads=("fit", "validate"),
-        system_map=tmp_path / "System.map", kernel="modern-6.1", fidelity="emulated", params={"unit": "ns"},
+    return TrialRecord(
+        arm="wall", repetition=0, seed=0, status="ok", kernel="modern-6.1", clock="wall", session="mailbox",
+        fidelity="emulated", params={"unit": "ns"}, cmdline={}, workloads=("fit", "validate"), pmu="absent: none",
+        path=tmp_path / "raw", system_map=tmp_path / "System.map",
     )  # fmt: skip
 
 
 @pytest.fixture
-def tables(trial: SimpleNamespace) -> dict[str, Any]:
-    return analysis.tables([trial])  # type: ignore[list-item]
+def tables(trial: TrialRecord) -> dict[str, Any]:
+    return analysis.tables([trial])
 
 
 def test_the_stages_of_a_known_machine_are_found_again(tables):
-    found = tables["stages"].set_index(["provider", "stage"])["value"].to_dict()
+    assert tables["problems"].empty
+    stages = tables["stages"][tables["stages"]["point"] == ""]
+    found = stages.set_index(["provider", "stage"])["value"].to_dict()
     for provider in ("kprobe-int3", "uprobe", "tracepoint", "syscall"):
         truth = TRUTH.providers[provider].stages
-        names = {stage for name, stage in found if name == provider and "@" not in stage}
-        assert {"dispatch", "consumer", "predicate", "term", "histogram", "program", "aggregation"} <= names
-        for stage in names - {"trap"}:
-            expected = truth[stage].value + (truth["trap"].value if stage == "dispatch" and "trap" in truth else 0)
+        names = {stage for name, stage in found if name == provider}
+        assert {"delivery", "consumer", "predicate", "term", "histogram", "program", "aggregation"} <= names
+        assert not names & {"trap", "dispatch"}, "only an oracle tells them apart"
+        for stage in names:
+            parts = [part for part in ("trap", "dispatch") if part in truth] if stage == "delivery" else [stage]
+            expected = sum(truth[part].value for part in parts)
             assert found[provider, stage] == pytest.approx(expected), (provider, stage)
     assert found["general", "stack"] == pytest.approx(2000)
     assert found["general", "frame"] == pytest.approx(300)
@@ -121,11 +129,11 @@ def test_what_could_not_be_set_up_is_absent_and_not_zero(tables):
     problems = tables["runs"].set_index("run")["problem"]
     assert "no provider 'uretprobe'" in problems["uretprobe.one"]
     metrics = analysis.metrics(tables).set_index("metric")
-    assert metrics.loc["stepped_over_emulated", "reason"] == "one of the two was not measured"
+    assert "run uprobe-step.one: the model has no provider" in metrics.loc["stepped_over_emulated", "reason"]
 
 
 def test_the_model_that_is_saved_predicts_the_same(tables):
-    documents = analysis.documents(tables)
+    documents = analysis.documents(tables, analysis.metrics(tables))
     assert list(documents) == ["model-wall"]
     model = CostModel.model_validate_json(documents["model-wall"])
     assert model.unit == "ns"
@@ -148,7 +156,7 @@ def test_scripts_are_read_as_the_guest_ran_them():
     ]
     run = measured(lines) | {"frames": 7, "wakes": 10, "pages": 20, "took": [1] * 5}
     run["probes"][0]["passes"] = [5, 0]
-    script = scripts.script(run)
+    script = scripts.script(Run.model_validate(run))
     probe, sample = script.probes
     assert probe.fields.numbers() == {"register": 1, "memory": 1, "comm": 1}
     assert probe.firings == 10
@@ -169,7 +177,56 @@ def test_a_held_out_script_that_needs_what_was_not_fitted_is_absent_with_the_rea
     assert metrics.loc["error.v05-signal-filtered", "value"] == pytest.approx(0, abs=1e-9)
 
 
-def test_what_the_guest_did_not_print_is_told(trial):
+def test_what_the_guest_did_not_print_is_told_and_costs_that_alone(trial):
+    whole = analysis.metrics(analysis.tables([trial])).set_index("metric")["value"]
     (trial.path / "fit" / "stdout").write_text("probecost: no\n")
-    with pytest.raises(RunError, match="is not what probecost prints"):
-        analysis.tables([trial])
+    tables = analysis.tables([trial])
+    (problem,) = tables["problems"].to_dict("records")
+    assert (problem["workload"], problem["part"]) == ("fit", "runs")
+    assert "fit/stdout:1: is not what it should be" in problem["reason"]
+    metrics = analysis.metrics(tables).set_index("metric")
+    assert metrics.loc["nonlinear_consumers", "reason"] == problem["reason"]
+    slowdowns = [name for name in metrics.index if name.startswith("slowdown.")]
+    assert slowdowns
+    assert metrics.loc[slowdowns, "value"].equals(whole[slowdowns])
+
+
+def second(trial: TrialRecord, folder: Path) -> TrialRecord:
+    """The same trial once more, whose raw files may be changed."""
+    shutil.copytree(trial.path, folder)
+    return trial.model_copy(update={"repetition": 1, "path": folder})
+
+
+def test_a_trial_is_predicted_by_its_own_fit_so_another_ones_does_not_matter(trial, tmp_path):
+    other = second(trial, tmp_path / "other")
+    path = other.path / "fit" / "stdout"
+    runs = [json.loads(line) for line in path.read_text().splitlines()]
+    for run in runs:
+        run["took"] = [3 * took for took in run.get("took", [])]
+    path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    alone = analysis.metrics(analysis.tables([trial]))
+    both = analysis.metrics(analysis.tables([trial, other]))
+    assert both[both["trial"] == 0].reset_index(drop=True).equals(alone)
+    errors = both[both["metric"] == "error_added_worst"].set_index("trial")["value"]
+    assert errors[1] > 1 > errors[0]
+
+
+def test_the_model_is_of_the_trials_that_the_host_did_not_disturb(trial, tmp_path):
+    other = second(trial, tmp_path / "other")
+    vcpu = {"cpu": 0, "thread": 1, "run_ns": 1, "wait_ns": 1, "slices": 1}
+    (other.path / "host-sched.json").write_text(json.dumps({"pinned": False, "vcpus": [vcpu]}))
+    tables = analysis.tables([trial, other])
+    assert set(tables["stages"]["trial"]) == {0, 1}
+    assert set(tables["costs"]["trials"]) == {1}
+    disturbed = analysis.tables([other])
+    assert disturbed["costs"].empty
+    assert analysis.documents(disturbed, analysis.metrics(disturbed)) == {}
+
+
+@pytest.mark.parametrize("workloads", [("fit",), ("validate",), ()])
+def test_a_trial_of_some_workloads_is_shown_and_drawn(trial, workloads):
+    tables = analysis.tables([trial.model_copy(update={"workloads": workloads})])
+    metrics = analysis.metrics(tables)
+    analysis.figures(tables, metrics)
+    analysis.summary(tables, metrics, [])
+    analysis.paper(tables, metrics, [])

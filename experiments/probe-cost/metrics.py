@@ -1,0 +1,197 @@
+"""The metrics, from the tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from harness.measure.rows import MetricRows, problem_of
+
+from .declared import METRICS
+from .effects import NESTED
+from .fit import PROVIDERS
+from .fitted import UNSEEN, unit_of
+
+#: As the field orders them, the cheapest first.
+ORDER = ("tracepoint", "kprobe-ftrace", "kprobe-optimised", "kprobe-int3", "uprobe")
+#: A period of sampling costs what the shortest does, within this share.
+_SATURATED = 1e-3
+
+
+class _Trial:
+    """The metrics of one trial; an absent one has the reason of its decoding, else that of the run that it needs."""
+
+    def __init__(self, rows: MetricRows, tables: Mapping[str, pd.DataFrame], arm: str, trial: int, clock: str) -> None:
+        self._rows, self.arm, self.trial, self._unit = rows, arm, trial, unit_of(clock)
+        self._damage = problem_of(tables["problems"], arm, trial)
+        self._tables = tables
+        self.runs: dict[str, dict[Any, Any]] = {str(row["run"]): row for row in self.records("runs")}
+        self.stages: dict[tuple[str, str], float] = {
+            (row["provider"], row["stage"]): row["value"] for row in self.records("stages") if not row["point"]
+        }
+
+    def rows(self, table: str) -> pd.DataFrame:
+        frame = self._tables[table]
+        return frame[(frame["arm"] == self.arm) & (frame["trial"] == self.trial)]
+
+    def records(self, table: str) -> list[dict[Any, Any]]:
+        return self.rows(table).to_dict("records")
+
+    def put(self, metric: str, value: float, why: str = "a run that it needs is missing") -> None:
+        unit = self._unit if metric.partition(".")[0] in ("cost", "firing") else None
+        self._rows.put(self.arm, self.trial, metric, value, unit=unit, reason=self._damage or why)
+
+    def of(self, run: str) -> float:
+        """Cost of a round; NaN without the run."""
+        return float(self.runs[run]["per_round"]) if run in self.runs else math.nan
+
+    def why(self, *runs: str) -> str:
+        """What is the matter with the first of these runs that has no cost."""
+        for run in runs:
+            if run not in self.runs:
+                return f"there is no run {run}"
+            if self.runs[run]["problem"]:
+                return f"run {run}: {self.runs[run]['problem']}"
+        return "a run that it needs is missing"
+
+
+def metrics_of(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Long form, of every trial."""
+    rows = MetricRows(METRICS, tables["problems"])
+    for row in tables["trials"].to_dict("records"):
+        trial = _Trial(rows, tables, row["arm"], row["trial"], row["clock"])
+        _stage_metrics(trial)
+        _structure_metrics(trial)
+        _validation_metrics(trial)
+        _loss_metrics(trial)
+        _saturation_metrics(trial)
+    return rows.frame()
+
+
+def _stage_metrics(trial: _Trial) -> None:
+    for row in trial.records("stages"):
+        point = f"@{row['point'].replace('/', '.')}" if row["point"] else ""
+        trial.put(f"cost.{row['provider']}.{row['stage']}{point}", row["value"])
+
+
+def _structure_metrics(trial: _Trial) -> None:
+    """What the paper says of the shape of costs, as numbers."""
+    linear, actions, false, cold = [], [], [], []
+    others: dict[str, float] = {}
+    firing: dict[str, float] = {}
+    for provider in PROVIDERS:
+        first = trial.runs.get(f"{provider}.one")
+        if first is None or provider == "sample":
+            continue
+        one, bare = trial.of(f"{provider}.one"), trial.of(f"bare.{first['work']}")
+        if math.isnan(one - bare):
+            continue
+        firing[provider] = one - bare
+        trial.put(f"firing.{provider}", one - bare)
+        if (provider, "trap") in trial.stages:
+            trial.put(f"trap_share.{provider}", trial.stages[provider, "trap"] / (one - bare))
+        linear += _unequal_consumers(trial, provider)
+        actions += [
+            abs((trial.of(f"{provider}.{name}") - one) / trial.stages[provider, name] - 1)
+            for name in ("register", "memory", "comm")
+            if (provider, name) in trial.stages
+        ]
+        delivery, consumer = (trial.stages.get((provider, stage), math.nan) for stage in ("delivery", "consumer"))
+        false.append((trial.of(f"{provider}.false") - bare - delivery) / consumer)
+        others[provider] = (trial.of(f"{provider}.others") - one) / (one - bare)
+        cold.append(abs(first["cold"]) / firing[provider])
+    nothing = "no provider was measured" if not firing else "a run that it needs is missing"
+    trial.put("cold", _worst(cold), nothing)
+    trial.put("nonlinear_consumers", _worst(linear), nothing)
+    trial.put("nonlinear_actions", _worst(actions), nothing)
+    trial.put("false_over_true", _worst(false), nothing)
+    trial.put("others_kernel", _worst([share for name, share in others.items() if name[0] != "u"]), nothing)
+    trial.put("others_user", _worst([share for name, share in others.items() if name[0] == "u"]), nothing)
+    stepped = firing.get("uprobe-step", math.nan) / firing.get("uprobe", math.nan)
+    trial.put("stepped_over_emulated", stepped, trial.why("uprobe-step.one", "uprobe.one"))
+    for cheap, dear in pairwise(ORDER):
+        ratio = firing.get(dear, math.nan) / firing.get(cheap, math.nan)
+        trial.put(f"order.{dear}_over_{cheap}", ratio, trial.why(f"{dear}.one", f"{cheap}.one"))
+
+
+def _unequal_consumers(trial: _Trial, provider: str) -> list[float]:
+    """How far what each further consumer costs differs from what one of two to four does."""
+    one, two, four, eight = (trial.of(f"{provider}.{number}") for number in ("one", "two", "four", "eight"))
+    consumer = (four - two) / 2
+    steps = [(eight - four) / 4]
+    if (provider, "iteration") not in trial.stages:  # else the first further one costs the loop as well
+        steps.append(two - one)
+    return [abs(step / consumer - 1) for step in steps]
+
+
+def _worst(values: list[float]) -> float:
+    """The largest; NaN when one is, or there is none."""
+    return math.nan if not values or any(math.isnan(value) for value in values) else max(values)
+
+
+def _validation_metrics(trial: _Trial) -> None:
+    checks = trial.rows("validation")
+    if checks.empty:
+        return
+    for row in checks.to_dict("records"):
+        trial.put(f"error.{row['script']}", row["error_added"], str(row["problem"]))
+        trial.put(f"slowdown.{row['script']}", row["slowdown"], str(row["problem"]))
+    good = checks[checks["problem"].isna()]
+    why = "no held-out script was predicted"
+    unseen = good[good["script"].str.startswith(UNSEEN)]
+    trial.put("held_out_scripts", float(len(good)))
+    fired = float(good["firings"].sum())
+    trial.put("held_out_missed", float(good["misses"].sum()) / fired if fired else math.nan, why)
+    for name, errors in (
+        ("added", good["error_added"].abs()),
+        ("slowdown", good["error_slowdown"].abs()),
+        ("unseen", unseen["error_added"].abs()),
+    ):
+        trial.put(f"error_{name}_median", float(errors.median()), why)
+        trial.put(f"error_{name}_worst", float(errors.max()), why)
+
+
+def _loss_metrics(trial: _Trial) -> None:
+    losses = {row["effect"]: row for row in trial.records("losses")}
+    if not losses:
+        return
+
+    def share(metric: str, effect: str, *columns: str) -> None:
+        row = losses.get(effect, {})
+        part = sum(row.get(column, math.nan) for column in columns)
+        executed = row.get("executed", math.nan)
+        why = "no oracle counted how often the place was executed" if row else "the run did not succeed"
+        trial.put(metric, part / executed if executed else math.nan, why)
+
+    for name in NESTED:
+        share(f"nested_missed.{name}", f"nested-{name}", "misses")
+    for name in ("enough", "short"):
+        share(f"maxactive_{name}_missed", f"maxactive-{name}", "misses")
+    for depth in (64, 100):
+        share(f"depth_{depth}_recorded", f"depth-{depth}", "recorded")
+        share(f"depth_{depth}_reported", f"depth-{depth}", "hits")
+    share("overrun_accounted", "overrun-some", "recorded", "lost")
+    share("overrun_lost", "overrun-some", "lost")
+    share("table_lost", "full-table", "lost")
+
+
+def _saturation_metrics(trial: _Trial) -> None:
+    feedback = trial.runs.get("feedback.refresh")
+    if feedback is not None:
+        pages = feedback["pages"] / feedback["wakes"] if feedback["wakes"] else math.nan
+        trial.put("feedback_pages", pages, trial.why("feedback.refresh"))
+    rates = trial.rows("rates")
+    if not rates.empty:
+        costs = (rates["traced"] - rates["base"]).groupby(rates["provider"])
+        trial.put("rate_spread", float((costs.max() / costs.min() - 1).max()))
+    periods = trial.rows("periods")
+    if not periods.empty:
+        slowdown = (periods["traced"] / periods["base"]).to_numpy()
+        shortest = slowdown[periods["period"].to_numpy().argmin()]
+        same = abs(slowdown / shortest - 1) < _SATURATED
+        trial.put("sampling_floor", float(periods["period"].to_numpy()[same].max()))
+        trial.put("sampling_slowdown_worst", float(slowdown.max()))

@@ -1,0 +1,134 @@
+"""What probecost printed: one line of JSON a run; and the oracle's counts of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, model_validator
+
+from harness.errors import RunError
+from harness.machine.spec import PLUGIN_FOLDER
+from harness.measure.raw import Answer, Trial, read_answer_lines
+from harness.measure.symbols import read_system_map
+from harness.oracle.reader import LAP, Oracle
+
+
+class Buffer(Answer):
+    """What a tracefs instance's ring buffer says of itself."""
+
+    entries: int
+    overrun: int
+
+
+class Counted(Answer):
+    """One probe of a run: firings and passes of filters as perf counted them, hits and misses as the kernel reports
+    them; misses are negative where the kernel has no such count.
+    """
+
+    firings: int
+    hits: int
+    misses: int
+    passes: tuple[int, ...]
+
+
+class Run(Answer):
+    """One run. `took`: what each batch took; `plain`: the same without probes, where the run was to tell it."""
+
+    run: str
+    script: str
+    rounds: int = Field(ge=1)
+    lap: int
+    problem: str
+    took: tuple[float, ...] = ()
+    plain: tuple[float, ...] = ()
+    syscalls: int = 0
+    switches: int = 0
+    probes: tuple[Counted, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    frames: int = 0
+    drops: int = 0
+    wakes: int = 0
+    pages: int = 0
+
+    @model_validator(mode="after")
+    def _whole(self) -> Run:
+        if not self.problem and not self.took:
+            raise ValueError("a run without a problem has no times")
+        return self
+
+    @property
+    def lines(self) -> list[str]:
+        """Its script."""
+        return self.script.split("\n")
+
+    @property
+    def work(self) -> str:
+        """What one round does."""
+        return words(self.lines[0])["work"]
+
+    @property
+    def batches(self) -> int:
+        return len(self.took)
+
+    @property
+    def per_round(self) -> float:
+        """Median over batches."""
+        return float(np.median(self.took)) / self.rounds
+
+    @property
+    def total(self) -> float:
+        """All batches."""
+        return float(sum(self.took))
+
+    @property
+    def firing_rounds(self) -> int:
+        """Rounds of all batches."""
+        return self.rounds * self.batches
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it is a script that is to be predicted."""
+        return words(self.lines[0]).get("check") == "1"
+
+
+def words(line: str) -> dict[str, str]:
+    """`key=value` words of a line; fetch arguments of probes look like them and are not asked for here."""
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
+def read_runs(path: Path) -> list[Run]:
+    """The runs of one workload, in order. RunError naming the line that is not what probecost prints."""
+    runs = read_answer_lines(path, Run)
+    if not runs:
+        raise RunError("is empty", where=str(path))
+    return runs
+
+
+def read_laps(trial: Trial, read: Mapping[str, Sequence[Run]]) -> pd.DataFrame | None:
+    """The oracle's counts of every run, with the run's name as the column `run` (Oracle.functions has the others).
+
+    None where no oracle was asked for. `read` has the runs of each workload that could be read: of what came after one
+    that could not, nobody knows which lap is whose. RunError where the oracle's laps are not those runs.
+    """
+    if trial.clock == "wall" and not (trial.path / PLUGIN_FOLDER).is_dir():
+        return None
+    oracle = Oracle(trial.path)
+    laps = oracle.functions(read_system_map(trial.system_map), kind=LAP)
+    names: dict[int, str] = {}
+    offset = 0
+    for workload in trial.workloads:
+        if workload not in read:
+            break
+        ran = [run for run in read[workload] if run.lap >= 0]
+        names |= {offset + run.lap: run.run for run in ran}
+        offset += len(ran)
+    else:
+        if offset != oracle.report.marks.laps:
+            raise RunError(f"has {oracle.report.marks.laps} laps of {offset} runs", where=str(oracle.folder))
+    empty = sorted(set(names) - set(laps["region"]))
+    if empty:
+        raise RunError(f"has nothing of run {names[empty[0]]}", where=str(oracle.folder))
+    return laps[laps["region"].isin(names)].assign(run=laps["region"].map(names))

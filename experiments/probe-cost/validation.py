@@ -1,0 +1,69 @@
+"""Held-out scripts: what their trial's own fit predicts, beside what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import UsageError
+from harness.measure.raw import Trial
+from harness.measure.rows import TableRows
+
+from .fitted import costs_of, model_of, unit_of
+from .model.cost import CostModel
+from .model.prediction import predict
+from .runs import Run
+from .scripts import counts, script
+
+
+def put_held_out(rows: TableRows, trial: Trial, runs: Sequence[Run], stages: Sequence[dict[str, Any]]) -> None:
+    """Rows of validation, workloads and firings. `stages` are those of this trial: another one's do not matter, so
+    trials are independent of each other; none where the fit is not known.
+    """
+    model = _model(trial, stages) if stages else None
+    for run in runs:
+        if not run.held_out:
+            continue
+        if run.problem:
+            rows.put("validation", {"script": run.run, "problem": run.problem}, trial)
+            continue
+        counted = counts(run)
+        rows.put("validation", _check(run, model), trial)
+        workload = {"cost": counted.cost, "syscalls": counted.syscalls, "switches": counted.switches}
+        rows.put("workloads", {"script": run.run, **workload}, trial)
+        rows.put(
+            "firings",
+            [{"script": run.run, "probe": probe, "firings": firings} for probe, firings in counted.firings.items()],
+            trial,
+        )
+
+
+def _model(trial: Trial, stages: Sequence[dict[str, Any]]) -> CostModel:
+    costs = costs_of(pd.DataFrame(stages).assign(arm=trial.arm))
+    return model_of(
+        costs, arm=trial.arm, kernel=trial.kernel, fidelity=trial.fidelity, unit=unit_of(trial.clock), trials=1
+    )
+
+
+def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
+    """Predicted against measured, per batch."""
+    base = counts(run).cost
+    measured = run.per_round * run.rounds - base
+    slowdown = 1 + measured / base
+    row: dict[str, Any] = {"script": run.run, "base": base, "measured": measured, "slowdown": slowdown}
+    row["misses"] = sum(max(probe.misses, 0) for probe in run.probes) / run.batches
+    if model is None:
+        return row | {"problem": "the runs of the fit are not known"}
+    try:
+        prediction = predict(model, script(run))
+    except UsageError as error:  # a run of the fit failed, and a stage is missing: no reason to lose the others
+        return row | {"problem": str(error)}
+    return row | {
+        "predicted": prediction.added,
+        "firings": prediction.firings,
+        "predicted_slowdown": prediction.slowdown,
+        "error_added": prediction.added / measured - 1,
+        "error_slowdown": prediction.slowdown / slowdown - 1,
+    }
