@@ -80,12 +80,11 @@ def decoded(golden: Golden) -> dict[str, Any]:
     """What expected.json holds."""
     tables = golden.tables()
     metrics = golden.metrics(tables)
-    rows = metrics.astype({"value": "object"}).where(metrics["value"].notna(), None)
     return {
         "tables": {name: _summary(frame) for name, frame in sorted(tables.items())},
         "metrics": [
-            [row.arm, row.trial, row.metric, row.value, row.unit, row.reason]
-            for row in rows.sort_values(["arm", "trial", "metric"]).itertuples()
+            [row.arm, row.trial, row.metric, None if pd.isna(row.value) else row.value, row.unit, row.reason]
+            for row in metrics.sort_values(["arm", "trial", "metric"]).itertuples()
         ],
     }
 
