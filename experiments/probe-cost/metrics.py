@@ -143,7 +143,7 @@ def _validation_metrics(trial: _Trial) -> None:
     good = checks[checks["problem"].isna()]
     why = "no held-out script was predicted"
     unseen = good[good["script"].str.startswith(UNSEEN)]
-    trial.put("held_out_scripts", float(len(good)))
+    trial.put("held_out_scripts", len(good) or math.nan, why)
     fired = float(good["firings"].sum())
     trial.put("held_out_missed", float(good["misses"].sum()) / fired if fired else math.nan, why)
     for name, errors in (

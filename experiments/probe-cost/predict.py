@@ -39,9 +39,17 @@ def _lines(model: CostModel, prediction: Prediction) -> list[str]:
         f"untraced: {prediction.base:,.0f} {prediction.unit}",
         f"added:    {prediction.added:,.0f} {prediction.unit} [{prediction.low:,.0f}, {prediction.high:,.0f}]",
         f"slowdown: {exact}{_ratio(prediction.slowdown)}{spread}",
-        *(f"note: {note}" for note in prediction.notes),
+        *(f"note: {note}" for note in [*prediction.notes, *_interval_notes(model)]),
         f"by {model.experiment}/{model.arm} on {model.kernel}, fidelity {model.fidelity}",
     ]
+
+
+def _interval_notes(model: CostModel) -> list[str]:
+    """What the interval is worth; README.md has the figures."""
+    if model.accuracy is None:
+        return []
+    errors = f"the stages' intervals and the worst error of {model.accuracy.scripts} held-out scripts"
+    return [f"the interval is {errors}: no 95 % interval; of ten scripts of others, three lay outside"]
 
 
 def _ratio(value: float) -> str:

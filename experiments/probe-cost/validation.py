@@ -23,21 +23,23 @@ def put_held_out(rows: TableRows, trial: Trial, runs: Sequence[Run], stages: Seq
     trials are independent of each other; none where the fit is not known.
     """
     model = _model(trial, stages) if stages else None
+    checks: list[dict[str, Any]] = []
+    workloads: list[dict[str, Any]] = []
+    firings: list[dict[str, Any]] = []
     for run in runs:
         if not run.held_out:
             continue
+        name = {"script": run.run}
         if run.problem:
-            rows.put("validation", {"script": run.run, "problem": run.problem}, trial)
+            checks.append(name | {"problem": run.problem})
             continue
         counted = counts(run)
-        rows.put("validation", _check(run, model), trial)
-        workload = {"cost": counted.cost, "syscalls": counted.syscalls, "switches": counted.switches}
-        rows.put("workloads", {"script": run.run, **workload}, trial)
-        rows.put(
-            "firings",
-            [{"script": run.run, "probe": probe, "firings": firings} for probe, firings in counted.firings.items()],
-            trial,
-        )
+        checks.append(name | _check(run, model))
+        workloads.append(name | {"cost": counted.cost, "syscalls": counted.syscalls, "switches": counted.switches})
+        firings += [name | {"probe": probe, "firings": count} for probe, count in counted.firings.items()]
+    rows.put("validation", checks, trial)
+    rows.put("workloads", workloads, trial)
+    rows.put("firings", firings, trial)
 
 
 def _model(trial: Trial, stages: Sequence[dict[str, Any]]) -> CostModel:
@@ -52,7 +54,7 @@ def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
     base = counts(run).cost
     measured = run.per_round * run.rounds - base
     slowdown = 1 + measured / base
-    row: dict[str, Any] = {"script": run.run, "base": base, "measured": measured, "slowdown": slowdown}
+    row: dict[str, Any] = {"base": base, "measured": measured, "slowdown": slowdown}
     row["misses"] = sum(max(probe.misses, 0) for probe in run.probes) / run.batches
     if model is None:
         return row | {"problem": "the runs of the fit are not known"}

@@ -267,6 +267,10 @@ def _samples(model: CostModel, script: Script, base: float, notes: list[str]) ->
         if period < LEAST_PERIOD_NS:
             notes.append(f"sample {period:g} ns: the kernel takes {LEAST_PERIOD_NS} ns instead")
             period = LEAST_PERIOD_NS
+        if any(consumer.stack_frames is not None for consumer in probe.consumers):
+            notes.append(
+                f"sample {period:g} ns: stacks are taken to be as deep as the fitted ones, whatever the script says"
+            )
         shares.append((probe, period, _sample_cost(model, probe)))
     load = sum(cost.value / period for _, period, cost in shares)
     if load >= 1:

@@ -146,6 +146,7 @@ def test_samples_lengthen_what_they_sample():
     assert "10000 ns instead" in short.notes[0]
     stacks = predicted([{"provider": "sample", "period_ns": 10_000, "consumers": [{"stack_frames": 3}]}])
     assert stacks.slowdown == pytest.approx(1 / (1 - 0.3))
+    assert "as deep as the fitted ones" in stacks.notes[0]
     dear = {**MODEL, "providers": {"sample": {"stages": {"sample": cost(20_000)}}}}
     with pytest.raises(UsageError, match="saturated"):
         predicted([{"provider": "sample", "period_ns": 10_000}], dear)
@@ -218,6 +219,14 @@ def test_the_answer_is_split_by_probe_and_stage(tmp_path):
     assert ["1", "kprobe-int3", "f", "trap", "200", "100.0", "20,000", "14.9%"] in rows
     assert ["sum", "130,000"] in rows
     assert "slowdown: 1.13x [1.13x, 1.14x]" in text
+
+
+def test_what_the_interval_is_worth_is_said(tmp_path):
+    errors = {"scripts": 12, "added_median": 0.01, "added_worst": 0.1, "slowdown_median": 0.01, "slowdown_worst": 0.02}
+    text = printed(
+        tmp_path, "workload: loop\nprobes: [{provider: kprobe-int3, point: f}]\n", MODEL | {"accuracy": errors}
+    )
+    assert "worst error of 12 held-out scripts: no 95 % interval" in " ".join(text.split())
 
 
 def test_a_script_that_never_fires_is_answered(tmp_path):
