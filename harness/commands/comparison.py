@@ -35,6 +35,8 @@ def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: 
     _refuse(_objections(left, right, pairs), force)
     for name, result in (("A", left), ("B", right)):
         console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
+    for line in _libraries(left, right):
+        console.print(line, markup=False, soft_wrap=True)
     if arms is None:
         for line in [*_missing(left, right), _bits(left, right)]:
             console.print(line, markup=False, soft_wrap=True)
@@ -94,6 +96,16 @@ def _missing(a: ResultSet, b: ResultSet) -> list[str]:
         if alone:
             lines.append(f"only in {name}: {', '.join(alone)}")
     return lines
+
+
+def _libraries(a: ResultSet, b: ResultSet) -> list[str]:
+    """What decodes and counts is another in each: krepro's own part among them."""
+    here, there = a.manifest.packages, b.manifest.packages
+    return [
+        f"library {name} differs: {here.get(name, 'none')} in A, {there.get(name, 'none')} in B"
+        for name in sorted(here.keys() | there.keys())
+        if here.get(name) != there.get(name)
+    ]
 
 
 def _bits(a: ResultSet, b: ResultSet) -> str:

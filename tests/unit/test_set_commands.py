@@ -277,6 +277,13 @@ def test_prose_is_no_part_of_an_experiment_s_version(write):
     assert "identical" in compared(a, write(experiment_files=files))
 
 
+def test_libraries_that_differ_are_told(write):
+    a = write()
+    assert "library" not in compared(a, a)
+    text = compared(a, write(packages={**a.manifest.packages, "krepro": "0123456789ab"}))
+    assert f"library krepro differs: {a.manifest.packages['krepro']} in A, 0123456789ab in B" in " ".join(text.split())
+
+
 def test_two_fidelities_are_never_compared_silently(write, capsys):
     a = write({"wall": [1.0, 2.0], "short": [1.0]})
     b = write({"wall": [1.0, 2.0], "short": [1.0]}, fidelity={"wall": "kvm", "short": "virtual"})
