@@ -10,10 +10,9 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from harness.errors import RunError
-from harness.machine.spec import PLUGIN_FOLDER
 from harness.measure.raw import Answer, Trial, read_answer_lines
 from harness.measure.symbols import read_system_map
-from harness.oracle.reader import LAP, Oracle
+from harness.oracle.reader import LAP, Oracle, OracleAbsent
 
 
 class Buffer(Answer):
@@ -110,12 +109,15 @@ def read_runs(path: Path) -> list[Run]:
 def read_laps(trial: Trial, read: Mapping[str, Sequence[Run]]) -> pd.DataFrame | None:
     """The oracle's counts of every run, with the run's name as the column `run` (Oracle.functions has the others).
 
-    None where no oracle was asked for. `read` has the runs of each workload that could be read: of what came after one
-    that could not, nobody knows which lap is whose. RunError where the oracle's laps are not those runs.
+    None on the wall clock without an oracle. `read` has the runs of each workload that could be read: of what came
+    after one that could not, nobody knows which lap is whose. RunError where the oracle's laps are not those runs.
     """
-    if trial.clock == "wall" and not (trial.path / PLUGIN_FOLDER).is_dir():
-        return None
-    oracle = Oracle(trial.path)
+    try:
+        oracle = Oracle(trial.path)
+    except OracleAbsent:
+        if trial.clock == "wall":
+            return None
+        raise
     laps = oracle.functions(read_system_map(trial.system_map), kind=LAP)
     names: dict[int, str] = {}
     offset = 0
