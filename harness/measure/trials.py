@@ -100,3 +100,14 @@ def without_disturbed(metrics: pd.DataFrame, declared: Sequence[Metric], trials:
         for reason, pair in zip(why, pairs, strict=True)
     ]
     return metrics.assign(value=value, reason=pd.Series(why, dtype="object"))[~dropped].reset_index(drop=True)
+
+
+def least_disturbed(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Rows (arm, trial, …) of the trials that the host did not disturb; of an arm that has none, those of all.
+
+    For what is shown of timing without being judged: a figure of disturbed trials says so, and is better than none.
+    """
+    sound = trials[trials["disturbed"].isna()]
+    there, arms = set(zip(sound["arm"], sound["trial"], strict=True)), set(sound["arm"])
+    kept = [key in there or key[0] not in arms for key in zip(rows["arm"], rows["trial"], strict=True)]
+    return rows[np.array(kept, dtype=bool)].reset_index(drop=True)

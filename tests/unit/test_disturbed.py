@@ -6,7 +6,7 @@ import pandas as pd
 
 from harness.measure.declared import Metric
 from harness.measure.rows import PROBLEMS, MetricRows
-from harness.measure.trials import LEFT_OUT, TRIALS, without_disturbed
+from harness.measure.trials import LEFT_OUT, TRIALS, least_disturbed, without_disturbed
 from harness.store.columns import write_table
 from harness.store.resultset import read_tables
 
@@ -56,3 +56,10 @@ def test_an_absent_text_is_none_when_it_comes_back_from_its_file(tmp_path):
     (tmp_path / "tables").mkdir()
     write_table(trials(None, "it waited"), TRIALS, tmp_path / "tables" / "trials.parquet")
     assert read_tables(tmp_path)["trials"]["disturbed"].tolist() == [None, "it waited"]
+
+
+def test_rows_to_show_are_of_sound_trials_or_else_of_all():
+    table = pd.concat([trials("it waited", None), trials("it waited", "it waited").assign(arm="b")], ignore_index=True)
+    rows = table[["arm", "trial"]].assign(value=range(4))
+    assert least_disturbed(rows, table)["value"].tolist() == [1, 2, 3]
+    assert least_disturbed(rows[:0], table).empty
