@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,21 +11,12 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import read_answer
 
-from .found import Found, Trial
-from .observer.answers import Traced, read_names
+from .observer.answers import Observed, Traced
 from .observer.counting import Rates
 from .observer.periods import histogram
-from .observer.records import CHUNK, EVENT, SWITCH, Records, whole
-from .observer.switches import (
-    common,
-    match,
-    missed_of,
-    share_of,
-    spans_seen,
-    spans_traced,
-    summary,
-)
-from .run import COUNTER, IDLE, host_pieces, observed, samples, thread
+from .observer.records import EVENT, SWITCH, Records, whole
+from .observer.switches import common, match, missed_of, share_of, spans_seen, spans_traced, summary
+from .run import COUNTER, IDLE, Bench
 
 #: Slices of a timeline that are kept of each workload and source.
 MOST_SLICES = 4000
@@ -33,183 +24,180 @@ MOST_SLICES = 4000
 INTERVALS = 200
 KINDS = {0: "dec-jnz", 1: "divide", 2: "memory", 3: "syscall"}
 BUSY = 1
+RUN = "observer"
 
 
-def switches(found: Found, trial: Trial, folder: Path) -> None:
+def switches(bench: Bench) -> None:
     """The observer's log against the kernel's trace."""
-    said = observed(found, folder, "observer")
-    if said.ppid is None:
-        raise RunError(f"no slots: {said.ppid_reason}")
-    log, trace = _logs(folder, "observer")
-    matched = match(log, trace)
-    about = summary(log, trace, matched)
-    pieces = host_pieces(found, folder, "observer", said)
-    missed, counted = (
-        missed_of(trace, matched, pieces.hold(trace["time"]))
-        if pieces is not None
-        else (about["missed"], about["events"])
-    )
-    meanwhile = (trace["time"] >= said.clock_begin.tsc) & (trace["time"] < said.clock_end.tsc)
-    rate = int(meanwhile.sum()) / said.seconds if said.seconds and meanwhile.any() else math.nan
-    told = read_answer(folder / "truth.json", Traced)
-    lags = {f"{name}_us": about.pop(name) / said.tsc_hz * 1e6 for name in ("lag_median", "lag_most")}
-    sound = math.nan if pieces is None else pieces.sound_share
-    found.put(
-        "switches",
-        [
+    bench.read_names()
+    bench.put_run(RUN)
+    with bench.part("switches"):
+        observed = _with_slots(bench)
+        log, trace = _logs(bench, observed)
+        matched = match(log, trace)
+        compared = summary(log, trace, matched)
+        pieces = bench.put_pieces(RUN, observed)
+        if pieces is None:
+            missed, counted = (
+                (0 if math.isnan(compared["missed"]) else int(compared["missed"])),
+                int(compared["events"]),
+            )
+        else:
+            missed, counted = missed_of(trace, matched, pieces.hold(trace["time"]))
+        lags = {f"{name}_us": compared.pop(name) / observed.tsc_hz * 1e6 for name in ("lag_median", "lag_most")}
+        bench.put(
+            "switches",
             {
-                **about,
+                **compared,
                 **lags,
-                "sound_share": sound,
+                "sound_share": math.nan if pieces is None else pieces.sound_share,
                 "sound": counted,
                 "sound_missed": missed,
-                "per_s": rate,
-                "overrun": told.overrun,
-                "log_lost": said.switches_lost,
-            }
-        ],
-    )
-    _intervals(found, log, trace, said.tsc_hz)
-    _slices(found, folder, spans_seen(log), spans_traced(trace), said.tsc_hz)
-    few = "the trace and the switches seen have less than two in common"
-    lost = f"{said.switches_lost} switches that were seen were lost on their way into the file"
-    found.value("switches_per_s", rate, "switches/s", few)
-    none = lost if said.switches_lost else few
-    whole_log = about["events"] > 0 and not said.switches_lost
-    found.value("missed_switches_share_all", about["missed_share"] if whole_log else None, "1", none)
-    taken = pieces.reason if pieces is not None else None
-    share = missed / counted if whole_log and counted and not taken else None
-    found.value("missed_switches_share", share, "1", none if said.switches_lost else taken or few)
-    found.value("sound_share", sound, "1", said.host_reason)
-    found.value(
-        "missed_switches_share_slot",
-        said.switches_missed / said.switches_slot if said.switches_slot else None,
-        "1",
-        "the slot counted no switch",
-    )
-    compared = about["compared"] > 0
-    found.value("compared_switches", about["compared"] if compared else None, "switches", few)
-    found.value("wrong_threads", about["wrong"] if compared else None, "switches", few)
-    found.value("unmatched_switches", about["unmatched"] + abs(about["drift"]) if compared else None, "switches", few)
-
-
-def _logs(folder: Path, run: str) -> tuple[Records, Records]:
-    return whole(folder / f"{run}.switches.bin", SWITCH), whole(folder / "truth.bin", EVENT)
-
-
-def _intervals(found: Found, log: Records, trace: Records, tsc_hz: float) -> None:
-    """Histograms of how long a thread, or idle, had the CPU: as seen, and as it was."""
-    for source, spans in (("seen", spans_seen(log)), ("truth", spans_traced(trace))):
-        for what in ("idle", "thread"):
-            mine = spans[spans["whole"] & ((spans["pid"] == IDLE) == (what == "idle"))]
-            counts = histogram((mine["end"] - mine["begin"]) / tsc_hz * 1e6)
-            found.put("intervals", counts.assign(source=source, what=what))
-
-
-def _slices(found: Found, folder: Path, seen: pd.DataFrame, traced: pd.DataFrame, tsc_hz: float) -> None:
-    """The CPU's timeline, from where both begin."""
-    begin, end = common(seen, traced)
-    if not end:
-        return
-    names = read_names(folder / "truth.comms.csv")
-    for track, spans in (("seen by the observer", seen), ("sched_switch", traced)):
-        mine = spans[(spans["end"] > begin) & (spans["begin"] < end)].iloc[:MOST_SLICES]
-        low = mine["begin"].clip(lower=begin)
-        found.put(
-            "slices",
-            pd.DataFrame(
-                {
-                    "track": track,
-                    "name": [thread(int(pid), names) for pid in mine["pid"]],
-                    "start_s": (low - begin) / tsc_hz,
-                    "duration_s": (mine["end"].clip(upper=end) - low).clip(lower=0) / tsc_hz,
-                }
-            ),
+                "unsound": None if pieces is None else pieces.reason,
+                "per_s": _rate(trace, observed),
+                "overrun": _traced(bench).overrun,
+                "log_lost": observed.switches_lost,
+            },
         )
+    _put_spans(bench)
 
 
-def pattern(found: Found, trial: Trial, folder: Path) -> None:
+def pattern(bench: Bench) -> None:
     """Idle periods: as the observer saw them, as the kernel's trace has them, as the load made them."""
-    said = observed(found, folder, "observer")
-    if said.ppid is None:
-        raise RunError(f"no slots: {said.ppid_reason}")
-    log, trace = _logs(folder, "observer")
-    seen, traced = spans_seen(log), spans_traced(trace)
-    begin, end = common(seen, traced)
-    mine, truth = share_of(seen, IDLE, begin, end), share_of(traced, IDLE, begin, end)
-    pieces = host_pieces(found, folder, "observer", said)
-    sound = pieces.hold(trace["time"]) if pieces is not None else np.ones(len(trace), dtype=bool)
-    missed, periods = missed_of(trace, match(log, trace), (trace["next"] == IDLE) & sound)
-    chunks = whole(folder / "load.bin", CHUNK)
-    busy = pd.DataFrame(
+    bench.read_names()
+    bench.put_run(RUN)
+    with bench.part("idle"):
+        observed = _with_slots(bench)
+        log, trace = _logs(bench, observed)
+        seen, traced = spans_seen(log), spans_traced(trace)
+        begin, end = common(seen, traced)
+        pieces = bench.put_pieces(RUN, observed)
+        matched, idle = match(log, trace), trace["next"] == IDLE
+        sound = idle if pieces is None else idle & pieces.hold(trace["time"])
+        (missed, periods), (missed_all, periods_all) = (missed_of(trace, matched, chosen) for chosen in (sound, idle))
+        bench.put(
+            "idle",
+            {
+                "seen_share": share_of(seen, IDLE, begin, end),
+                "truth_share": share_of(traced, IDLE, begin, end),
+                "load_share": 1 - share_of(_busy(bench.chunks()), BUSY, begin, end),
+                "periods": periods,
+                "missed": missed,
+                "periods_all": periods_all,
+                "missed_all": missed_all,
+                "seconds": (end - begin) / observed.tsc_hz,
+                "unsound": None if pieces is None else pieces.reason,
+            },
+        )
+    _put_spans(bench)
+
+
+def phases(bench: Bench) -> None:
+    """Rate of instructions by thread: over time, and in all against the known one."""
+    bench.read_names()
+    bench.put_run(RUN)
+    with bench.part("rates"):
+        observed = bench.observed(RUN)
+        column = observed.signal(COUNTER)
+        if column is not None:
+            _put_rates(bench, observed, column)
+    _put_spans(bench)
+
+
+def _with_slots(bench: Bench) -> Observed:
+    observed = bench.observed(RUN)
+    if observed.ppid is None:
+        raise RunError(f"no slots: {observed.ppid_reason}")
+    return observed
+
+
+def _traced(bench: Bench) -> Traced:
+    return read_answer(bench.folder / "truth.json", Traced)
+
+
+def _logs(bench: Bench, observed: Observed) -> tuple[Records, Records]:
+    """The switches that the observer saw, and those of the trace, each in order of time."""
+    log = whole(bench.folder / f"{RUN}.switches.bin", SWITCH, observed.switches_written)
+    return log, whole(bench.folder / "truth.bin", EVENT, _traced(bench).events)
+
+
+def _rate(trace: Records, observed: Observed) -> float:
+    """Switches in the trace in a second of the observation; NaN without any."""
+    begin, end = observed.clock_begin.tsc, observed.clock_end.tsc
+    meanwhile = int(((trace["time"] >= begin) & (trace["time"] < end)).sum())
+    return meanwhile / observed.seconds if observed.seconds and meanwhile else math.nan
+
+
+def _busy(chunks: Records) -> pd.DataFrame:
+    """Spans of the load: BUSY where it worked, else IDLE."""
+    return pd.DataFrame(
         {
             "pid": np.where(chunks["kind"] == BUSY, BUSY, IDLE),
             "begin": chunks["begin"].astype(np.int64),
             "end": chunks["end"].astype(np.int64),
         }
     )
-    found.put(
-        "idle",
-        [
-            {
-                "seen_share": mine,
-                "truth_share": truth,
-                "load_share": 1 - share_of(busy, BUSY, begin, end),
-                "periods": periods,
-                "missed": missed,
-                "seconds": (end - begin) / said.tsc_hz,
-            }
-        ],
+
+
+def _put_spans(bench: Bench) -> None:
+    """How long a thread, or idle, had the CPU; and the CPU's timeline, from where log and trace both begin."""
+    with bench.part("timeline"):
+        observed = bench.observed(RUN)
+        if observed.ppid is None:
+            return
+        log, trace = _logs(bench, observed)
+        seen, traced = spans_seen(log), spans_traced(trace)
+        for source, spans in (("seen", seen), ("truth", traced)):
+            for what in ("idle", "thread"):
+                chosen = spans[spans["whole"] & ((spans["pid"] == IDLE) == (what == "idle"))]
+                counts = histogram((chosen["end"] - chosen["begin"]) / observed.tsc_hz * 1e6)
+                bench.put("intervals", counts.assign(source=source, what=what))
+        begin, end = common(seen, traced)
+        for track, spans in (("seen by the observer", seen), ("sched_switch", traced)):
+            chosen = spans[(spans["end"] > begin) & (spans["begin"] < end)].iloc[:MOST_SLICES]
+            bench.put("slices", _turns(bench, chosen, begin, end, observed.tsc_hz).assign(track=track))
+
+
+def _turns(bench: Bench, spans: pd.DataFrame, begin: int, end: int, tsc_hz: float) -> pd.DataFrame:
+    low = spans["begin"].clip(lower=begin)
+    return pd.DataFrame(
+        {
+            "name": [bench.thread(int(pid)) for pid in spans["pid"]],
+            "start_s": (low - begin) / tsc_hz,
+            "duration_s": (spans["end"].clip(upper=end) - low).clip(lower=0) / tsc_hz,
+        }
     )
-    _intervals(found, log, trace, said.tsc_hz)
-    _slices(found, folder, seen, traced, said.tsc_hz)
-    few = "the trace and the switches seen cover no time together"
-    found.value("idle_share_error", abs(mine - truth), "1", few)
-    taken = pieces.reason if pieces is not None else None
-    found.value("idle_periods", periods or None, "periods", taken or few)
-    share = missed / periods if periods and not taken else None
-    found.value("idle_periods_missed_share", share, "1", taken or few)
 
 
-def phases(found: Found, trial: Trial, folder: Path) -> None:
-    """Rate of instructions by thread: over time, and in all against the known one."""
-    said = observed(found, folder, "observer")
-    if (folder / "truth.bin").is_file() and (folder / "observer.switches.bin").is_file():
-        log, trace = _logs(folder, "observer")
-        _intervals(found, log, trace, said.tsc_hz)
-        _slices(found, folder, spans_seen(log), spans_traced(trace), said.tsc_hz)
-    column = said.signal(COUNTER)
-    if column is None:
-        raise RunError(said.why_not(COUNTER))
-    interval = max(1, int(said.seconds * said.tsc_hz / INTERVALS))
+def _put_rates(bench: Bench, observed: Observed, column: int) -> None:
+    interval = max(1, int(observed.seconds * observed.tsc_hz / INTERVALS))
     rates = Rates(interval, column)
-    for part in samples(folder, "observer", said):
+    for part in bench.samples(RUN, observed):
         rates.add(part)
-    frame = rates.frame()
-    names = read_names(folder / "truth.comms.csv")
-    chunks = pd.DataFrame(whole(folder / "load.bin", CHUNK))
-    kinds = chunks.groupby("tid")["kind"].first().to_dict()
+    counted = rates.frame()
+    chunks = pd.DataFrame(bench.chunks())
+    first = chunks.drop_duplicates("tid")[["tid", "kind"]].itertuples(index=False)
+    kinds = {int(tid): KINDS.get(int(kind), str(kind)) for tid, kind in first}
 
     def label(pid: int) -> str:
-        kind = kinds.get(pid)
-        return thread(pid, names) if kind is None else f"{KINDS.get(int(kind), kind)} {pid}"
+        return f"{kinds[pid]} {pid}" if pid in kinds else bench.thread(pid)
 
-    frame = frame.assign(thread=[label(int(pid)) for pid in frame["pid"]])
-    found.put(
-        "rates",
-        frame.assign(
-            start_s=frame["place"] * interval / said.tsc_hz,
-            seconds=frame["cycles"] / said.tsc_hz,
-            per_us=frame["count"] / frame["cycles"] * said.tsc_hz / 1e6,
-        )[["thread", "pid", "start_s", "seconds", "windows", "count", "per_us"]],
+    seconds = counted["cycles"] / observed.tsc_hz
+    by_time = counted[["pid", "windows"]].assign(
+        thread=[label(int(pid)) for pid in counted["pid"]],
+        start_s=counted["place"] * interval / observed.tsc_hz,
+        seconds=seconds,
+        instructions=counted["count"],
+        per_s=counted["count"] / seconds,
     )
-    total = frame.groupby("pid")[["count", "cycles"]].sum()
-    rows = []
-    for tid, mine in chunks[chunks["instructions"] > 0].groupby("tid"):
-        if tid in total.index:
-            known = mine["instructions"].sum() / (mine["end"] - mine["begin"]).sum()
-            seen = total.loc[tid, "count"] / total.loc[tid, "cycles"]
-            rows.append({"thread": label(int(tid)), "known": known, "seen": seen, "error": seen / known - 1})
-    found.put("thread_rates", rows)
-    worst = max((abs(row["error"]) for row in rows), default=None)
-    found.value("thread_rate_error", worst, "1", "no thread of known work was seen")
+    bench.put("rates", by_time)
+    total = counted.groupby("pid")[["count", "cycles"]].sum()
+    seen = (total["count"] / total["cycles"]).to_dict()
+    rows: list[dict[str, Any]] = []
+    for pid in sorted(kinds):
+        own = chunks[(chunks["tid"] == pid) & (chunks["instructions"] > 0)]
+        if pid in seen and len(own):
+            known = own["instructions"].sum() / (own["end"] - own["begin"]).sum()
+            row = {"thread": label(pid), "mix": kinds[pid], "known": known, "seen": seen[pid]}
+            rows.append({**row, "error": seen[pid] / known - 1})
+    bench.put("thread_rates", rows)

@@ -5,7 +5,8 @@ The paper's numbers are of native hardware: they are drawn to show what it says,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from harness.measure.trials import least_disturbed
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
 ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "hardware")
@@ -23,9 +25,9 @@ PAPER_TRUST = ([15.0, 30.0, 2500.0], [0.5, 0.5, 0.9])
 PAPER_COST = ([30.0, 1213.0], [1.0, 0.02])
 NATIVE = "paper, native (not comparable)"
 TRACKS = ("seen by the observer", "sched_switch")
-_OUTSIDE = "outside lower center"
+_OUTSIDE: Literal["outside lower center"] = "outside lower center"
 
-Tables = dict[str, pd.DataFrame]
+Tables = Mapping[str, pd.DataFrame]
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -40,7 +42,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
         "cost": cost,
         "timer": timer,
     }
-    made = {name: drawer(tables) for name, drawer in drawers.items()}
+    chosen = {name: least_disturbed(table, tables["trials"]) for name, table in tables.items()}
+    made = {name: drawer(chosen) for name, drawer in drawers.items()}
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
@@ -55,12 +58,30 @@ def _arms(table: pd.DataFrame) -> list[str]:
 
 def _table(tables: Tables, name: str, workload: str | None = None, run: str | None = None) -> pd.DataFrame:
     """Rows of one workload and run; empty when there are none."""
-    table = tables.get(name, pd.DataFrame())
-    if table.empty:
-        return table
+    table = tables[name]
     if workload is not None:
-        table = table[table["workload"] == workload]
-    return table[table["run"] == run] if run is not None and len(table) else table
+        table = table.loc[table["workload"] == workload]
+    if run is not None:
+        table = table.loc[table["run"] == run]
+    return table
+
+
+def _first(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one trial: the first of the first arm in the order of ARMS, whatever the order of the plan."""
+    own = table[table["arm"] == _arms(table)[0]]
+    return own[own["trial"] == own["trial"].min()]
+
+
+def _note(tables: Tables, table: pd.DataFrame) -> str:
+    """What the symbols stand for, and of what trials."""
+    return spans_note(int(table.groupby("arm")["trial"].nunique().min())) + _disturbed(tables, table)
+
+
+def _disturbed(tables: Tables, table: pd.DataFrame) -> str:
+    """Words for a label where only trials that the host disturbed could be drawn."""
+    trials = tables["trials"]
+    disturbed = trials.loc[trials["disturbed"].notna(), "arm"]
+    return "; the host disturbed trials" if table["arm"].isin(disturbed).any() else ""
 
 
 def _one(width: float = 6.6, height: float = 3.8) -> tuple[Figure, Axes]:
@@ -75,14 +96,14 @@ def periods(tables: Tables) -> Figure | None:
         return None
     figure, axes = _one()
     for arm in _arms(table):
-        mine = table[table["arm"] == arm]
-        counts = mine.groupby(["low", "high"], as_index=False)["windows"].sum().sort_values("low")
+        buckets = table[table["arm"] == arm]
+        counts = buckets.groupby(["low", "high"])["windows"].sum().reset_index().sort_values("low")
         share = counts["windows"].cumsum() / counts["windows"].sum()
         look = _look(arm)
-        places = counts["high"] / mine["tsc_hz"].iloc[0] * 1e9
+        places = counts["high"] / buckets["tsc_hz"].iloc[0] * 1e9
         axes.plot(places, share, color=look.color, linestyle=look.dashes, label=f"arm {arm}", drawstyle="steps-post")
     axes.set_xscale("log")
-    axes.set_xlabel("period between samples, ns of the guest's clock")
+    axes.set_xlabel(f"period between samples, ns of the guest's clock{_disturbed(tables, table)}")
     axes.set_ylabel("share of windows at most so long")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
@@ -93,23 +114,24 @@ def periods(tables: Tables) -> Figure | None:
 
 def trust(tables: Tables) -> Figure | None:
     """Trusted share against the period: one point per arm, each of all its windows."""
-    table, runs = _table(tables, "periods", "trust", "clean"), _table(tables, "runs", "trust", "clean")
-    if table.empty:
+    runs = _table(tables, "runs", "trust", "clean").merge(
+        _table(tables, "period_quantiles", "trust", "clean")[["arm", "trial", "p50_ns"]], on=["arm", "trial"]
+    )
+    if runs.empty:
         return None
     figure, axes = _one()
     places, shares = [], []
     for arm in _arms(runs):
-        mine = runs[runs["arm"] == arm]
-        places.append((mine["period_p50_ns"] * mine["tsc_hz"] / 1e9).median())
-        shares.append(mine["trusted_share"].median())
-        draw_medians(axes, [places[-1]], [mine["trusted_share"].to_numpy()], _look(arm), label=f"arm {arm}")
+        own = runs[runs["arm"] == arm]
+        places.append((own["p50_ns"] * own["tsc_hz"] / 1e9).median())
+        shares.append(own["trusted_share"].median())
+        draw_medians(axes, [places[-1]], [own["trusted_share"].to_numpy()], _look(arm), label=f"arm {arm}")
     order = np.argsort(places)
     axes.plot(np.array(places)[order], np.array(shares)[order], color="0.6", linewidth=0.8, zorder=0)
     draw_paper(axes, *PAPER_TRUST, label=NATIVE)
     axes.set_xscale("log")
     axes.set_ylim(-0.03, 1.03)
-    note = spans_note(int(runs.groupby("arm")["trial"].nunique().min()))
-    axes.set_xlabel(f"median period, cycles of the clock ({note})")
+    axes.set_xlabel(f"median period, cycles of the clock ({_note(tables, runs)})")
     axes.set_ylabel("trusted windows")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
@@ -119,27 +141,30 @@ def trust(tables: Tables) -> Figure | None:
 
 
 def rates(tables: Tables) -> Figure | None:
-    """Instructions per microsecond of each thread over time, of the first trial with such samples."""
+    """Instructions per microsecond of each thread over time, of one trial."""
     table = _table(tables, "rates")
     if table.empty:
         return None
-    first = table[["arm", "trial"]].iloc[0]
-    mine = table[(table["arm"] == first["arm"]) & (table["trial"] == first["trial"]) & (table["windows"] > 0)]
-    longest = mine.groupby("thread")["seconds"].sum().sort_values(ascending=False).index[:6]
+    rows = _first(table)
+    longest = rows.groupby("thread")["seconds"].sum().sort_values(ascending=False).index[:6]
     figure, axes = _one(6.4, 3.8)
     for i, thread in enumerate(longest):
-        own = mine[mine["thread"] == thread].sort_values("start_s")
-        axes.plot(own["start_s"] * 1e3, own["per_us"], label=str(thread), markersize=3, **_points(series(i)))
+        own = rows[rows["thread"] == thread].sort_values("start_s")
+        axes.plot(own["start_s"] * 1e3, own["per_s"] / 1e6, label=str(thread), markersize=3, **_points(series(i)))
     axes.set_xlabel("ms since the first sample")
     axes.set_ylabel("instructions per µs, in windows of the thread")
     axes.set_ylim(bottom=0)
     axes.grid()
-    axes.set_title(f"Rate of each thread (arm {first['arm']}, trial {first['trial']})")
+    axes.set_title(f"Rate of each thread ({_trial(rows)}{_disturbed(tables, rows)})")
     figure.legend(loc=_OUTSIDE, ncols=3)
     return figure
 
 
-def _points(look: Series) -> dict[str, object]:
+def _trial(rows: pd.DataFrame) -> str:
+    return f"arm {rows['arm'].iloc[0]}, trial {rows['trial'].iloc[0]}"
+
+
+def _points(look: Series) -> dict[str, Any]:
     return {name: value for name, value in look.points().items() if name != "markeredgewidth"} | {
         "markeredgewidth": 0.2
     }
@@ -153,11 +178,12 @@ def intervals(tables: Tables) -> Figure | None:
     names = list(dict.fromkeys(table["workload"]))
     figure = Figure(figsize=(max(4.5, 3.0 * len(names)), 3.6), layout="constrained")
     for axes, workload in zip(figure.subplots(1, len(names), squeeze=False).flat, names, strict=True):
-        mine = table[table["workload"] == workload]
-        mine = mine[mine["arm"] == _arms(mine)[0]]
+        rows = table[table["workload"] == workload]
+        arm = _arms(rows)[0]
+        rows = rows[rows["arm"] == arm]
         for i, what in enumerate(("thread", "idle")):
             for source, width in (("truth", 3.5), ("seen", 1.2)):
-                own = mine[(mine["what"] == what) & (mine["source"] == source)]
+                own = rows[(rows["what"] == what) & (rows["source"] == source)]
                 counts = own.groupby(["low", "high"], as_index=False)["count"].sum().sort_values("low")
                 if len(counts):
                     label = f"{what}, {'sched_switch' if source == 'truth' else 'seen'}"
@@ -169,7 +195,7 @@ def intervals(tables: Tables) -> Figure | None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("time on the CPU, µs")
-        axes.set_title(f"{workload} (arm {_arms(mine)[0]})")
+        axes.set_title(f"{workload} (arm {arm})")
         axes.grid()
     figure.axes[0].set_ylabel("intervals between switches")
     _legend(figure)
@@ -192,9 +218,7 @@ def idle(tables: Tables) -> Figure | None:
             draw_medians(axes, places, [values for _, values in known], series(i), label=label, horizontal=True)
     axes.set_yticks(range(len(arms)), arms)
     axes.set_ylim(len(arms) - 0.4, -0.6)
-    axes.set_xlabel(
-        f"idle share of the observed CPU ({spans_note(int(table.groupby('arm')['trial'].nunique().min()))})"
-    )
+    axes.set_xlabel(f"idle share of the observed CPU ({_note(tables, table)})")
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     axes.grid(axis="x")
     figure.legend(loc=_OUTSIDE, ncols=3)
@@ -209,15 +233,14 @@ def timeline(tables: Tables) -> Figure | None:
     names = [name for name in ("pattern", "phases", "switches") if (table["workload"] == name).any()]
     figure = Figure(figsize=(6.8, 1.3 * len(names) + 0.8), layout="constrained")
     for axes, workload in zip(figure.subplots(len(names), 1, squeeze=False).flat, names, strict=True):
-        mine = table[table["workload"] == workload]
-        first = mine[["arm", "trial"]].iloc[0]
-        mine = mine[(mine["arm"] == first["arm"]) & (mine["trial"] == first["trial"])]
+        rows = _first(table[table["workload"] == workload])
+        trial = _trial(rows)
         span = 0.001 if workload == "switches" else 0.04
-        mine = mine[mine["start_s"] < span]
-        longest = mine.groupby("name")["duration_s"].sum().drop("idle", errors="ignore").nlargest(4).index
+        rows = rows[rows["start_s"] < span]
+        longest = rows.groupby("name")["duration_s"].sum().drop("idle", errors="ignore").nlargest(4).index
         looks = {"idle": series(5)} | {str(name): series(i) for i, name in enumerate(longest)}
         for row, track in enumerate(TRACKS):
-            own = mine[mine["track"] == track]
+            own = rows[rows["track"] == track]
             for name, slices in own.groupby("name", sort=False):
                 label = str(name) if name in looks else "others"
                 spans = list(zip(slices["start_s"] * 1e3, slices["duration_s"] * 1e3, strict=True))
@@ -226,7 +249,7 @@ def timeline(tables: Tables) -> Figure | None:
         axes.set_yticks(range(len(TRACKS)), ["seen", "sched_switch"])
         axes.set_ylim(1.6, -0.6)
         axes.set_xlim(0, span * 1e3)
-        axes.set_title(f"{workload}, arm {first['arm']}, trial {first['trial']}")
+        axes.set_title(f"{workload}, {trial}")
         handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         axes.legend(handles.values(), handles.keys(), loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
     figure.axes[-1].set_xlabel("ms")
@@ -241,15 +264,14 @@ def cost(tables: Tables) -> Figure | None:
     table = table[table["what"] == "observer"]
     figure, axes = _one()
     per_trial = table.groupby(["arm", "trial"])["ratio"].median() - 1
-    for arm in _arms(table):
+    for arm in [arm for arm in _arms(table) if (runs["arm"] == arm).any()]:
         place = (runs.loc[runs["arm"] == arm, "period_mean_ns"] * runs["tsc_hz"] / 1e9).median()
         draw_medians(axes, [place], [per_trial[arm].to_numpy()], _look(arm), label=f"arm {arm}")
     draw_paper(axes, *PAPER_COST, label=NATIVE)
     axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
     axes.set_xscale("log")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    note = spans_note(int(table.groupby("arm")["trial"].nunique().min()))
-    axes.set_xlabel(f"mean period, cycles of the clock ({note})")
+    axes.set_xlabel(f"mean period, cycles of the clock ({_note(tables, table)})")
     axes.set_ylabel("target slower by")
     axes.grid()
     axes.set_title("The observer's cost on its target")
@@ -263,9 +285,11 @@ def timer(tables: Tables) -> Figure | None:
     if table.empty or runs.empty:
         return None
     figure, axes = _one()
-    arms = [arm for arm in _arms(runs) if (table["arm"] == arm).any()]
-    own = [runs.loc[runs["arm"] == arm, "samples_per_s"].to_numpy() for arm in arms]
     alone = table[table["when"] == "alone"]
+    arms = [arm for arm in _arms(runs) if (alone["arm"] == arm).any()]
+    if not arms:
+        return None
+    own = [runs.loc[runs["arm"] == arm, "samples_per_s"].to_numpy() for arm in arms]
     other = [alone.loc[alone["arm"] == arm, "samples_per_s"].clip(lower=1e-9).to_numpy() for arm in arms]
     places = np.arange(len(arms))
     draw_bars(axes, places - 0.2, own, series(0), label="observer", width=0.38)
@@ -273,7 +297,7 @@ def timer(tables: Tables) -> Figure | None:
     axes.set_xticks(places, arms)
     axes.set_yscale("log")
     axes.set_ylim(bottom=10)
-    axes.set_ylabel("samples per second")
+    axes.set_ylabel(f"samples per second{_disturbed(tables, runs)}")
     axes.grid(axis="y")
     figure.legend(loc=_OUTSIDE, ncols=2)
     return figure

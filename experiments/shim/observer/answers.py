@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pandas as pd
 
-from harness.measure.raw import Answer
+from harness.errors import RunError
+from harness.measure.raw import Answer, read_text
 
 
 class ClockPair(Answer):
@@ -14,6 +16,10 @@ class ClockPair(Answer):
 
     tsc: int
     mono_ns: int
+
+
+#: Scope of an event that the kernel counts for the thread that opened it: the observer, not its target.
+OBSERVER_SCOPE = "observer"
 
 
 class Signal(Answer):
@@ -26,6 +32,14 @@ class Signal(Answer):
     known_counted: int | None = None
     known_error: float | None = None
     reason: str | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why its counts are not used, by the program or by us; None: they are."""
+        if self.reason:
+            return self.reason
+        own = "counts the observer's own thread, not the observed CPU"
+        return own if self.scope == OBSERVER_SCOPE else None
 
 
 class Observed(Answer):
@@ -72,14 +86,9 @@ class Observed(Answer):
     refused: tuple[Signal, ...]
 
     def signal(self, name: str) -> int | None:
-        """Column of a signal in samples.bin, or None."""
-        names = [signal.name for signal in self.signals]
-        return names.index(name) if name in names else None
-
-    def why_not(self, name: str) -> str:
-        """Why a counter is not among the signals."""
-        reasons = [f"{counter.source}: {counter.reason}" for counter in self.refused if counter.name == name]
-        return f"no counter of {name}: " + ("; ".join(reasons) or "none was asked for")
+        """Column in samples.bin of a signal that may be used, or None."""
+        usable = (i for i, signal in enumerate(self.signals) if signal.name == name and signal.refusal is None)
+        return next(usable, None)
 
 
 class Traced(Answer):
@@ -125,6 +134,7 @@ class Load(Answer):
     how: str | None = None
     checks: int | None = None
     wrong: int | None = None
+    chunks: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -169,11 +179,16 @@ class Rights(Answer):
         return {name: getattr(self, name) for name in names}
 
 
+#: Names of threads where there is no trace: idle alone.
+NO_NAMES = {0: "idle"}
+
+
 def read_names(path: Path) -> dict[int, str]:
-    """comms.csv: names of threads by pid; 0 is idle. Empty when there is no such file."""
-    names = {0: "idle"}
-    if path.is_file():
-        table = pd.read_csv(path, keep_default_na=False)
-        names |= {int(pid): str(comm) for pid, comm in zip(table["pid"], table["comm"], strict=True)}
-        names[0] = "idle"
-    return names
+    """comms.csv: names of threads by pid; 0 is idle. RunError when it is no such table."""
+    text = read_text(path)
+    try:
+        table = pd.read_csv(io.StringIO(text), keep_default_na=False)
+        names = {int(pid): str(comm) for pid, comm in zip(table["pid"], table["comm"], strict=True)}
+    except (ValueError, KeyError, OverflowError) as error:
+        raise RunError(f"is no table of pid and comm: {error}", where=str(path)) from error
+    return names | NO_NAMES

@@ -96,10 +96,18 @@ def pieces(path: Path, kind: np.dtype[Any], records: int = PIECE) -> Iterator[Re
         raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def whole(path: Path, kind: np.dtype[Any]) -> Records:
-    """All records of a file at once, shape (n,); errors as `pieces`."""
+def whole(path: Path, kind: np.dtype[Any], written: int | None = None) -> Records:
+    """All records of a file at once, shape (n,); errors as `pieces`, and where there are not `written` of them."""
     parts = list(pieces(path, kind))
-    return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
+    records = np.concatenate(parts) if parts else np.empty(0, dtype=kind)
+    check_written(len(records), written, path)
+    return records
+
+
+def check_written(records: int, written: int | None, path: Path) -> None:
+    """RunError when a file does not hold what its program says it wrote: it may be cut between two records."""
+    if written is not None and records != written:
+        raise RunError(f"holds {records} records, {written} were written", where=str(path))
 
 
 def _check(part: Records, known: int | None, first: int, path: Path) -> None:

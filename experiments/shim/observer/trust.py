@@ -82,81 +82,96 @@ def windows(samples: Records) -> Flags:
 class Recheck:
     """The program's flags against the same test done again; numbers of windows.
 
+    A delay in a sample lengthens E of the window that it ends, and shortens E of the window that it begins, by as much.
+    It is `beyond` the bounds when it is longer than they allow of the window, and a `long_delay` when it is longer than
+    twice that. A window with a long delay that is trusted all the same is a failure of the test: the sample at its
+    other end was slow by as much, by an interruption.
+
     windows     that could be judged again: both samples are in the file
     trusted     of them, by this test
     wrong       flags TRUSTED or ZERO that the program set or left out wrongly
-    clean       that touch no delay, in pieces of the time that `pieces` says are sound
-    clean_trusted  of those, trusted
-    delayed     windows that begin with or end in a delayed sample
-    delayed_trusted  of them, that either test trusts
-    within_bounds    of these, those whose delay is too short for so long a window: not twice what the bounds allow
-    alike            of these, those between two samples that took about equally long: the other was delayed too, on
-                     purpose or by an interruption
     same_ids    windows with one thread and one switch count at both ends
+    clean_all   that touch no delay; clean_all_trusted: of those, trusted
+    clean       of clean_all, those in pieces of the time that `pieces` says are sound; clean_trusted
+    delayed     that begin with or end in a delayed sample; by the file's flags
+    beyond, beyond_trusted          of delayed; trusted by this test or by the program
+    long_delay, long_delay_trusted  the same
+    short_trusted                   of delayed, not long_delay, and trusted
+    delayed_numbers                 numbers of the delayed samples
     """
 
     bounds: Bounds
     delays: Mapping[int, int] = field(default_factory=dict)
     pieces: Pieces | None = None
+    samples: int = 0
+    gaps: int = 0
     windows: int = 0
     trusted: int = 0
     wrong: int = 0
+    same_ids: int = 0
+    delayed: int = 0
+    long_delay: int = 0
+    long_delay_trusted: int = 0
+    beyond: int = 0
+    beyond_trusted: int = 0
+    short_trusted: int = 0
+    clean_all: int = 0
+    clean_all_trusted: int = 0
     clean: int = 0
     clean_trusted: int = 0
-    delayed: int = 0
-    delayed_trusted: int = 0
-    within_bounds: int = 0
-    alike: int = 0
-    same_ids: int = 0
-    samples: int = 0
-    gaps: int = 0
+    delayed_numbers: list[int] = field(default_factory=list)
+    last_number: int = -1
     _last: Records | None = None
 
     def add(self, samples: Records) -> None:
         """The next piece of samples.bin."""
         self.samples += len(samples)
-        if self._last is not None:
-            samples = np.concatenate([self._last, samples])
         if not len(samples):
             return
+        self.delayed_numbers += samples["number"][(samples["flags"] & DELAYED) != 0].tolist()
+        self.last_number = int(samples["number"][-1])
+        if self._last is not None:
+            samples = np.concatenate([self._last, samples])
         self._last = samples[-1:].copy()
         there = windows(samples)
         begin, end = lengths(samples)
         flags = samples["flags"][1:]
-        mine, theirs = trusted(begin, end, self.bounds), (flags & TRUSTED) != 0
+        by_us, by_program = trusted(begin, end, self.bounds), (flags & TRUSTED) != 0
         zero = (flags & ZERO) != 0
-        wrong = (mine != theirs) | (zero != (begin == 0))
+        wrong = (by_us != by_program) | (zero != (begin == 0))
         late = (samples["flags"] & DELAYED) != 0
         delayed = there & (late[1:] | late[:-1])
         same = (samples["count"][1:] == samples["count"][:-1]) & (samples["pid"][1:] == samples["pid"][:-1])
         self.windows += int(there.sum())
         self.gaps += int((~there).sum())
-        self.trusted += int((mine & there).sum())
+        self.trusted += int((by_us & there).sum())
         self.wrong += int((wrong & there).sum())
+        self.same_ids += int((same & there).sum())
         clean = there & ~delayed
+        self.clean_all += int(clean.sum())
+        self.clean_all_trusted += int((by_us & clean).sum())
         if self.pieces is not None:
             sound = self.pieces.hold(samples["begin"])
             clean &= sound[1:] & sound[:-1]
         self.clean += int(clean.sum())
-        self.clean_trusted += int((mine & clean).sum())
+        self.clean_trusted += int((by_us & clean).sum())
         self.delayed += int(delayed.sum())
-        self.delayed_trusted += int((delayed & (mine | theirs)).sum())
-        for at in np.flatnonzero(delayed & mine):
-            why = self._excuse(samples[at : at + 2], int(begin[at]))
-            self.within_bounds += why == "within_bounds"
-            self.alike += why == "alike"
-        self.same_ids += int((same & there).sum())
+        for at in np.flatnonzero(delayed):
+            self._delayed(samples[at : at + 2], int(begin[at]), bool(by_us[at] or by_program[at]))
 
-    def _excuse(self, pair: Records, begin: int) -> str | None:
-        """Why a window with a delay is trusted all the same, and rightly.
+    def _delayed(self, ends: Records, begin: int, passed: bool) -> None:
+        """One window with a delay at one of its ends, or at both."""
+        first, last = (self.delays.get(int(one["number"]), 0) for one in ends)
+        if self._exceeds(1, begin, last - first):
+            self.beyond += 1
+            self.beyond_trusted += passed
+        if self._exceeds(2, begin, last - first):
+            self.long_delay += 1
+            self.long_delay_trusted += passed
+        else:
+            self.short_trusted += passed
 
-        Each delay is in E of one window and in B of the next: the test sees that two samples took unlike times. A delay
-        that is not twice what the bounds allow may be made up for by what the samples' own lengths differ; the
-        program calls it too short as well.
-        """
-        first, last = (self.delays.get(int(one["number"]), 0) for one in pair)
-        low, high = begin - 2 * (1 - self.bounds.low) * begin, begin + 2 * (self.bounds.high - 1) * begin
-        if low <= begin - first + last <= high:
-            return "alike" if first and last else "within_bounds"
-        other = int(pair["end"][0 if last else 1]) - int(pair["begin"][0 if last else 1])
-        return "alike" if 2 * other >= max(first, last) > 0 else None
+    def _exceeds(self, factor: int, begin: int, by: int) -> bool:
+        """Whether E = B + by lies more than `factor` times as far from B as the bounds allow."""
+        low, high = self.bounds.low - 1, self.bounds.high - 1
+        return not factor * low * begin <= by <= factor * high * begin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from experiments.shim.observer.records import (
     Records,
     sample_type,
 )
+from harness.experiment.trial import TrialRecord
 
 HZ = 2_000_000_000
 START = 10**15
@@ -138,7 +139,7 @@ NO_PMU = {
 
 
 def shim(folder: Path, run: str, **more: Any) -> None:
-    """RUN.shim.json and RUN.periods.csv: 1000 windows, 990 trusted, all of 10 µs."""
+    """RUN.shim.json, RUN.periods.csv and RUN.ids.csv: 1000 windows, 990 trusted, all of 10 µs."""
     folder.mkdir(parents=True, exist_ok=True)
     said = {
         "version": 1, "program": "shim", "observer_cpu": 0, "cpu": 1, "period_cycles": 20_000, "period_ns": 10_000,
@@ -152,6 +153,8 @@ def shim(folder: Path, run: str, **more: Any) -> None:
     (folder / f"{run}.shim.json").write_text(json.dumps(said | more))
     windows, trusted = more.get("windows", 1000), more.get("trusted", 990)
     (folder / f"{run}.periods.csv").write_text(f"low,high,windows,trusted\n19456,20480,{windows},{trusted}\n")
+    ids = f"pid,tgid,cycles,windows,trusted,trusted_cycles\n70,70,20000000,{windows},{trusted},19800000\n"
+    (folder / f"{run}.ids.csv").write_text(ids)
 
 
 def load(folder: Path, **more: Any) -> None:
@@ -192,15 +195,11 @@ def readings(folder: Path, run: str, clocks: list[int], waits: list[int], target
     (folder / f"{run}.host.csv").write_text("tsc,observer_run_ns,observer_wait_ns,run_ns,wait_ns\n" + text)
 
 
-@dataclass
-class FakeTrial:
-    """What an analysis reads of a trial."""
-
-    arm: str
-    path: Path
-    workloads: tuple[str, ...]
-    repetition: int = 0
-    params: dict[str, Any] = field(default_factory=lambda: {"ppid": "callback", "period": "10us"})
-    clock: str = "wall"
-    fidelity: str = "emulated"
-    pmu: str = "absent: TCG emulates no PMU"
+def record(arm: str, path: Path, workloads: tuple[str, ...], **more: Any) -> TrialRecord:
+    """What an analysis is given of a trial whose raw folder is `path`."""
+    fields = {
+        "arm": arm, "repetition": 0, "seed": 1, "status": "ok", "kernel": "modern-6.1", "clock": "wall",
+        "session": "mailbox", "fidelity": "emulated", "params": {"ppid": "callback", "period": "10us"}, "cmdline": {},
+        "workloads": workloads, "pmu": "absent: TCG emulates no PMU", "path": path, "system_map": path / "System.map",
+    }  # fmt: skip
+    return TrialRecord.model_validate(fields | more)

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.figures import figure_style, write_figures
-from tests import shim_files as files
-from tests.shim_files import HZ, START, FakeTrial
+from tests.experiments.shim import files
+from tests.experiments.shim.files import HZ, START
 
 ANALYSIS = Analysis(EXPERIMENTS / "shim")
 ALL = ("rights", "check", "switches", "trust", "timer", "cost", "known", "pattern", "phases")
@@ -28,7 +29,7 @@ REFUSED = {
 RIGHTS: dict[str, Any] = {
     "open_write": "EACCES", "open_read_write": "EACCES", "map_write": "EACCES", "map_private_write": "EACCES",
     "mprotect": "EACCES",
-    "idle": {"pid": 0, "tgid": 0, "seen": 995, "of": 1000}, "offline": {"pid": -1, "tgid": -1}, "offline_reason": None,
+    "idle": {"pid": 0, "tgid": 0, "seen": 1000, "of": 1000}, "offline": {"pid": -1, "tgid": -1}, "offline_reason": None,
     "online_again": {"pid": 0, "tgid": 0}, "unload_while_mapped": "EAGAIN", "after_off": {"pid": -1, "tgid": -1},
     "open_after_off": "ENOENT", "own_before_off": True, "own_after_on": True,
 }  # fmt: skip
@@ -44,9 +45,9 @@ def put(folder: Path, name: str, value: Any) -> None:
     (folder / name).write_text(json.dumps(value))
 
 
-def trial(root: Path, arm: str = "period-10us", workloads: tuple[str, ...] = ALL, **more: Any) -> FakeTrial:
+def trial(root: Path, arm: str = "period-10us", workloads: tuple[str, ...] = ALL, **more: Any) -> TrialRecord:
     """A trial with all files of its workloads."""
-    made = FakeTrial(arm, root / arm / str(more.get("repetition", 0)), workloads, **more)
+    made = files.record(arm, root / arm / str(more.get("repetition", 0)), workloads, **more)
     files.host(made.path)
     for workload in workloads:
         WRITE[workload](made.path / workload)
@@ -64,9 +65,8 @@ def check(folder: Path) -> None:
 def switches(folder: Path) -> None:
     files.load(folder, load="switch", switches=990, how="pipe")
     cpu = files.cpu(1000)
-    about = {"switches_seen": 990, "switches_missed": 5, "switches_slot": 995, "seconds": 0.02}
-    about |= {"clock_end": files.pair(START + HZ // 50)}
-    files.shim(folder, "observer", **about)
+    counts = {"switches_seen": 990, "switches_missed": 5, "switches_slot": 995, "switches_written": 995}
+    files.shim(folder, "observer", seconds=0.02, clock_end=files.pair(START + HZ // 50), **counts)
     files.truth(folder, cpu.trace())
     cpu.log({10, 20, 30, 500, 501}).tofile(folder / "observer.switches.bin")
     # The host had the observer's CPU for a tenth of the middle.
@@ -85,6 +85,7 @@ def trust(folder: Path) -> None:
 
 
 def timer(folder: Path) -> None:
+    files.load(folder)
     # The sampler's phase is slower by a half.
     files.shim(folder, "fast", samples=2_000_000, clock_end=files.pair(START + 10_000_000))
     chunks = files.chunks(20)
@@ -101,11 +102,11 @@ def cost(folder: Path) -> None:
     files.shim(folder, "on2")
     chunks = files.chunks(100, cycles=1_000_000)
     chunks["iterations"][25:50] = chunks["iterations"][75:] = 400_000
-    chunks["iterations"][55:70] = 450_000
-    (folder / "spin.csv").write_text(f"begin,end\n{chunks['begin'][55]},{chunks['end'][69]}\n")
+    chunks["iterations"][5:15] = chunks["iterations"][55:70] = 450_000
     chunks.tofile(folder / "load.bin")
-    edges = [(chunks["begin"][25], chunks["end"][49]), (chunks["begin"][75], chunks["end"][99])]
-    (folder / "on.csv").write_text("begin,end\n" + "".join(f"{a},{b}\n" for a, b in edges))
+    for name, phases in (("on", [(25, 49), (75, 99)]), ("spin", [(5, 14), (55, 69)])):
+        rows = "".join(f"{chunks['begin'][first]},{chunks['end'][last]}\n" for first, last in phases)
+        (folder / f"{name}.csv").write_text(f"begin,end\n{rows}")
 
 
 def known(folder: Path) -> None:
@@ -119,7 +120,7 @@ def known(folder: Path) -> None:
 
 def pattern(folder: Path) -> None:
     files.load(folder, load="pattern")
-    files.shim(folder, "observer", switches_slot=99, switches_seen=98, switches_missed=1)
+    files.shim(folder, "observer", switches_slot=99, switches_seen=98, switches_missed=1, switches_written=98)
     # 1 ms busy, 3 ms idle; the observer misses one of the idle periods.
     begin = [START + (k // 2 * 8 + k % 2 * 2) * HZ // 2000 for k in range(100)]
     cpu = files.Cpu([(70, 0)[k % 2] for k in range(100)], begin, lag=0)
@@ -133,7 +134,7 @@ def pattern(folder: Path) -> None:
 
 def phases(folder: Path) -> None:
     files.load(folder, load="phases")
-    files.shim(folder, "observer", switches_slot=1, switches_seen=1)
+    files.shim(folder, "observer", switches_slot=1, switches_seen=1, switches_written=4)
     made = files.steady(1001, ipc=1.0)
     made["signals"][500:, 0] = made["signals"][500, 0] + np.arange(501, dtype=np.uint64) * np.uint64(50_000)
     made["pid"][500:], made["count"][500:] = 71, 6
@@ -146,7 +147,7 @@ def phases(folder: Path) -> None:
     second["end"] += 5 * 2_000_000
     np.concatenate([files.chunks(5, ipc=0.98), second]).tofile(folder / "load.bin")
     ids = "pid,tgid,cycles,windows,trusted,trusted_cycles,instructions\n70,70,10000000,500,500,10000000,10000000\n"
-    (folder / "observer.ids.csv").write_text(ids + "-2,-2,20000,1,0,0,0\n")
+    (folder / "observer.ids.csv").write_text(ids + "-2,-2,20000,500,490,0,0\n")
 
 
 WRITE = {
@@ -155,16 +156,22 @@ WRITE = {
 }  # fmt: skip
 
 
-def measured(trials: list[FakeTrial]) -> pd.DataFrame:
+def measured(trials: list[TrialRecord]) -> pd.DataFrame:
     return ANALYSIS.metrics(ANALYSIS.tables(trials)).set_index(["arm", "trial", "metric"])
 
 
-def values(one: FakeTrial) -> dict[str, float]:
+def all_of(trials: list[TrialRecord]) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    """Tables and metrics of these trials."""
+    tables = ANALYSIS.tables(trials)
+    return tables, ANALYSIS.metrics(tables)
+
+
+def values(one: TrialRecord) -> dict[str, float]:
     return measured([one])["value"].loc[one.arm, one.repetition].to_dict()
 
 
 def test_every_figure_of_a_whole_trial(tmp_path):
-    found = values(trial(tmp_path))
+    metrics = values(trial(tmp_path))
     exact = {
         "write_refused": 1, "idle_shown": 1, "offline_shown": 1, "slot_checks": 5000, "slot_wrong": 0,
         "wrong_threads": 0, "unmatched_switches": 0, "missed_switches_share": 3 / 900,
@@ -175,15 +182,16 @@ def test_every_figure_of_a_whole_trial(tmp_path):
         "timer_samples_per_s": 4000, "rate_over_timer": 500, "rate_over_timer_both": 500, "timer_cost": 1,
         "observer_cost": 0.25, "spin_cost": 5 / 45, "observer_over_spin": 1.125 - 1,
         "known_error": 0.002, "counter_check_error": 1.5e-5, "wrong_counter_refused": 1, "refusal_reasons": 1,
-        "idle_periods": 48, "idle_periods_missed_share": 1 / 48, "thread_rate_error": 1 / 0.98 - 1, "trial_marked": 0,
+        "idle_periods": 48, "idle_periods_missed_share": 1 / 48, "idle_periods_missed": 2,
+        "thread_rate_error": 1 / 0.98 - 1, "injected_beyond_windows": 10, "injected_beyond_trusted": 0,
+        "injected_short_trusted": 0, "clean_trusted_share_all": 1, "trusted_share_from_2500": 0.99,
     }  # fmt: skip
-    assert {name: found[name] for name in exact} == pytest.approx(exact, abs=1e-7)
-    assert found["switches_per_s"] == pytest.approx(2e9 / 70_000, rel=0.05)
-    assert 9728 < found["period_median_ns"] < 10240
+    assert {name: metrics[name] for name in exact} == pytest.approx(exact, abs=1e-7)
+    assert metrics["switches_per_s"] == pytest.approx(2e9 / 70_000, rel=0.05)
+    assert 9728 < metrics["period_median_ns"] < 10240
     # The periods that were missed are 3 of 4 ms each, of 197 ms.
-    assert found["idle_share_error"] == pytest.approx(6 / 197, rel=0.05)
-    assert found["host_wait_share"] == pytest.approx(0.001)
-    assert found["sound_share"] == pytest.approx(0.9, abs=0.02)
+    assert metrics["idle_share_error"] == pytest.approx(6 / 197, rel=0.05)
+    assert metrics["sound_share"] == pytest.approx(0.9, abs=0.02)
 
 
 def test_an_observation_that_the_host_disturbed_for_most_of_the_time_says_nothing(tmp_path):
@@ -191,70 +199,77 @@ def test_an_observation_that_the_host_disturbed_for_most_of_the_time_says_nothin
     clocks = [START + k * HZ // 100 for k in range(4)]
     for workload, run in (("switches", "observer"), ("trust", "injected")):
         files.readings(one.path / workload, run, clocks, [0, 10**6, 2 * 10**6, 2 * 10**6])
-    found = measured([one]).loc[(one.arm, 0)]
+    metrics = measured([one]).loc[(one.arm, 0)]
     reason = "the host descheduled a vCPU for more than 3 % of the time in 2 of 3 pieces of the observation"
     for name in ("missed_switches_share", "clean_trusted_share"):
-        assert np.isnan(found.loc[name, "value"])
-        assert found.loc[name, "reason"] == reason
-    assert found.loc["missed_switches_share_all", "value"] == 5 / 999
-    assert found.loc["sound_share", "value"] == pytest.approx(1 / 3)
+        assert np.isnan(metrics.loc[name, "value"])
+        assert metrics.loc[name, "reason"] == reason
+    assert metrics.loc["missed_switches_share_all", "value"] == 5 / 999
+    assert metrics.loc["sound_share", "value"] == pytest.approx(1 / 3)
 
 
 def test_where_nobody_tells_the_observer_of_the_host_the_whole_observation_counts(tmp_path):
     one = trial(tmp_path, workloads=("switches",))
     why = "no device: the machine has no devices: [counters]"
-    about = json.loads((one.path / "switches" / "observer.shim.json").read_text())
-    put(one.path / "switches", "observer.shim.json", about | {"host_readings": 0, "host_reason": why})
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["missed_switches_share", "value"] == found.loc["missed_switches_share_all", "value"] == 5 / 999
-    assert found.loc["sound_share", "reason"] == why
+    answer = json.loads((one.path / "switches" / "observer.shim.json").read_text())
+    put(one.path / "switches", "observer.shim.json", answer | {"host_readings": 0, "host_reason": why})
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["missed_switches_share", "value"] == metrics.loc["missed_switches_share_all", "value"] == 5 / 999
+    assert metrics.loc["sound_share", "reason"] == why
 
 
 def test_only_the_hardware_is_absent_in_a_whole_trial(tmp_path):
-    found = measured([trial(tmp_path)])
-    absent = found[found["value"].isna()]
+    metrics = measured([trial(tmp_path)])
+    absent = metrics[metrics["value"].isna()]
     assert absent.index.get_level_values("metric").tolist() == ["pmu_known_error"]
     assert absent["reason"].tolist() == ["PMU absent: TCG emulates no PMU"]
 
 
-def test_a_trial_that_the_host_disturbed_is_left_out_and_not_averaged_in(tmp_path):
+def test_of_a_trial_that_the_host_disturbed_only_figures_of_time_are_left_out(tmp_path):
     trials = [trial(tmp_path, workloads=("check", "timer"), repetition=k) for k in range(3)]
     files.host(trials[1].path, 0.12)
-    found = measured(trials)
-    assert set(found.xs("rate_over_timer", level="metric").index.get_level_values("trial")) == {0, 2}
-    assert found["value"].xs("trial_marked", level="metric").tolist() == [0, 1, 0]
-    assert found["value"].xs("host_wait_share", level="metric").tolist() == pytest.approx([0.001, 0.12, 0.001])
-    shown = ANALYSIS.summary(ANALYSIS.tables(trials))
-    assert shown["Trials left out"]["trial"].tolist() == [1]
+    metrics = measured(trials)
+    assert set(metrics.xs("rate_over_timer", level="metric").index.get_level_values("trial")) == {0, 2}
+    assert set(metrics.xs("slot_wrong", level="metric").index.get_level_values("trial")) == {0, 1, 2}
+    shown = ANALYSIS.summary(*all_of(trials), [])
+    assert shown["Trials that the host disturbed"]["trial"].tolist() == [1]
 
 
-def test_where_the_host_disturbed_all_trials_every_figure_is_absent_with_the_reason(tmp_path):
-    trials = [trial(tmp_path, workloads=("check", "timer"), repetition=k) for k in range(2)]
-    for one in trials:
-        files.host(one.path, 0.12)
-    found = measured(trials)
-    figures = found[~found.index.get_level_values("metric").isin(["trial_marked", "host_wait_share"])]
-    assert {"slot_wrong", "rate_over_timer"} <= set(figures.index.get_level_values("metric"))
-    assert figures["value"].isna().all()
-    assert figures["reason"].str.contains("left out: the host descheduled vCPU 1").all()
-    assert ANALYSIS.figures(ANALYSIS.tables(trials)) == {}
+def test_where_the_host_disturbed_all_trials_facts_are_told_and_figures_drawn_and_marked(tmp_path):
+    one = trial(tmp_path)
+    files.host(one.path, 0.12)
+    metrics = measured([one]).loc[(one.arm, 0)]
+    facts = {
+        "write_refused", "idle_shown", "offline_shown", "slot_wrong", "wrong_threads", "unmatched_switches",
+        "flags_wrong", "injected_trusted", "injected_windows", "wrong_counter_refused", "refusal_reasons",
+    }  # fmt: skip
+    assert metrics.loc[sorted(facts), "value"].notna().all()
+    timed = metrics.loc[["rate_over_timer", "trusted_share", "missed_switches_share_all", "idle_share_error"]]
+    assert timed["value"].isna().all()
+    assert timed["reason"].str.contains("left out: the host descheduled vCPU 1").all()
+    figures = ANALYSIS.figures(*all_of([one]))
+    assert "host disturbed" in figures["trust"].axes[0].get_xlabel()
+    one = trial(tmp_path / "quiet")
+    assert "host disturbed" not in ANALYSIS.figures(*all_of([one]))["trust"].axes[0].get_xlabel()
 
 
 def test_what_is_absent_for_a_reason_of_its_own_keeps_it_in_a_trial_that_is_left_out(tmp_path):
     one = trial(tmp_path, workloads=("known",))
     files.host(one.path, 0.12)
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["pmu_known_error", "reason"] == "PMU absent: TCG emulates no PMU"
-    assert "left out" in found.loc["known_error", "reason"]
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["pmu_known_error", "reason"] == "PMU absent: TCG emulates no PMU"
+    assert "left out" in metrics.loc["known_error", "reason"]
 
 
 def test_no_trial_at_all():
     tables = ANALYSIS.tables([])
     assert ANALYSIS.metrics(tables).empty
-    assert ANALYSIS.figures(tables) == {}
-    assert ANALYSIS.summary(tables) == {}
-    assert len(ANALYSIS.profiles(tables)) == 0
-    line = ANALYSIS.timeline(tables)
+    metrics = ANALYSIS.metrics(tables)
+    assert ANALYSIS.figures(tables, metrics) == {}
+    assert ANALYSIS.summary(tables, metrics, []) == {}
+    assert all(set(table["here"]) == {"—"} for table in ANALYSIS.paper(tables, metrics, []).values())
+    assert len(ANALYSIS.profiles(tables, metrics)) == 0
+    line = ANALYSIS.timeline(tables, metrics)
     assert line is not None
     assert line.empty
 
@@ -262,19 +277,18 @@ def test_no_trial_at_all():
 def test_the_host_does_not_matter_to_the_virtual_clock(tmp_path):
     one = trial(tmp_path, "virtual", ("check",), clock="virtual")
     (one.path / "host-sched.json").unlink()
-    found = measured([one])
-    assert found.loc[("virtual", 0, "slot_wrong"), "value"] == 0
-    assert found.loc[("virtual", 0, "host_wait_share"), "reason"] == "no record of the host's scheduling"
+    metrics = measured([one])
+    assert metrics.loc[("virtual", 0, "slot_wrong"), "value"] == 0
 
 
 def test_a_counter_that_was_refused_is_no_figure(tmp_path):
     one = trial(tmp_path, workloads=("known", "phases"))
     for workload, run in (("known", "known"), ("phases", "observer")):
         files.shim(one.path / workload, run, signals=[], refused=[files.NO_PMU, REFUSED])
-    found = measured([one]).loc[(one.arm, 0)]
+    metrics = measured([one]).loc[(one.arm, 0)]
     for name in ("known_error", "counter_check_error", "thread_rate_error"):
-        assert np.isnan(found.loc[name, "value"])
-        assert "oracle: counted 40000 of 20000000 instructions" in found.loc[name, "reason"]
+        assert np.isnan(metrics.loc[name, "value"])
+        assert "oracle: counted 40000 of 20000000 instructions" in metrics.loc[name, "reason"]
 
 
 def test_a_wrong_counter_that_was_used_is_told(tmp_path):
@@ -286,11 +300,12 @@ def test_a_wrong_counter_that_was_used_is_told(tmp_path):
 def test_a_counter_is_not_judged_by_work_that_is_not_known(tmp_path):
     one = trial(tmp_path, workloads=("known",))
     files.chunks(8, gap=100_000).tofile(one.path / "known" / "load.bin")
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["known_error", "reason"] == "4.2 % of the time was between chunks, 0.24 % at the ends"
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["known_error", "reason"] == "4.2 % of the time was between chunks, 0.24 % at the ends"
     # Samples are missing around the begin of the first chunk: it is left out.
     made = files.steady(1001, ipc=1.002)
     np.delete(made, np.s_[5:60]).tofile(one.path / "known" / "known.samples.bin")
+    files.shim(one.path / "known", "known", samples_written=1001 - 55, samples_lost=55)
     chunks = files.chunks(10)
     chunks["begin"] += 1_000_000
     chunks["end"] += 1_000_000
@@ -305,21 +320,23 @@ def test_without_slots_switches_are_absent_with_the_reason(tmp_path):
     one = trial(tmp_path, workloads=("switches", "pattern"))
     for workload in one.workloads:
         files.shim(one.path / workload, "observer", ppid=None, ppid_reason="no /dev/ppid_map")
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["wrong_threads", "reason"] == "no slots: no /dev/ppid_map"
-    assert found.loc["idle_share_error", "reason"] == "no slots: no /dev/ppid_map"
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["wrong_threads", "reason"] == "no slots: no /dev/ppid_map"
+    assert metrics.loc["idle_share_error", "reason"] == "no slots: no /dev/ppid_map"
 
 
 def test_a_file_that_is_damaged_or_not_there_is_a_reason_and_no_more(tmp_path):
     one = trial(tmp_path, workloads=("switches", "trust", "timer"))
     (one.path / "switches" / "truth.bin").write_bytes(bytes(25))
     (one.path / "timer" / "both.timer.json").unlink()
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["wrong_threads", "reason"] == "switches/truth.bin: is cut short: 1 bytes after record 1"
-    assert found.loc["rate_over_timer", "value"] == 500
+    metrics = measured([one]).loc[(one.arm, 0)]
     assert (
-        found.loc["rate_over_timer_both", "reason"]
-        == "timer/both.timer.json: cannot be read: No such file or directory"
+        metrics.loc["wrong_threads", "reason"]
+        == "period-10us/0/switches/truth.bin, byte 24: is cut short: 1 bytes after record 1"
+    )
+    assert metrics.loc["rate_over_timer", "value"] == 500
+    assert metrics.loc["rate_over_timer_both", "reason"].endswith(
+        "both.timer.json: cannot be read: No such file or directory"
     )
 
 
@@ -330,9 +347,9 @@ def test_the_timer_sampler_may_be_absent(tmp_path):
         "timer.json",
         {"cpu": 1, "period_ns": 1, "samples": None, "reason": "perf_event_open: ENOENT"},
     )
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["rate_over_timer", "reason"] == "perf_event_open: ENOENT"
-    assert np.isnan(found.loc["timer_samples_per_s", "value"])
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["rate_over_timer", "reason"] == "perf_event_open: ENOENT"
+    assert np.isnan(metrics.loc["timer_samples_per_s", "value"])
 
 
 def test_flags_that_the_program_set_wrongly_are_counted(tmp_path):
@@ -348,11 +365,15 @@ def test_a_delayed_window_that_is_trusted_is_counted_from_the_file(tmp_path):
     made, log = files.delayed(1001, {100, 300, 500, 700, 900})
     made["flags"][301] |= 1
     made.tofile(one.path / "trust" / "injected.samples.bin")
-    found = values(one)
-    assert (found["injected_trusted"], found["injected_flags_wrong"]) == (1, 1)
+    metrics = values(one)
+    assert (metrics["injected_trusted"], metrics["injected_beyond_trusted"], metrics["injected_flags_wrong"]) == (
+        1,
+        1,
+        1,
+    )
     log[:4].tofile(one.path / "trust" / "injected.injected.bin")
     reason = measured([one]).loc[(one.arm, 0, "injected_trusted"), "reason"]
-    assert reason == "4 delays were written of 5"
+    assert reason.endswith("injected.injected.bin: holds 4 records, 5 were written")
     log.tofile(one.path / "trust" / "injected.injected.bin")
     files.shim(one.path / "trust", "injected", injected=5, injected_windows=8, injected_long=1)
     reason = measured([one]).loc[(one.arm, 0, "injected_trusted"), "reason"]
@@ -362,26 +383,63 @@ def test_a_delayed_window_that_is_trusted_is_counted_from_the_file(tmp_path):
 def test_samples_too_fast_to_be_written_are_not_judged_again(tmp_path):
     one = trial(tmp_path, "fast", ("trust",))
     (one.path / "trust" / "clean.samples.bin").unlink()
-    found = measured([one]).loc[("fast", 0)]
-    assert found.loc["flags_wrong", "reason"] == "samples of this period are not written"
-    assert found.loc["trusted_share", "value"] == 0.99
+    metrics = measured([one]).loc[("fast", 0)]
+    assert metrics.loc["flags_wrong", "reason"].endswith("clean.samples.bin: cannot be read: No such file or directory")
+    files.shim(one.path / "trust", "clean", samples_written=0, samples_skipped=1001)
+    metrics = measured([one]).loc[("fast", 0)]
+    assert "flags_wrong" not in metrics.index
+    assert metrics.loc["trusted_share", "value"] == 0.99
+
+
+def test_an_idle_cpu_that_once_shows_another_task_is_told(tmp_path):
+    one = trial(tmp_path, workloads=("rights",))
+    put(one.path / "rights", "rights.json", RIGHTS | {"idle": {"pid": 0, "tgid": 0, "seen": 999, "of": 1000}})
+    assert values(one)["idle_shown"] == 0.999
+    put(one.path / "rights", "rights.json", RIGHTS | {"idle": {"pid": 7, "tgid": 7, "seen": 1000, "of": 1000}})
+    assert values(one)["idle_shown"] == 0
+
+
+def test_a_hardware_counter_of_the_observers_own_thread_is_not_believed(tmp_path):
+    own = files.INSTRUCTIONS | {"source": "pmu", "scope": "observer"}
+    one = trial(tmp_path, workloads=("known", "phases"), pmu="ok: 20000000 of 20000000 instructions")
+    for workload, run in (("known", "known"), ("phases", "observer")):
+        counts = {"switches_written": 4} if workload == "phases" else {}
+        files.shim(one.path / workload, run, signals=[own], refused=[], **counts)
+    metrics = measured([one]).loc[(one.arm, 0)]
+    for name in ("pmu_known_error", "known_error", "counter_check_error", "thread_rate_error"):
+        assert np.isnan(metrics.loc[name, "value"]), name
+        assert metrics.loc[name, "reason"].endswith("pmu: counts the observer's own thread, not the observed CPU")
+    tables = ANALYSIS.tables([one])
+    assert tables["threads"].loc[tables["threads"]["workload"] == "phases", "instructions"].isna().all()
+    # One that counts the observed CPU is believed.
+    files.shim(one.path / "known", "known", signals=[own | {"scope": "cpu"}], refused=[])
+    assert measured([one]).loc[(one.arm, 0, "pmu_known_error"), "value"] == pytest.approx(1.5e-5)
+
+
+def test_a_period_that_is_shorter_than_the_papers_is_not_held_against_it(tmp_path):
+    one = trial(tmp_path, workloads=("trust",))
+    (one.path / "trust" / "clean.periods.csv").write_text("low,high,windows,trusted\n2400,2401,1000,990\n")
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["trusted_share", "value"] == 0.99
+    reason = metrics.loc["trusted_share_from_2500", "reason"]
+    assert reason == "the median period is 2400 cycles; the paper speaks of 2500 and more"
 
 
 def test_a_map_that_lets_itself_be_written(tmp_path):
     one = trial(tmp_path, workloads=("rights",))
     put(one.path / "rights", "rights.json", RIGHTS | {"mprotect": "ok", "offline": None, "offline_reason": "one CPU"})
-    found = measured([one]).loc[(one.arm, 0)]
-    assert found.loc["write_refused", "value"] == 0
-    assert found.loc["offline_shown", "reason"] == "one CPU"
+    metrics = measured([one]).loc[(one.arm, 0)]
+    assert metrics.loc["write_refused", "value"] == 0
+    assert metrics.loc["offline_shown", "reason"] == "one CPU"
     for offline in ({"pid": 0, "tgid": -1}, {"pid": -1, "tgid": 0}):
         put(one.path / "rights", "rights.json", RIGHTS | {"offline": offline})
         assert values(one)["offline_shown"] == 0
 
 
 def test_every_figure_is_drawn_and_written(tmp_path):
-    tables = ANALYSIS.tables([trial(tmp_path, arm) for arm in ("fast", "period-10us", "period-100us")])
+    made = all_of([trial(tmp_path, arm) for arm in ("fast", "period-10us", "period-100us")])
     with figure_style():
-        figures = ANALYSIS.figures(tables)
+        figures = ANALYSIS.figures(*made)
     assert list(figures) == ["periods", "trust", "rates", "intervals", "idle", "timeline", "cost", "timer"]
     for path in write_figures(figures, tmp_path / "figures"):
         assert path.stat().st_size < 1 << 20, path.name
@@ -390,19 +448,29 @@ def test_every_figure_is_drawn_and_written(tmp_path):
 
 
 def test_one_workload_gives_its_own_figures(tmp_path):
-    assert list(ANALYSIS.figures(ANALYSIS.tables([trial(tmp_path, workloads=("cost",))]))) == ["cost"]
-    assert ANALYSIS.figures(ANALYSIS.tables([trial(tmp_path, "b", workloads=("check",))])) == {}
+    assert list(ANALYSIS.figures(*all_of([trial(tmp_path, workloads=("cost",))]))) == ["cost"]
+    assert ANALYSIS.figures(*all_of([trial(tmp_path, "b", workloads=("check",))])) == {}
+
+
+def test_figures_of_one_trial_are_of_the_fastest_arm_whatever_the_order_of_the_plan(tmp_path):
+    trials = [trial(tmp_path, arm, workloads=("switches", "phases")) for arm in ("period-100us", "fast")]
+    figures = ANALYSIS.figures(*all_of(trials))
+    assert [axes.get_title() for axes in figures["timeline"].axes] == [
+        "phases, arm fast, trial 0",
+        "switches, arm fast, trial 0",
+    ]
+    assert "arm fast, trial 0" in figures["rates"].axes[0].get_title()
 
 
 def test_summaries_of_what_there_is(tmp_path):
-    shown = ANALYSIS.summary(ANALYSIS.tables([trial(tmp_path)]))
-    assert {"Runs of the observer", "Switches against sched_switch", "Counters refused"} <= shown.keys()
+    shown = ANALYSIS.summary(*all_of([trial(tmp_path)]), [])
+    assert {"Observer, workload trust", "Switches against sched_switch", "Counters not used"} <= shown.keys()
     assert all(len(table) for table in shown.values())
 
 
 def test_the_timeline_and_the_profiles_for_viewers(tmp_path):
-    tables = ANALYSIS.tables([trial(tmp_path)])
-    line = ANALYSIS.timeline(tables)
+    tables, metrics = all_of([trial(tmp_path)])
+    line = ANALYSIS.timeline(tables, metrics)
     assert line is not None
     assert (line["start_s"] >= 0).all()
     assert (line["duration_s"] >= 0).all()
@@ -411,7 +479,7 @@ def test_the_timeline_and_the_profiles_for_viewers(tmp_path):
     for _, track in line.groupby(["process", "track"]):
         ends = track["start_s"] + track["duration_s"]
         assert (track["start_s"].to_numpy()[1:] >= ends.to_numpy()[:-1] - 1e-12).all()
-    stacks = ANALYSIS.profiles(tables).set_index(["profile", "stack"])["weight"]
+    stacks = ANALYSIS.profiles(tables, metrics).set_index(["profile", "stack"])["weight"]
     assert stacks["period-10us, phases/observer: time", "CPU;one 70"] == pytest.approx(5e6)
     assert ("period-10us, phases/observer: time", "CPU;(switching)") in stacks
     assert stacks["period-10us, phases/observer: instructions", "CPU;one 70"] == 10_000_000

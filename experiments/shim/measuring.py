@@ -1,0 +1,282 @@
+"""The metrics of families.py from the tables of declared.py: one value per trial and name, or why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from harness.measure.rows import MetricRows
+
+from .families import METRICS
+from .observer.answers import OBSERVER_SCOPE
+from .run import COUNTER
+
+#: Of the time of known work, how much may be uncertain.
+CLOSE = 0.01
+#: Of the paper: from this period on, cycles, nearly all windows are trusted.
+PAPER_PERIOD = 2500
+WRITERS = ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect")
+Row = Mapping[str, Any]
+Tables = Mapping[str, pd.DataFrame]
+
+
+class OneTrial:
+    """The rows of one trial, and where its metrics go."""
+
+    def __init__(self, rows: MetricRows, tables: Tables, arm: str, trial: int) -> None:
+        self._rows, self._key = rows, (arm, trial)
+        self._tables = {
+            name: table[(table["arm"] == arm) & (table["trial"] == trial)] for name, table in tables.items()
+        }
+        self._given: set[str] = set()
+
+    def put(self, metric: str, value: float | None, reason: str | None = None) -> None:
+        """One value; not where a part that it depends on was lost."""
+        if metric not in self._given:
+            self._given.add(metric)
+            self._rows.put(*self._key, metric, value, reason=reason)
+
+    def rows(self, table: str, **where: Any) -> pd.DataFrame:
+        """Its rows of a table in which these columns have these values."""
+        frame = self._tables[table]
+        for column, value in where.items():
+            frame = frame[frame[column] == value]
+        return frame
+
+    def row(self, table: str, **where: Any) -> Row | None:
+        """The first of these, if there is any."""
+        frame = self.rows(table, **where).head(1)
+        texts = {name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])}
+        for record in frame.to_dict("records"):
+            return {str(name): None if name in texts and pd.isna(value) else value for name, value in record.items()}
+        return None
+
+
+def measure(tables: Tables) -> pd.DataFrame:
+    """METRIC_COLUMNS; what a part that could not be decoded would have given is absent with that part's problem."""
+    rows = MetricRows(METRICS, tables["problems"])
+    for arm, trial in tables["trials"][["arm", "trial"]].itertuples(index=False):
+        one = OneTrial(rows, tables, arm, trial)
+        for workload, part, reason in one.rows("problems")[["workload", "part", "reason"]].itertuples(index=False):
+            for metric in LOST.get((workload, part), ()):
+                one.put(metric, None, reason)
+        for family in FAMILIES:
+            family(one)
+    return rows.frame()
+
+
+def refusal(one: OneTrial, workload: str, run: str) -> str:
+    """Why no counter of instructions was used in a run."""
+    refused = one.rows("counters", workload=workload, run=run, name=COUNTER, used=False)
+    reasons = [f"{source}: {reason}" for source, reason in refused[["source", "reason"]].itertuples(index=False)]
+    return f"no counter of {COUNTER}: " + ("; ".join(reasons) or "none was asked for")
+
+
+def _per(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
+def _slots(one: OneTrial) -> None:
+    checks = one.row("checks", workload="check")
+    if checks:
+        one.put("slot_checks", checks["checks"])
+        one.put("slot_wrong", checks["wrong"])
+    idle, offline = one.row("rights", what="idle CPU"), one.row("rights", what="offline CPU")
+    if idle and offline:
+        rights = one.rows("rights")
+        one.put("write_refused", float((rights.loc[rights["what"].isin(WRITERS), "answer"] == "EACCES").all()))
+        one.put("idle_shown", _per(idle["given"], idle["asked"]) if idle["answer"] == "0/0" else 0, "it was not read")
+        shown = offline["answer"] == "-1/-1" if offline["answer"] else None
+        one.put("offline_shown", shown, offline["reason"] or "it was not read")
+
+
+def _switches(one: OneTrial) -> None:
+    run = one.row("runs", workload="switches")
+    if run and run["ppid"]:
+        share = _per(run["switches_missed"], run["switches_slot"])
+        one.put("missed_switches_share_slot", share, "the slot counted no switch")
+    row = one.row("switches")
+    if not row or not run:
+        return
+    few = "the trace and the switches seen have less than two in common"
+    lost = f"{row['log_lost']} switches that were seen were lost on their way into the file"
+    none = lost if row["log_lost"] else few
+    whole = row["events"] > 0 and not row["log_lost"]
+    sound_share = _per(row["sound_missed"], row["sound"]) if whole and not row["unsound"] else None
+    one.put("switches_per_s", row["per_s"], few)
+    one.put("missed_switches_share_all", row["missed_share"] if whole else None, none)
+    one.put("missed_switches_share", sound_share, lost if row["log_lost"] else row["unsound"] or few)
+    one.put("sound_share", row["sound_share"], run["host_reason"] or "nobody told the observer")
+    seen = row["compared"] > 0
+    one.put("compared_switches", row["compared"] if seen else None, few)
+    one.put("wrong_threads", row["wrong"] if seen else None, few)
+    one.put("unmatched_switches", row["unmatched"] + abs(row["drift"]) if seen else None, few)
+
+
+def _clean(one: OneTrial) -> None:
+    run = one.row("runs", workload="trust", run="clean")
+    if run:
+        one.put("samples_per_s", run["samples_per_s"], "it took no time")
+        one.put("trusted_share", run["trusted_share"], "no window was judged")
+    period = one.row("period_quantiles", workload="trust", run="clean")
+    if period:
+        one.put("period_median_ns", period["p50_ns"], "no windows")
+    if run and period:
+        median = period["p50_ns"] * run["tsc_hz"] / 1e9
+        short = f"the median period is {median:.0f} cycles; the paper speaks of {PAPER_PERIOD} and more"
+        share = run["trusted_share"] if median >= PAPER_PERIOD else None
+        one.put("trusted_share_from_2500", share, short if run["windows"] else "no window was judged")
+    check = one.row("recheck", run="clean")
+    if check:
+        one.put("flags_wrong", check["wrong"] if check["windows"] else None, "no window could be judged again")
+
+
+def _injected(one: OneTrial) -> None:
+    run, check = one.row("runs", workload="trust", run="injected"), one.row("recheck", run="injected")
+    none = "no delay was put into any sample"
+    if run:
+        one.put("injected_trusted_program", run["injected_trusted"] if run["injected"] else None, none)
+    if not check:
+        return
+    there = check["delayed"] > 0
+    for metric, column in (
+        ("injected_windows", "long_delay"),
+        ("injected_trusted", "long_delay_trusted"),
+        ("injected_beyond_windows", "beyond"),
+        ("injected_beyond_trusted", "beyond_trusted"),
+        ("injected_short_trusted", "short_trusted"),
+    ):
+        one.put(metric, check[column] if there else None, none)
+    one.put("injected_flags_wrong", check["wrong"])
+    share = _per(check["clean_trusted"], check["clean"])
+    every = "every window touched a delay"
+    one.put("clean_trusted_share", None if check["unsound"] else share, check["unsound"] or every)
+    one.put("clean_trusted_share_all", _per(check["clean_all_trusted"], check["clean_all"]), every)
+
+
+def _timer(one: OneTrial) -> None:
+    for metric, run, when in (("rate_over_timer", "fast", "alone"), ("rate_over_timer_both", "both", "both")):
+        observer, timer = one.row("runs", workload="timer", run=run), one.row("timer", when=when)
+        if timer and when == "alone":
+            one.put("timer_samples_per_s", timer["samples_per_s"] or None, timer["reason"] or "no samples")
+        if timer and observer:
+            ratio = _per(observer["samples_per_s"], timer["samples_per_s"])
+            one.put(metric, ratio, timer["reason"] or "the timer sampler took no sample")
+
+
+def _cost(one: OneTrial) -> None:
+    few = "no phase of the kind has chunks in it and beside it"
+    middle = one.rows("cost").groupby(["workload", "what"])["ratio"].median().to_dict()
+    timer = one.row("timer", when="alone")
+    if timer:
+        one.put("timer_cost", middle.get(("timer", "timer sampler"), math.nan) - 1, timer["reason"] or few)
+    if len(one.rows("runs", workload="cost")):
+        observer, spin = (middle.get(("cost", what), math.nan) for what in ("observer", "spin"))
+        one.put("observer_cost", observer - 1, few)
+        one.put("spin_cost", spin - 1, few)
+        one.put("observer_over_spin", observer / spin - 1, few)
+
+
+def _counters(one: OneTrial) -> None:
+    counters = one.rows("counters", workload="known", name=COUNTER)
+    used = {run: rows[rows["used"]] for run, rows in counters.groupby("run")}
+    if "known" in used:
+        if used["known"].empty:
+            for metric in ("known_error", "counter_check_error"):
+                one.put(metric, None, refusal(one, "known", "known"))
+        else:
+            one.put("counter_check_error", abs(used["known"]["known_error"].iloc[0]), "was not checked")
+    known = one.row("known")
+    if known:
+        unclear = known["reason"]
+        if not unclear and (known["outside"] > CLOSE or known["unsure"] > CLOSE):
+            between, ends = (f"{100 * known[name]:.2g} %" for name in ("outside", "unsure"))
+            unclear = f"{between} of the time was between chunks, {ends} at the ends"
+        one.put("known_error", None if unclear else abs(known["error"]), unclear)
+    if "wrong" in used:
+        refused = counters[(counters["run"] == "wrong") & ~counters["used"] & (counters["scope"] != OBSERVER_SCOPE)]
+        tried = len(used["wrong"]) > 0 or refused["known_counted"].notna().any()
+        one.put("wrong_counter_refused", used["wrong"].empty if tried else None, refusal(one, "known", "wrong"))
+    if "known" in used and "wrong" in used:
+        every = one.rows("counters", workload="known", used=False)
+        one.put("refusal_reasons", every["reason"].fillna("").ne("").mean(), "no counter was refused")
+
+
+def _hardware(one: OneTrial) -> None:
+    """The hardware's counter, where there is one: the same error as `known_error`, of the source pmu."""
+    runs = one.rows("runs", workload="known", run="known")
+    trial = one.row("trials")
+    if runs.empty or trial is None:
+        return
+    counter = one.row("counters", workload="known", run="known", name=COUNTER, source="pmu")
+    if not str(trial["pmu"]).startswith("ok"):
+        one.put("pmu_known_error", None, f"PMU {trial['pmu']}")
+    elif counter is None or not counter["used"]:
+        one.put("pmu_known_error", None, refusal(one, "known", "known"))
+    else:
+        one.put("pmu_known_error", abs(counter["known_error"]), "was not checked")
+
+
+def _idle(one: OneTrial) -> None:
+    idle = one.row("idle")
+    if idle:
+        few = "the trace and the switches seen cover no time together"
+        why = idle["unsound"] or few
+        one.put("idle_share_error", abs(idle["seen_share"] - idle["truth_share"]), few)
+        one.put("idle_periods", idle["periods"] or None, why)
+        share = None if idle["unsound"] else _per(idle["missed"], idle["periods"])
+        one.put("idle_periods_missed_share", share, why)
+        one.put("idle_periods_missed", idle["missed_all"] if idle["periods_all"] else None, few)
+
+
+def _rates(one: OneTrial) -> None:
+    run = one.row("runs", workload="phases")
+    rates = one.rows("thread_rates")
+    if len(rates):
+        one.put("thread_rate_error", rates["error"].abs().max())
+    elif run and one.rows("counters", workload="phases", name=COUNTER, used=True).empty:
+        one.put("thread_rate_error", None, refusal(one, "phases", "observer"))
+    elif len(one.rows("rates")):
+        one.put("thread_rate_error", None, "no thread of known work was seen")
+
+
+FAMILIES: tuple[Callable[[OneTrial], None], ...] = (
+    _slots, _switches, _clean, _injected, _timer, _cost, _counters, _hardware, _idle, _rates,
+)  # fmt: skip
+_OF_SWITCHES = (
+    "switches_per_s", "missed_switches_share", "missed_switches_share_all", "sound_share", "compared_switches",
+    "wrong_threads", "unmatched_switches",
+)  # fmt: skip
+_OF_INJECTED = (
+    "injected_windows", "injected_trusted", "injected_beyond_windows", "injected_beyond_trusted",
+    "injected_short_trusted", "injected_flags_wrong", "clean_trusted_share", "clean_trusted_share_all",
+)  # fmt: skip
+_OF_COST = ("observer_cost", "spin_cost", "observer_over_spin")
+_OF_KNOWN = ("known_error", "counter_check_error", "pmu_known_error", "refusal_reasons")
+#: What each part of a workload gives: absent when the part could not be decoded.
+LOST: dict[tuple[str, str], tuple[str, ...]] = {
+    ("rights", "rights"): ("write_refused", "idle_shown", "offline_shown"),
+    ("check", "check"): ("slot_checks", "slot_wrong"),
+    ("switches", "observer"): (*_OF_SWITCHES, "missed_switches_share_slot"),
+    ("switches", "switches"): (*_OF_SWITCHES, "missed_switches_share_slot"),
+    ("trust", "clean"): ("samples_per_s", "trusted_share", "trusted_share_from_2500", "flags_wrong"),
+    ("trust", "clean: periods"): ("period_median_ns", "trusted_share_from_2500"),
+    ("trust", "clean: samples"): ("flags_wrong",),
+    ("trust", "injected"): ("injected_trusted_program",),
+    ("trust", "injected: samples"): _OF_INJECTED,
+    ("timer", "fast"): ("rate_over_timer",),
+    ("timer", "timer sampler: alone"): ("timer_samples_per_s", "rate_over_timer"),
+    ("timer", "both"): ("rate_over_timer_both",),
+    ("timer", "timer sampler: both"): ("rate_over_timer_both",),
+    ("timer", "cost"): ("timer_cost",),
+    ("cost", "cost"): _OF_COST,
+    ("known", "known"): _OF_KNOWN,
+    ("known", "counter"): ("known_error",),
+    ("known", "wrong"): ("wrong_counter_refused", "refusal_reasons"),
+    ("pattern", "idle"): ("idle_share_error", "idle_periods", "idle_periods_missed_share", "idle_periods_missed"),
+    ("phases", "observer"): ("thread_rate_error",),
+    ("phases", "rates"): ("thread_rate_error",),
+}
