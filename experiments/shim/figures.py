@@ -58,7 +58,7 @@ def _arms(table: pd.DataFrame) -> list[str]:
 
 def _table(tables: Tables, name: str, workload: str | None = None, run: str | None = None) -> pd.DataFrame:
     """Rows of one workload and run; empty when there are none."""
-    table = tables[name]
+    table: pd.DataFrame = tables[name]
     if workload is not None:
         table = table.loc[table["workload"] == workload]
     if run is not None:

@@ -10,7 +10,7 @@ import pandas as pd
 from harness.measure.trials import least_disturbed
 
 Tables = Mapping[str, pd.DataFrame]
-NO_SIBLING = "QEMU's CPUs are threads: no sibling"
+NO_SIBLING = "no sibling in QEMU"
 NOT_TOLD = "not told"
 
 
@@ -23,19 +23,19 @@ def paper_beside(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFram
     cycles = {arm: _period(tables, arm) for arm in ("fast", "period-1us", "period-10us", "period-100us")}
     trust, cost = [], []
     for what, paper, arm in (
-        ("highest rate", "< 50 % at 30 cycles", "fast"),
-        ("period from 2500", "≥ 90 %", "period-1us"),
-        ("period from 2500", "≥ 90 %", "period-10us"),
-        ("period from 2500", "≥ 90 %", "period-100us"),
+        ("highest", "< 50 % at 30 cycles", "fast"),
+        ("from 2500", "≥ 90 %", "period-1us"),
+        ("from 2500", "≥ 90 %", "period-10us"),
+        ("from 2500", "≥ 90 %", "period-100us"),
     ):
         here, why = share("trusted_share", arm)
-        trust.append((f"{what} ({arm})", paper, here, why or f"median {cycles[arm]}"))
-    trust.append(("highest rate, SMT sibling", "< 50 % at 15 cycles", "—", NO_SIBLING))
+        trust.append((f"{what}, {arm}", paper, here, why or f"median {cycles[arm]}"))
+    trust.append(("highest, sibling", "< 50 % at 15 cycles", "—", NO_SIBLING))
     here, why = share("observer_cost", "fast")
-    cost.append(("highest rate", "100 % at 30 cycles", here, why or "no caches under TCG"))
+    cost.append(("highest", "100 % at 30 cycles", here, why or "no caches under TCG"))
     here, why = share("observer_over_spin", "period-1us")
     cost.append(("near 1213 cycles", "2 % at 1213", here, why or f"{cycles['period-1us']}; against a spinning CPU"))
-    cost.append(("highest rate, SMT sibling", "61 % at 15 cycles", "—", NO_SIBLING))
+    cost.append(("highest, sibling", "61 % at 15 cycles", "—", NO_SIBLING))
     here, why = _here(metrics, "rate_over_timer", "fast", lambda value: f"{value:.0f} times")
     finer = [("finer than a timer", "1,000 to 100,000 times", here, why or "perf's cpu-clock at its highest rate")]
     here, why = share("pmu_known_error", "hardware")
@@ -60,7 +60,7 @@ def _here(metrics: pd.DataFrame, metric: str, arm: str, text: Callable[[float], 
     if rows.empty:
         return "—", "the arm took no part"
     reason = str(rows["reason"].iloc[0])
-    return "—", "the host disturbed the trials" if reason.startswith("the trial is left out") else reason
+    return "—", "host disturbed" if reason.startswith("the trial is left out") else reason
 
 
 def _period(tables: Tables, arm: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from harness.measure.raw import Answer, read_answer
 
 HOST_SCHED = "host-sched.json"
-#: Exclude a trial, or a part of it, whose vCPU was runnable but not running for more than this share.
+#: Exclude a trial or window whose vCPU was runnable but not running for more than this share. It was 3 % before the
+#: first data, 5 % for a while after data had been seen, and is 3 % again.
 MOST_WAIT = 0.03
 
 
