@@ -58,7 +58,7 @@ def _arms(table: pd.DataFrame) -> list[str]:
 
 def _table(tables: Tables, name: str, workload: str | None = None, run: str | None = None) -> pd.DataFrame:
     """Rows of one workload and run; empty when there are none."""
-    table: pd.DataFrame = tables[name]
+    table = tables[name]
     if workload is not None:
         table = table.loc[table["workload"] == workload]
     if run is not None:
@@ -69,7 +69,7 @@ def _table(tables: Tables, name: str, workload: str | None = None, run: str | No
 def _first(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of one trial: the first of the first arm in the order of ARMS, whatever the order of the plan."""
     own = table[table["arm"] == _arms(table)[0]]
-    return own[own["trial"] == own["trial"].min()]
+    return own[own["trial"].eq(own["trial"].min())]
 
 
 def _note(tables: Tables, table: pd.DataFrame) -> str:

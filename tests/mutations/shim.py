@@ -1,0 +1,230 @@
+"""What turns each claim of shim. The golden trials are of a busy host: where time matters, `quiet` comes first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.shim.families import METRICS
+from experiments.shim.observer.records import DELAYED, EVENT, INJECTED, SWITCH, TRUSTED, sample_type
+from tests.golden import Golden
+from tests.mutation import turns
+
+Tables = dict[str, pd.DataFrame]
+#: A trial without a record of the host counts as undisturbed: then its figures of time are told.
+MAY_CHANGE = {"host-sched.json": {metric.name for metric in METRICS if metric.timing}}
+
+
+def quiet(tables: Tables) -> None:
+    """The host disturbs neither trials nor pieces of them."""
+    tables["trials"]["disturbed"] = None
+    for name in ("switches", "recheck", "idle"):
+        tables[name]["unsound"] = None
+    switches, recheck, idle = tables["switches"], tables["recheck"], tables["idle"]
+    switches["sound"], switches["sound_missed"] = switches["events"], switches["missed"]
+    recheck["clean"], recheck["clean_trusted"] = recheck["clean_all"], recheck["clean_all_trusted"]
+    idle["periods"], idle["missed"] = idle["periods_all"], idle["missed_all"]
+
+
+def put(table: pd.DataFrame, column: str, value: Any, **where: Any) -> None:
+    """A value into the rows of a table in which these columns have these values."""
+    chosen = pd.Series(True, index=table.index)
+    for name, wanted in where.items():
+        chosen &= table[name] == wanted
+    assert chosen.any(), where
+    table.loc[chosen, column] = value
+
+
+def edit(path: Path, **fields: Any) -> None:
+    """Some fields of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+# -- what the paper says -----------------------------------------------------------------------------------
+
+
+@turns("resolution", before=quiet)
+def the_observer_is_slow(tables: Tables) -> None:
+    """The observer takes 1,000 samples a second on the timer's target."""
+    put(tables["runs"], "samples_per_s", 1e3, workload="timer", run="fast")
+
+
+@turns("resolution-three-orders", before=quiet)
+def the_timer_is_slow(tables: Tables) -> None:
+    """The timer sampler takes 100 samples a second."""
+    put(tables["timer"], "samples_per_s", 100.0, when="alone")
+
+
+def quiet_and_fast_clock(tables: Tables) -> None:
+    """The host disturbs nothing, and 1 us is 4600 cycles of the guest's clock."""
+    quiet(tables)
+    tables["runs"]["tsc_hz"] *= 2
+
+
+@turns("trusted-at-1us", before=quiet_and_fast_clock)
+def every_window_is_trusted(tables: Tables) -> None:
+    """Every window is trusted."""
+    tables["runs"]["trusted_share"] = 1.0
+
+
+@turns("trusted-at-10us", "trusted-at-100us", "untrusted-at-highest-rate", before=quiet)
+def half_of_the_trusted_windows_are_not(tables: Tables) -> None:
+    """Half of the trusted windows of every run are untrusted."""
+    tables["runs"]["trusted_share"] /= 2
+
+
+@turns("cost-at-1us", before=quiet)
+def the_observer_costs_nothing(tables: Tables) -> None:
+    """The target is as fast beside the observer as beside a program that looks at nothing."""
+    put(tables["cost"], "ratio", 1.0, workload="cost")
+
+
+def pmu_of_the_observed_cpu(tables: Tables) -> None:
+    """The guest has a PMU, and its counter is of the observed CPU and right."""
+    put(tables["trials"], "pmu", "ok: 20000000 of 20000000 instructions", arm="hardware")
+    where = {"arm": "hardware", "run": "known", "source": "pmu"}
+    for column, value in (("used", True), ("scope", "cpu"), ("known_error", 1e-4)):
+        put(tables["counters"], column, value, **where)
+
+
+@turns("hardware-counter", before=pmu_of_the_observed_cpu)
+def the_pmu_counts_wrongly(tables: Tables) -> None:
+    """The hardware's counter is 5 % off over the known loop."""
+    put(tables["counters"], "known_error", 0.05, arm="hardware", run="known", source="pmu")
+
+
+# -- what the observer sees --------------------------------------------------------------------------------
+
+
+@turns("slot", "slot-tracepoint", "slot-virtual", "slot-virtual-tracepoint", kind="raw")
+def one_slot_was_wrong(golden: Golden) -> None:
+    """One comparison of a slot with gettid differs."""
+    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint"):
+        edit(golden.raw(arm) / "check" / "load.json", wrong=1)
+
+
+@turns("load", before=quiet)
+def the_load_is_fast(tables: Tables) -> None:
+    """The load switches 31,000 times a second."""
+    tables["switches"]["per_s"] = 31_000.0
+
+
+@turns(
+    "switches-missed", "switches-missed-tracepoint", "switches-missed-all", "switches-missed-all-tracepoint",
+    before=quiet,
+)  # fmt: skip
+def no_switch_is_missed(tables: Tables) -> None:
+    """The observer sees every switch."""
+    for column in ("missed", "missed_share", "sound_missed"):
+        tables["switches"][column] = 0
+
+
+@turns("wrong-threads", "wrong-threads-10us", "wrong-threads-tracepoint", kind="raw")
+def the_trace_names_other_threads(golden: Golden) -> None:
+    """The kernel's trace has another thread in some of its events."""
+    for arm in ("fast", "period-10us", "tracepoint"):
+        path = golden.raw(arm) / "switches" / "truth.bin"
+        trace = np.fromfile(path, dtype=EVENT)
+        trace["next"][len(trace) // 3 : len(trace) // 2] += 1000
+        trace.tofile(path)
+
+
+@turns("unmatched-switches", kind="raw")
+def the_slot_forgets_a_switch(golden: Golden) -> None:
+    """The slot does not count one switch in the middle of the observation."""
+    path = golden.raw("fast") / "switches" / "observer.switches.bin"
+    log = np.fromfile(path, dtype=SWITCH)
+    log["count"][len(log) // 2 :] -= np.uint64(1)
+    log.tofile(path)
+
+
+@turns("idle", "offline", "read-only", kind="raw")
+def the_map_is_wrong(golden: Golden) -> None:
+    """The idle CPU shows another task once, the offline CPU thread 7, and mprotect makes the map writable."""
+    idle, offline = {"pid": 0, "tgid": 0, "seen": 999, "of": 1000}, {"pid": 7, "tgid": 7}
+    edit(golden.raw("fast") / "rights" / "rights.json", idle=idle, offline=offline, mprotect="ok")
+
+
+# -- trust -------------------------------------------------------------------------------------------------
+
+
+@turns("delays-noticed", "delays-noticed-once", kind="raw")
+def an_interruption_hides_a_delay(golden: Golden) -> None:
+    """The sample before a delayed one is interrupted for as long, and so the window between them is trusted."""
+    folder = golden.raw("period-10us") / "trust"
+    samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
+    delays = np.fromfile(folder / "injected.injected.bin", dtype=INJECTED)
+    length = {int(delay["number"]): delay["delay"] for delay in delays}
+    for at in np.flatnonzero(samples["flags"] & DELAYED):
+        samples["end"][at - 1] += length[int(samples["number"][at])]
+    samples.tofile(folder / "injected.samples.bin")
+
+
+@turns("delays-there", kind="raw")
+def few_samples_are_written(golden: Golden) -> None:
+    """Only the first 1,000 samples are written."""
+    folder = golden.raw("period-10us") / "trust"
+    samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
+    samples[:1000].tofile(folder / "injected.samples.bin")
+    edit(folder / "injected.shim.json", samples_written=1000)
+
+
+@turns("clean-windows", "clean-windows-all", "clean-windows-fast", before=quiet)
+def every_clean_window_is_trusted(tables: Tables) -> None:
+    """Every window without a delay is trusted."""
+    recheck = tables["recheck"]
+    recheck["clean_trusted"], recheck["clean_all_trusted"] = recheck["clean"], recheck["clean_all"]
+
+
+@turns("flags", kind="raw")
+def one_flag_is_wrong(golden: Golden) -> None:
+    """The program sets one flag that the test done again does not."""
+    path = golden.raw("fast") / "trust" / "clean.samples.bin"
+    samples = np.fromfile(path, dtype=sample_type(1))
+    samples["flags"][10] ^= TRUSTED
+    samples.tofile(path)
+
+
+# -- counters, idle time -----------------------------------------------------------------------------------
+
+
+def quiet_and_chunks_close(tables: Tables) -> None:
+    """The host disturbs nothing, and chunks of known work follow each other closely."""
+    quiet(tables)
+    tables["known"][["outside", "unsure"]] = 0.001
+
+
+@turns("known-loop", before=quiet_and_chunks_close)
+def the_counter_is_off(tables: Tables) -> None:
+    """The counter is 5 % off over the known work."""
+    tables["known"]["error"] = 0.05
+
+
+@turns("wrong-counter", kind="raw")
+def a_wrong_counter_is_used(golden: Golden) -> None:
+    """The counter of the wrong CPU is used all the same."""
+    path = golden.raw("fast") / "known" / "wrong.shim.json"
+    refused = json.loads(path.read_text())["refused"]
+    used = [counter | {"reason": None} for counter in refused if counter["source"] == "oracle"]
+    edit(path, signals=used, refused=[counter for counter in refused if counter["source"] != "oracle"])
+
+
+@turns("refusal-reasons", "refusal-reasons-hardware", kind="raw")
+def a_refusal_has_no_reason(golden: Golden) -> None:
+    """One counter is refused without a reason."""
+    for arm in ("fast", "hardware"):
+        path = golden.raw(arm) / "known" / "known.shim.json"
+        first, *rest = json.loads(path.read_text())["refused"]
+        edit(path, refused=[first | {"reason": None, "scope": "cpu"}, *rest])
+
+
+@turns("idle-share", "idle-periods", "idle-periods-none", before=quiet)
+def all_idle_time_is_seen(tables: Tables) -> None:
+    """The observer sees every idle period, from its begin to its end."""
+    idle = tables["idle"]
+    idle["seen_share"] = idle["truth_share"]
+    idle["missed"] = idle["missed_all"] = 0
