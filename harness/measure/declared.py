@@ -85,6 +85,8 @@ class Table:
             if wrong is not None:
                 raise UsageError(f"{what} holds {wrong!r}, which is no string")
             return strings
+        if values.dtype == _DTYPES[column.type]:
+            return values
         try:
             if column.type in ("int64", "uint64", "bool") and values.isna().any():
                 raise ValueError(f"a {column.type} cannot be absent")
