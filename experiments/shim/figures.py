@@ -81,7 +81,7 @@ def _disturbed(tables: Tables, table: pd.DataFrame) -> str:
     """Words for a label where only trials that the host disturbed could be drawn."""
     trials = tables["trials"]
     disturbed = trials.loc[trials["disturbed"].notna(), "arm"]
-    return "; the host disturbed trials" if table["arm"].isin(disturbed).any() else ""
+    return "; host disturbed" if table["arm"].isin(disturbed).any() else ""
 
 
 def _one(width: float = 6.6, height: float = 3.8) -> tuple[Figure, Axes]:

@@ -95,10 +95,11 @@ def without_disturbed(metrics: pd.DataFrame, declared: Sequence[Metric], trials:
     dropped = np.array(spoilt, dtype=bool) & metrics["arm"].isin(sound).to_numpy()
     pairs = list(zip(metrics["arm"], metrics["metric"], strict=True))
     told = {pair for pair, number in zip(pairs, value, strict=True) if math.isfinite(number)}
-    dropped |= [
+    elsewhere = [
         isinstance(reason, str) and reason.startswith(LEFT_OUT) and pair in told
         for reason, pair in zip(why, pairs, strict=True)
     ]
+    dropped |= np.array(elsewhere, dtype=bool)
     return metrics.assign(value=value, reason=pd.Series(why, dtype="object"))[~dropped].reset_index(drop=True)
 
 

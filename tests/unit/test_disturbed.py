@@ -63,3 +63,7 @@ def test_rows_to_show_are_of_sound_trials_or_else_of_all():
     rows = table[["arm", "trial"]].assign(value=range(4))
     assert least_disturbed(rows, table)["value"].tolist() == [1, 2, 3]
     assert least_disturbed(rows[:0], table).empty
+
+
+def test_no_trial_at_all():
+    assert without_disturbed(metrics(), METRICS, trials()).empty

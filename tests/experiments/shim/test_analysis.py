@@ -248,9 +248,9 @@ def test_where_the_host_disturbed_all_trials_facts_are_told_and_figures_drawn_an
     assert timed["value"].isna().all()
     assert timed["reason"].str.contains("left out: the host descheduled vCPU 1").all()
     figures = ANALYSIS.figures(*all_of([one]))
-    assert "host disturbed" in figures["trust"].axes[0].get_xlabel()
+    assert "; host disturbed" in figures["trust"].axes[0].get_xlabel()
     one = trial(tmp_path / "quiet")
-    assert "host disturbed" not in ANALYSIS.figures(*all_of([one]))["trust"].axes[0].get_xlabel()
+    assert "; host disturbed" not in ANALYSIS.figures(*all_of([one]))["trust"].axes[0].get_xlabel()
 
 
 def test_what_is_absent_for_a_reason_of_its_own_keeps_it_in_a_trial_that_is_left_out(tmp_path):
