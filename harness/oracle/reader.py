@@ -259,6 +259,12 @@ class Oracle:
         """
         self.need("locks")
         data = self._records("locks.bin", _LOCK)
+        counted, report = int(data["count"].sum()), self.report.locks
+        if report is not None and counted != report.told + report.untold:
+            raise RunError(
+                f"has {counted} calls, where the oracle saw {report.told + report.untold}",
+                where=str(self.folder / "locks.bin"),
+            )
         data = data[data["kind"] == kind]
         # A call may be its function's last instruction: the place it returns to is the next function's.
         index = symbols.at(data["site"] - np.uint64(1))

@@ -209,3 +209,13 @@ def test_distance_and_convergence():
     table = convergence(truth, rng.multinomial(20000, truth / truth.sum()), [10, 100, 1000, 10000, 10**6], 1)
     assert table["n"].tolist() == [10, 100, 1000, 10000]
     assert (table["error"] / table["expected"]).between(0.5, 1.8).all()
+
+
+def test_calls_that_the_file_lacks_are_no_counts(tmp_path):
+    write_oracle(
+        tmp_path, [{}], locks=[(0, 0, 0xC0100000, 7, 4, 9), (0, 0, 0xC0100000, 8, 1, 9)], modes={"locks": None}
+    )
+    path = tmp_path / "oracle/locks.bin"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(RunError, match="has 4 calls, where the oracle saw 5"):
+        Oracle(tmp_path).locks(SYMBOLS)
