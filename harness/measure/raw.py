@@ -7,7 +7,7 @@ lets such an error pass: `harness.measure.rows` makes of it a row in the table `
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,6 +99,41 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
             line = int(np.flatnonzero(bad)[0]) + 2
             raise RunError(f"{name} is no number: {table[name].iloc[line - 2]}", where=f"{path}, line {line}")
     return table
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file of UTF-8 text; one that does not end with a line's end was cut short."""
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RunError(f"is no text: {error.reason} at byte {error.start}", where=str(path)) from error
+    if text and not text.endswith("\n"):
+        raise RunError("is cut short: its last line has no end", where=str(path))
+    return text.split("\n")[:-1]
+
+
+def read_tsv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    """A table of fields that tabs separate, under a line of names: `columns` of it, as these pandas types.
+
+    Whole numbers may be decimal or 0x hexadecimal, up to 64 bits; text stands as it is.
+    """
+    lines = read_lines(path)
+    names = lines[0].split("\t") if lines else []
+    if missing := [name for name in columns if name not in names]:
+        raise RunError(f"has no column {missing[0]}", where=f"{path}:1")
+    rows = [line.split("\t") for line in lines[1:]]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(names):
+            raise RunError(f"has {len(row)} fields, not {len(names)}", where=f"{path}:{number}")
+    made = {}
+    for name, kind in columns.items():
+        texts = [row[names.index(name)] for row in rows]
+        try:
+            values = texts if kind == "str" else [int(text, 0) for text in texts]
+            made[name] = pd.Series(values, dtype=kind)
+        except (ValueError, OverflowError) as error:
+            raise RunError(f"column {name}: {error}", where=str(path)) from error
+    return pd.DataFrame(made)
 
 
 def _misfit(error: ValidationError, where: str) -> RunError:

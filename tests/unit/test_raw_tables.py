@@ -1,0 +1,47 @@
+"""Tables of guests' programs: whole ones, and every way in which one can be damaged."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import RunError
+from harness.measure.raw import read_lines, read_tsv
+
+COLUMNS = {"name": "str", "count": "int64", "address": "uint64"}
+WHOLE = "name\tcount\taddress\tmore\na b\t-3\t0xffffffff82000000\tx\n\t4\t7\t\n"
+
+
+def test_a_table_is_read_by_its_names(tmp_path):
+    path = tmp_path / "table.tsv"
+    path.write_text(WHOLE)
+    table = read_tsv(path, COLUMNS)
+    assert table.dtypes.astype(str).tolist()[1:] == ["int64", "uint64"]
+    assert table.to_numpy().tolist() == [["a b", -3, 0xFFFFFFFF82000000], ["", 4, 7]]
+    path.write_text(WHOLE.splitlines(keepends=True)[0])
+    assert read_tsv(path, COLUMNS).empty
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (WHOLE[:-4].encode(), "its last line has no end"),
+        (b"\xff\xfe\n", "is no text"),
+        (b"", "has no column name"),
+        (WHOLE.replace("count", "counts").encode(), "has no column count"),
+        (WHOLE.replace("\tx", "").encode(), "table.tsv:2: has 3 fields, not 4"),
+        (WHOLE.replace("-3", "three").encode(), "column count"),
+        (WHOLE.replace("\t7", "\t-7").encode(), "column address"),
+        (WHOLE.replace("0xffff", "0xffffff").encode(), "column address"),
+    ],
+)
+def test_a_damaged_table_names_its_file(tmp_path, content, said):
+    path = tmp_path / "table.tsv"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match=said):
+        read_tsv(path, COLUMNS)
+
+
+def test_lines_are_those_between_line_ends(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\x0bb\n\nc\n")
+    assert read_lines(path) == ["a\x0bb", "", "c"]
