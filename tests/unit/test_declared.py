@@ -290,3 +290,9 @@ def test_a_metric_that_a_claim_asks_for_is_absent_with_the_trial_s_problem(tmp_p
     assert metrics.loc[(0, "wait_ms"), "reason"] == "short/0/wait: cannot be read: No such file or directory"
     assert metrics.loc[(0, "waits"), "reason"] == metrics.loc[(0, "wait_ms"), "reason"]
     assert metrics.loc[(1, "wait_ms"), "value"] == 5.0
+
+
+def test_a_set_without_metrics_has_none_to_leave_out():
+    declared = [Metric("rate", "1", "higher", "how many", timing=True)]
+    none = MetricRows(declared, pd.DataFrame()).frame()
+    assert without_disturbed(none, declared, TRIALS.empty()).empty
