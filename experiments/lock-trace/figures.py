@@ -12,12 +12,9 @@ from matplotlib.ticker import NullFormatter
 
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
-#: What an arm is known by, in every figure and on every clock: the way it traces.
-TRACES = ("off", "all", "paper", "per-lock", "tracepoint", "validate")
-#: Cycles of a pair in the paper: bare, traced, traced and filtered. Another machine and kernel: only ratios compare.
-PAPER = {"off": 500, "all": 1500, "paper": 2700}
+from .shown import PAPER_CYCLES, TRACES
+
 CLOCKS = {"virtual": "instructions", "wall": "TSC cycles"}
-_OUTSIDE = "outside lower center"
 _PAIR, _BUFFER = "spin", "buffer"
 #: Shares of fewer acquisitions are left out.
 _SEEN = 10
@@ -25,18 +22,31 @@ _SEEN = 10
 Tables = dict[str, pd.DataFrame]
 
 
-def draw(tables: Tables) -> dict[str, Figure]:
-    """One Figure per name; only those for which there is data."""
-    about = tables["runs"].drop_duplicates("arm")[["arm", "trace", "clock"]]
+def draw(tables: Tables, metrics: pd.DataFrame) -> dict[str, Figure]:
+    """One Figure per name; only those for which there is data. What depends on timing is drawn without the trials that
+    the host disturbed, as the metrics are.
+    """
+    sound = tables["trials"].loc[tables["trials"]["disturbed"].isna(), ["arm", "trial", "clock"]]
+    runs = tables["runs"].merge(sound, on=["arm", "trial"])
+    timed = {name: tables[name].merge(sound[["arm", "trial"]]) for name in ("pair", "quantiles", "fill", "useful")}
+    traces = runs.drop_duplicates("arm")[["arm", "trace", "clock"]]
+    slowdown = _slowdowns(metrics)
     drawn: dict[str, Figure | None] = {}
     for clock in CLOCKS:
-        arms = about[about["clock"] == clock]
-        drawn[f"pair-cost-{clock}"] = _pair_cost(tables, arms, clock)
-        drawn[f"fill-{clock}"] = _fill(tables, arms, clock)
-        drawn[f"slowdown-{clock}"] = _slowdown(tables["runs"], clock)
-    drawn["useful"] = _useful(tables)
+        arms = traces[traces["clock"] == clock]
+        drawn[f"pair-cost-{clock}"] = _pair_cost(timed, arms, clock)
+        drawn[f"fill-{clock}"] = _fill(timed | {"traces": tables["traces"]}, arms, clock)
+        drawn[f"slowdown-{clock}"] = _slowdown(slowdown.merge(arms, on="arm"), clock)
+    drawn["useful"] = _useful(timed["useful"])
     drawn["block"] = _block(tables["block"])
     return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def _slowdowns(metrics: pd.DataFrame) -> pd.DataFrame:
+    """arm, trial, workload, slowdown: of each workload that has one."""
+    names = metrics["metric"].str.extract(r"^slowdown\.(?P<workload>.+)$")["workload"]
+    rows = metrics.assign(workload=names)[names.notna() & metrics["value"].notna()]
+    return rows.rename(columns={"value": "slowdown"})[["arm", "trial", "workload", "slowdown"]]
 
 
 def _look(trace: str) -> Series:
@@ -56,15 +66,14 @@ def _by_trace(table: pd.DataFrame, arms: pd.DataFrame) -> list[tuple[str, pd.Dat
 
 def _pair_cost(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     """The mean of 100 pairs per arm beside the paper's, and how 10,000 are distributed."""
-    mine = tables["pair"][tables["pair"]["kind"] == _PAIR]
-    groups = _by_trace(mine, arms)
+    groups = _by_trace(tables["pair"][tables["pair"]["kind"] == _PAIR], arms)
     if not groups:
         return None
     figure = Figure(figsize=(8, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
     for place, (trace, rows) in enumerate(groups):
         draw_bars(left, [place], [rows["mean_first"]], _look(trace), label=trace, width=0.7)
-    printed = [(place, PAPER[trace]) for place, (trace, _) in enumerate(groups) if trace in PAPER]
+    printed = [(place, PAPER_CYCLES[trace]) for place, (trace, _) in enumerate(groups) if trace in PAPER_CYCLES]
     if printed:
         draw_paper(left, [x for x, _ in printed], [y for _, y in printed], label="printed in the paper, cycles")
     left.set_xticks(range(len(groups)), [trace for trace, _ in groups], rotation=30, ha="right")
@@ -85,24 +94,24 @@ def _pair_cost(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     return figure
 
 
-def _slowdown(found: pd.DataFrame, clock: str) -> Figure | None:
+def _slowdown(slowdown: pd.DataFrame, clock: str) -> Figure | None:
     """How much longer each workload takes, by the way of tracing."""
-    mine = found[(found["clock"] == clock) & found.get("slowdown", pd.Series(index=found.index)).notna()]
-    mine = mine[mine["workload"] != _BUFFER]
-    if mine.empty:
+    slowdown = slowdown[slowdown["workload"] != _BUFFER]
+    if slowdown.empty:
         return None
-    names = list(dict.fromkeys(mine["workload"]))
-    traces = [trace for trace in TRACES if trace in set(mine["trace"])]
+    names = list(dict.fromkeys(slowdown["workload"]))
+    traces = [trace for trace in TRACES if trace in set(slowdown["trace"])]
     figure = Figure(figsize=(6.5, 1.6 + 0.42 * len(names)), layout="constrained")
     axes = figure.add_subplot()
     for i, trace in enumerate(traces):
-        rows = {name: group["slowdown"] for name, group in mine[mine["trace"] == trace].groupby("workload")}
+        of_trace = slowdown[slowdown["trace"] == trace]
+        rows = {name: group["slowdown"] for name, group in of_trace.groupby("workload")}
         places = [names.index(str(name)) + 0.14 * (i - (len(traces) - 1) / 2) for name in rows]
         draw_medians(axes, places, list(rows.values()), _look(trace), label=trace, horizontal=True)
     _rows_axis(axes, names)
     axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
-    trials = int(mine.groupby(["arm", "workload"])["trial"].nunique().min())
+    trials = int(slowdown.groupby(["arm", "workload"])["trial"].nunique().min())
     axes.set_xlabel(f"times as long as untraced ({spans_note(trials)})")
     axes.set_title(f"What tracing costs the workloads, {clock} clock")
     _legend(figure)
@@ -118,7 +127,8 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     groups = _by_trace(table[table["workload"] == _BUFFER], arms)
     if not groups:
         return None
-    runs = tables["runs"][tables["runs"]["workload"] == _BUFFER].set_index(["arm", "trial"])
+    traces = tables["traces"]
+    losses = traces[traces["workload"] == _BUFFER].set_index(["arm", "trial"])["first_loss_s"]
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     for trace, rows in groups:
@@ -126,14 +136,14 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
         # The last sample is taken when all has been read.
         first = first.iloc[:-1] if first["in_ring"].iloc[-1] == 0 else first
         first = first[first["seconds"] > 0]
-        if not first["in_ring"].max() > 0:
+        if first.empty or not first["in_ring"].max() > 0:
             continue
         look = _look(trace)
         axes.step(
             1000 * first["seconds"], first["in_ring"], where="post", color=look.color, linestyle=look.dashes,
             label=trace,
         )  # fmt: skip
-        full = runs["first_loss_s"].get((first["arm"].iloc[0], first["trial"].iloc[0]), np.nan)
+        full = losses.get((first["arm"].iloc[0], first["trial"].iloc[0]), np.nan)
         if pd.notna(full):
             axes.plot([1000 * full], [first["in_ring"].max()], **look.points())
     axes.set_xlabel("ms since the trace began (mark: the first event that found no room)")
@@ -146,9 +156,8 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     return figure
 
 
-def _useful(tables: Tables) -> Figure | None:
+def _useful(table: pd.DataFrame) -> Figure | None:
     """Share of acquisitions that the per-lock filter keeps: of each class of locks, and of all together."""
-    table = tables["useful"]
     if table.empty:
         return None
     arms = list(dict.fromkeys(table["arm"]))
@@ -159,8 +168,8 @@ def _useful(tables: Tables) -> Figure | None:
     figure = Figure(figsize=(7.5, 1.8 + 0.42 * len(names)), layout="constrained")
     axes = figure.add_subplot()
     for i, arm in enumerate(arms):
-        mine, look = table[table["arm"] == arm], series(2 * i)
-        for k, (name, rows) in enumerate(mine.groupby("workload", sort=False)):
+        of_arm, look = table[table["arm"] == arm], series(2 * i)
+        for k, (name, rows) in enumerate(of_arm.groupby("workload", sort=False)):
             place = names.index(str(name)) + 0.4 * (i - (len(arms) - 1) / 2)
             by_class = rows.groupby("class")[["acquisitions", "kept"]].sum()
             by_class = by_class[by_class["acquisitions"] >= _SEEN]
@@ -191,32 +200,30 @@ def _block(table: pd.DataFrame) -> Figure | None:
     if table.empty:
         return None
     keys = ["arm", "trial", "workload"]
-    span = table.groupby(keys).agg(chain=("depth", "max"), begin=("begin", "min"), end=("end", "max")).reset_index()
+    span = table.groupby(keys).agg(chain=("depth", "max"), begin=("begin_s", "min"), end=("end_s", "max")).reset_index()
     span = span.assign(took=span["end"] - span["begin"])
     best = span.sort_values(["chain", "took", *keys], ascending=[False, False, True, True, True]).iloc[0]
-    mine = table[(table[keys] == best[keys]).all(axis=1)]
-    mine = mine.assign(first=mine["begin"].fillna(mine["acquired"])).sort_values("first").head(24)
-    took = float(best["took"]) / float(mine["tsc_khz"].iloc[0])
-    scale, unit = (1.0, "ms") if took > 10 else (1000.0, "µs")
-    micro = scale / float(mine["tsc_khz"].iloc[0])
-    zero = float(mine["first"].min())
-    figure = Figure(figsize=(7.5, 1.8 + 0.28 * len(mine)), layout="constrained")
+    rows = table[(table[keys] == best[keys]).all(axis=1)]
+    rows = rows.assign(first=rows["begin_s"].fillna(rows["acquired_s"])).sort_values("first").head(24)
+    scale, unit = (1e3, "ms") if best["took"] > 0.01 else (1e6, "µs")
+    zero = float(rows["first"].min())
+    figure = Figure(figsize=(7.5, 1.8 + 0.28 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     waits, holds = series(4), series(1)
     labels = []
-    for place, row in enumerate(mine.to_dict("records")):
-        got = row["acquired"] if pd.notna(row["acquired"]) else row["end"]
-        if pd.notna(row["begin"]):
-            axes.barh(place, micro * (got - row["begin"]), 0.6, left=micro * (row["begin"] - zero), **waits.bar())
-        if pd.notna(row["acquired"]):
-            axes.barh(place, micro * (row["end"] - got), 0.6, left=micro * (got - zero), **holds.bar())
-        axes.plot([micro * (got - zero)] * 2, [place - 0.3, place + 0.3], color=INK, linewidth=1.5)
+    for place, row in enumerate(rows.to_dict("records")):
+        got = row["acquired_s"] if pd.notna(row["acquired_s"]) else row["end_s"]
+        if pd.notna(row["begin_s"]):
+            axes.barh(place, scale * (got - row["begin_s"]), 0.6, left=scale * (row["begin_s"] - zero), **waits.bar())
+        if pd.notna(row["acquired_s"]):
+            axes.barh(place, scale * (row["end_s"] - got), 0.6, left=scale * (got - zero), **holds.bar())
+        axes.plot([scale * (got - zero)] * 2, [place - 0.3, place + 0.3], color=INK, linewidth=1.5)
         labels.append(f"{int(row['pid'])}: {row['caller']}")
-    axes.set_yticks(range(len(mine)), labels)
-    axes.set_ylim(len(mine) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(f"{unit} since the block began")
     axes.set_title("One block and its waiters")
-    figure.suptitle(f"{mine['class'].iloc[0]}: arm {best['arm']}, workload {best['workload']}", fontweight="normal")
+    figure.suptitle(f"{rows['class'].iloc[0]}: arm {best['arm']}, workload {best['workload']}", fontweight="normal")
     for look, label in ((waits, "waits"), (holds, "holds")):
         axes.barh([0], [0], label=label, **look.bar())
     axes.grid(axis="x")
@@ -236,4 +243,6 @@ def _legend(figure: Figure, columns: int = 6) -> None:
     """One legend below all panels, each label once."""
     pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     unique = {label: handle for handle, label in pairs}
-    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(columns, max(1, len(unique))))
+    figure.legend(
+        list(unique.values()), list(unique), loc="outside lower center", ncols=min(columns, max(1, len(unique)))
+    )

@@ -1,4 +1,4 @@
-"""Traces against what is known without them: the module's own counts, and the oracle's of each lap."""
+"""Traces against the module's own counts, and what the filters keep of the module's locks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import RunError
-from harness.oracle.reader import LAP, Oracle, OracleAbsent
+from harness.measure.raw import read_tsv
 
-from .decoding import Run, every
 from .locks.events import (
     ABANDONED,
     ACQUIRED,
@@ -29,6 +28,9 @@ from .locks.events import (
     RWSEM_READ,
     RWSEM_WRITE,
     SPIN,
+    STREAM_LOG,
+    STREAM_PAPER,
+    STREAM_PER_LOCK,
     TRACEPOINT,
     TRY,
     TYPES,
@@ -36,22 +38,18 @@ from .locks.events import (
     WRITE,
     Events,
 )
+from .run import Run
 
 MODULE_TYPES = {
     "spin": SPIN, "read": READ, "write": WRITE, "mutex": MUTEX, "rwsem_read": RWSEM_READ, "rwsem_write": RWSEM_WRITE,
 }  # fmt: skip
-#: Functions that begin and end acquisitions, by the beginning of their names.
-BEGINS = {
-    "_raw_spin_lock": SPIN, "_raw_spin_trylock": SPIN, "_raw_read_lock": READ, "_raw_read_trylock": READ,
-    "_raw_write_lock": WRITE, "_raw_write_trylock": WRITE, "mutex_lock": MUTEX, "mutex_trylock": MUTEX,
-    "down_read": RWSEM_READ, "down_write": RWSEM_WRITE,
-}  # fmt: skip
-ENDS = {
-    "_raw_spin_unlock": SPIN, "_raw_read_unlock": READ, "_raw_write_unlock": WRITE, "mutex_unlock": MUTEX,
-    "up_read": RWSEM_READ, "up_write": RWSEM_WRITE,
-}  # fmt: skip
-DOWNGRADE = "downgrade_write"
-_EXAMPLES = 10
+_COUNTS = (
+    *("attempts", "acquired", "tried", "released", "failed", "abandoned", "conflicts", "conflicts_most", "depth"),
+    *("inits", "orphans"),
+)
+#: What locks were used for before the trace began, and, then, what was done with them in it.
+BEFORE, IN_TRACE, AFTER = "begin/known.tsv", "known.begin.tsv", "end/known.tsv"
+KNOWN = "known.tsv"
 
 
 def event_counts(events: Events) -> pd.DataFrame:
@@ -75,53 +73,76 @@ def event_counts(events: Events) -> pd.DataFrame:
     return table.groupby(["lock", "type"]).sum().astype("int64")
 
 
-# -- the module --------------------------------------------------------------------------------------------------
-
-
-def _read_known(path: Path) -> pd.DataFrame:
-    """A row per lock and type, in the module's own words, with `kind` as the trace numbers types."""
-    table = pd.read_csv(path, sep="\t", dtype={"address": str})
-    try:
-        lock = [int(text, 16) for text in table["address"]]
-        kind = [MODULE_TYPES[word] for word in table["type"]]
-    except (KeyError, ValueError) as error:
-        raise RunError(f"has {error} where a lock should be", where=str(path)) from error
-    return table.assign(lock=np.array(lock, dtype=np.uint64), kind=kind)
-
-
-def module_rows(run: Run) -> list[dict[str, Any]]:
-    """A row per lock, type and quantity that the module counted: low and high (what it must be between), traced,
-    difference (how far outside). One row with the reason where events that are needed were lost.
+def known_rows(run: Run) -> list[dict[str, Any]]:
+    """Rows of `known`, one per lock, type and quantity that the module counted; one row with the reason where events
+    that are needed were lost.
 
     ALL and VALIDATE are counted by their events; PAPER and PER_LOCK by the kernel's table of sites and, of PAPER, the
     events that it kept: what these do not tell is left out.
     """
-    files = sorted(run.folder.glob("known*.tsv"))
-    if not files or run.status.arm == TRACEPOINT:
+    if not run.counted or run.status.arm == TRACEPOINT:
         return []
     if run.gaps and run.status.arm != PER_LOCK:
-        return [run.key | {"reason": run.gaps}]
-    known = _sum_known(files)
-    before = run.folder / "begin/known.tsv"
-    if before.exists():
-        known = _begun_before(known, _sum_known([before]))
+        return [{"reason": run.gaps}]
+    before, during = _module_files(run)
+    known = _summed(during)
+    if before is not None:
+        known = _begun_before(known, _summed([before]))
     counted = _counted(run)
     rows = []
     for row in known.to_dict("records"):
-        mine = counted.loc[(row["lock"], row["kind"])] if (row["lock"], row["kind"]) in counted.index else None
+        key = (row["lock"], row["kind"])
+        traced_counts = counted.loc[key] if key in counted.index else None
         for name in counted.columns:
             low, high = row[name], row["conflicts_most"] if name == "conflicts" else row[name]
-            traced = 0 if mine is None else int(mine[name])
+            traced = 0 if traced_counts is None else int(traced_counts[name])
             off = max(low - traced, traced - high, 0)
-            about = {"name": row["name"], "type": TYPES[row["kind"]], "quantity": name}
-            rows.append(run.key | about | {"low": low, "high": high, "traced": traced, "difference": off})
+            names = {"name": row["name"], "type": TYPES[row["kind"]], "quantity": name}
+            rows.append(names | {"low": low, "high": high, "traced": traced, "difference": off})
     return rows
 
 
-def _sum_known(paths: list[Path]) -> pd.DataFrame:
-    known = pd.concat([_read_known(path) for path in paths], ignore_index=True)
-    counts = [name for name in known.columns if known[name].dtype.kind == "i" and name not in ("lock", "kind")]
-    return known.groupby(["lock", "kind"], as_index=False).agg({"name": "first"} | dict.fromkeys(counts, "sum"))
+def gap_rows(run: Run) -> list[dict[str, Any]]:
+    """VALIDATE: rows of `gaps`, one per filter; none where the module counted nothing."""
+    if not run.counted:
+        return []
+    locks = _summed(_module_files(run)[1])["lock"].to_numpy(np.uint64)
+    of_module = run.events[np.isin(run.events["lock"], locks)]
+    counts = np.bincount(of_module["stream"], minlength=STREAM_PAPER + 1).tolist()
+    return [
+        {"filter": name, "events": counts[STREAM_LOG], "kept": counts[stream]}
+        for name, stream in (("per-lock", STREAM_PER_LOCK), ("paper", STREAM_PAPER))
+    ]
+
+
+def _module_files(run: Run) -> tuple[Path | None, list[Path]]:
+    """The module's counts from before the trace, if there are, and those from within it. RunError when a file that
+    belongs to another one is absent.
+    """
+    there = {name for name in (KNOWN, BEFORE, IN_TRACE, AFTER) if (run.folder / name).exists()}
+    if not there & {BEFORE, IN_TRACE, AFTER}:
+        wanted = [KNOWN]
+    else:
+        wanted = [BEFORE, IN_TRACE, *([KNOWN] if there & {KNOWN, AFTER} else [])]
+    for name in wanted:
+        if name not in there:
+            raise RunError("is not there", where=str(run.folder / name))
+    before = run.folder / BEFORE if BEFORE in wanted else None
+    return before, [run.folder / name for name in wanted if name != BEFORE]
+
+
+def _read_counts(path: Path) -> pd.DataFrame:
+    """A row per lock and type, in the module's own words, with `kind` as the trace numbers types."""
+    columns = {"name": "str", "address": "uint64", "type": "str"} | dict.fromkeys(_COUNTS, "int64")
+    table = read_tsv(path, columns).rename(columns={"address": "lock"})
+    if unknown := set(table["type"]) - set(MODULE_TYPES):
+        raise RunError(f"has {min(unknown)} where a type of locks should be", where=str(path))
+    return table.assign(kind=[MODULE_TYPES[word] for word in table["type"]])
+
+
+def _summed(paths: list[Path]) -> pd.DataFrame:
+    known = pd.concat([_read_counts(path) for path in paths], ignore_index=True)
+    return known.groupby(["lock", "kind"], as_index=False).agg({"name": "first"} | dict.fromkeys(_COUNTS, "sum"))
 
 
 def _begun_before(known: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
@@ -145,95 +166,3 @@ def _counted(run: Run) -> pd.DataFrame:
         kept = event_counts(run.log)
         return sites.add(kept[["acquired", "failed", "abandoned"]], fill_value=0).astype("int64")
     return sites
-
-
-# -- the oracle --------------------------------------------------------------------------------------------------
-
-
-def laps(run: Run) -> list[tuple[int, int, int]]:
-    """Laps of a workload that lie inside its trace: the number that the oracle gives it, begin and end, TSC cycles."""
-    found: list[tuple[int, int, Path]] = []
-    for other in every([run.trial]):
-        for path in other.folder.rglob("lap*.tsv"):
-            table = pd.read_csv(path, sep="\t")
-            spans = zip(table["begin"].tolist(), table["end"].tolist(), strict=True)
-            found += [(begin, end, path) for begin, end in spans]
-    found.sort()
-    status = run.status
-    return [
-        (number, begin, end)
-        for number, (begin, end, path) in enumerate(found)
-        if path.is_relative_to(run.folder) and status.start <= begin and end <= status.stop
-    ]
-
-
-def oracle_rows(run: Run) -> tuple[list[dict[str, Any]], pd.DataFrame]:
-    """A row per type and what was counted (begins, ends): locks, calls, traced, differing (locks), difference (sum of
-    the differences of each lock); and the first locks that differ. One row with the reason where the log has gaps or
-    no oracle was there.
-    """
-    try:
-        oracle = Oracle(run.trial.path)
-        oracle.need("locks")
-        report = oracle.report.locks
-        if report is not None and report.untold:
-            raise OracleAbsent(f"the oracle could not tell {report.untold} calls by lock")
-        calls = oracle.locks(run.symbols, kind=LAP)
-        if oracle.report.marks.laps != _laps_written(run):
-            raise OracleAbsent("not every lap that the oracle saw has left its times")
-    except OracleAbsent as error:
-        return [run.key | {"reason": error.message}], pd.DataFrame()
-    if run.status.lost[0] or run.status.arm not in (ALL, VALIDATE):
-        return [run.key | {"reason": "the log is not whole"}], pd.DataFrame()
-    parts = []
-    for number, begin, end in laps(run):
-        exact = _by_role(calls[calls["region"] == number])
-        inside = (run.log["time"] >= begin) & (run.log["time"] <= end)
-        counts = event_counts(run.log[inside])
-        begun = (counts["attempts"] + counts["tried"] + counts["failed"]).rename("traced")
-        mine = pd.concat(
-            [
-                begun.reset_index().assign(role="begins"),
-                counts["released"].rename("traced").reset_index().assign(role="ends"),
-            ]
-        )
-        told = exact[["role", "type"]].drop_duplicates()
-        both = exact.merge(mine.astype({"type": "int64"}), on=["role", "lock", "type"], how="outer").fillna(0)
-        # Functions that the oracle was not asked for tell nothing.
-        parts.append(both.merge(told, on=["role", "type"]))
-    if not parts:
-        return [run.key | {"reason": "no lap lies inside the trace"}], pd.DataFrame()
-    whole = pd.concat(parts).groupby(["role", "lock", "type"], as_index=False).sum()
-    whole = whole[(whole["calls"] > 0) | (whole["traced"] > 0)]
-    whole["difference"] = (whole["calls"] - whole["traced"]).abs()
-    rows = [
-        run.key
-        | {"role": role, "type": TYPES[kind], "locks": len(mine), "calls": mine["calls"].sum()}
-        | {"traced": mine["traced"].sum(), "differing": int((mine["difference"] > 0).sum())}
-        | {"difference": mine["difference"].sum(), "reason": None}
-        for (role, kind), mine in whole.groupby(["role", "type"])
-    ]
-    off = whole[whole["difference"] > 0].head(_EXAMPLES)
-    names = [run.classes.get(lock, "(unknown)") for lock in off["lock"].tolist()]
-    return rows, off.assign(**{"class": names}, **run.key)
-
-
-def _laps_written(run: Run) -> int:
-    return sum(
-        len(pd.read_csv(path, sep="\t")) for other in every([run.trial]) for path in other.folder.rglob("lap*.tsv")
-    )
-
-
-def _by_role(calls: pd.DataFrame) -> pd.DataFrame:
-    """Calls by role, lock and type: role object, lock uint64, type int64, calls int64."""
-    parts = []
-    for role, names in (("begins", BEGINS), ("ends", ENDS)):
-        for name, kind in names.items():
-            mine = calls[calls["target"].str.startswith(name)]
-            parts.append(mine[["lock", "count"]].assign(role=role, type=kind))
-    # It lets go of the writer and gets a reader, as the trace has it.
-    both = calls[calls["target"] == DOWNGRADE]
-    parts.append(both[["lock", "count"]].assign(role="ends", type=RWSEM_WRITE))
-    parts.append(both[["lock", "count"]].assign(role="begins", type=RWSEM_READ))
-    whole = pd.concat(parts).rename(columns={"count": "calls"})
-    return whole.groupby(["role", "lock", "type"], as_index=False)["calls"].sum().astype({"type": "int64"})

@@ -52,22 +52,22 @@ def acquisitions(events: Events) -> pd.DataFrame:
     """One row per acquisition of one stream, COLUMNS, in `lock_order` of their first events. An acquisition of which
     only a part was traced has NaN for the rest; failed trylocks and releases alone are none.
     """
-    mine = events[lock_order(events)]
-    lock = mine["lock"]
-    generation = pd.Series(mine["kind"] == INIT).groupby(lock, sort=False).cumsum().to_numpy(dtype=np.int64)
-    kind, tried = mine["kind"], is_try(mine)
+    ordered = events[lock_order(events)]
+    lock = ordered["lock"]
+    generation = pd.Series(ordered["kind"] == INIT).groupby(lock, sort=False).cumsum().to_numpy(dtype=np.int64)
+    kind, tried = ordered["kind"], is_try(ordered)
     got = kind == ACQUIRED
     where = [lock, generation]
     # A wait ends with its own thread's next event; an interrupt of the thread may wait for the same lock meanwhile.
     ends_wait = (got & ~tried) | (kind == ABANDONED)
-    wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, mine["pid"], mine["context"] & CONTEXT_BITS])
+    wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, ordered["pid"], ordered["context"] & CONTEXT_BITS])
     # Exclusive holders follow each other; of several readers, which one another task lets go of is not known.
-    shared = np.isin(mine["type"], SHARED)
+    shared = np.isin(ordered["type"], SHARED)
     let_go = kind == RELEASE
     hold_end = _matched(got & ~shared, let_go & ~shared, where)
-    readers = _matched(got & shared, let_go & shared, [*where, mine["pid"]])
+    readers = _matched(got & shared, let_go & shared, [*where, ordered["pid"]])
     hold_end[shared] = readers[shared]
-    return _rows(mine, generation, wait_end, hold_end, is_attempt(mine))
+    return _rows(ordered, generation, wait_end, hold_end, is_attempt(ordered))
 
 
 def _matched(opens: Flags, closes: Flags, key: list[npt.NDArray[np.generic]]) -> Indices:
@@ -93,18 +93,18 @@ def _matched(opens: Flags, closes: Flags, key: list[npt.NDArray[np.generic]]) ->
     return result
 
 
-def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indices, attempts: Flags) -> pd.DataFrame:
-    time = mine["time"].astype(np.float64)
-    nan = np.full(len(mine), np.nan)
+def _rows(ordered: Events, generation: Indices, wait_end: Indices, hold_end: Indices, attempts: Flags) -> pd.DataFrame:
+    time = ordered["time"].astype(np.float64)
+    nan = np.full(len(ordered), np.nan)
     waited = wait_end >= 0
     # Where each acquisition was got: at the end of its wait, or at itself for what has no attempt.
-    got = np.where(mine["kind"] == ACQUIRED, np.arange(len(mine)), -1)
-    got[waited] = np.where(mine["kind"][wait_end[waited]] == ACQUIRED, wait_end[waited], -1)
+    got = np.where(ordered["kind"] == ACQUIRED, np.arange(len(ordered)), -1)
+    got[waited] = np.where(ordered["kind"][wait_end[waited]] == ACQUIRED, wait_end[waited], -1)
     first = attempts.copy()
-    first |= mine["kind"] == ACQUIRED
+    first |= ordered["kind"] == ACQUIRED
     first[wait_end[waited]] = False
-    abandoned = np.zeros(len(mine), dtype=bool)
-    abandoned[waited] = mine["kind"][wait_end[waited]] == ABANDONED
+    abandoned = np.zeros(len(ordered), dtype=bool)
+    abandoned[waited] = ordered["kind"][wait_end[waited]] == ABANDONED
     acquired, end = nan.copy(), nan.copy()
     has = got >= 0
     acquired[has] = time[got[has]]
@@ -113,18 +113,18 @@ def _rows(mine: Events, generation: Indices, wait_end: Indices, hold_end: Indice
     end[abandoned] = time[wait_end[abandoned]]
     begin = np.where(attempts, time, np.nan)
     columns = {
-        "lock": mine["lock"],
+        "lock": ordered["lock"],
         "generation": generation,
-        "type": mine["type"],
-        "site": mine["site"],
-        "pid": mine["pid"],
-        "cpu": mine["cpu"],
-        "context": mine["context"] & CONTEXT_BITS,
+        "type": ordered["type"],
+        "site": ordered["site"],
+        "pid": ordered["pid"],
+        "cpu": ordered["cpu"],
+        "context": ordered["context"] & CONTEXT_BITS,
         "begin": begin,
         "acquired": acquired,
         "end": end,
-        "contended": (mine["flags"] & CONFLICT != 0) & attempts,
-        "depth": np.where(attempts, mine["depth"], 0),
+        "contended": (ordered["flags"] & CONFLICT != 0) & attempts,
+        "depth": np.where(attempts, ordered["depth"], 0),
         "abandoned": abandoned,
     }
     return pd.DataFrame({name: column[first] for name, column in columns.items()}).astype(COLUMNS)
@@ -140,9 +140,9 @@ def with_conflicts(events: Events) -> Events:
     starts = np.flatnonzero(np.concatenate([[True], lock[1:] != lock[:-1]])[: len(lock)])
     numbers = np.arange(1, len(lock) + 1) - np.repeat(starts, np.diff(np.append(starts, len(lock))))
     told["sequence"][order] = numbers
-    found = per_lock_filter(told)
-    told["flags"] |= np.where(found.conflict, CONFLICT, 0).astype(np.uint16)
-    told["depth"] = np.where(found.depth > 0, found.depth, told["depth"])
+    replay = per_lock_filter(told)
+    told["flags"] |= np.where(replay.conflict, CONFLICT, 0).astype(np.uint16)
+    told["depth"] = np.where(replay.depth > 0, replay.depth, told["depth"])
     told["sequence"] = events["sequence"]
     return told
 
@@ -150,22 +150,22 @@ def with_conflicts(events: Events) -> Events:
 def first_attempts(events: Events) -> Events:
     """Without the attempts that repeat one: the kernel's own trace points say so each time that a wait begins anew."""
     order = lock_order(events)
-    mine = events[order]
-    thread = [mine["lock"], mine["pid"], mine["context"] & CONTEXT_BITS]
-    by_thread = np.lexsort([np.arange(len(mine)), *thread[::-1]])
-    same = np.ones(max(len(mine) - 1, 0), dtype=bool)
-    for key in (*thread, mine["kind"]):
+    ordered = events[order]
+    thread = [ordered["lock"], ordered["pid"], ordered["context"] & CONTEXT_BITS]
+    by_thread = np.lexsort([np.arange(len(ordered)), *thread[::-1]])
+    same = np.ones(max(len(ordered) - 1, 0), dtype=bool)
+    for key in (*thread, ordered["kind"]):
         same &= key[by_thread][1:] == key[by_thread][:-1]
-    again = np.zeros(len(mine), dtype=bool)
-    again[by_thread[1:]] = same & (mine["kind"][by_thread][1:] == ATTEMPT)
-    return np.asarray(mine[~again])
+    again = np.zeros(len(ordered), dtype=bool)
+    again[by_thread[1:]] = same & (ordered["kind"][by_thread][1:] == ATTEMPT)
+    return np.asarray(ordered[~again])
 
 
 def failures(events: Events) -> pd.DataFrame:
     """Failed trylocks: lock uint64, type uint8, site uint64, contended bool."""
-    mine = events[events["kind"] == FAILED]
-    columns = {name: mine[name] for name in ("lock", "type", "site")}
-    return pd.DataFrame({**columns, "contended": mine["flags"] & CONFLICT != 0})
+    ordered = events[events["kind"] == FAILED]
+    columns = {name: ordered[name] for name in ("lock", "type", "site")}
+    return pd.DataFrame({**columns, "contended": ordered["flags"] & CONFLICT != 0})
 
 
 SITE_COLUMNS = {
@@ -183,14 +183,14 @@ SITE_COLUMNS = {
 }
 
 
-def by_key(found: pd.DataFrame, failed: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+def by_key(taken: pd.DataFrame, failed: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     """SITE_COLUMNS by the columns `key` of both tables (`acquisitions` and `failures`), sorted by them."""
-    table = found.assign(
-        got=found["acquired"].notna(),
-        clash=found["contended"] & found["acquired"].notna(),
-        wait=found["acquired"] - found["begin"],
-        hold=(found["end"] - found["acquired"]).where(~found["abandoned"]),
-        depth=found["depth"].where(found["contended"] & found["acquired"].notna(), 0),
+    table = taken.assign(
+        got=taken["acquired"].notna(),
+        clash=taken["contended"] & taken["acquired"].notna(),
+        wait=taken["acquired"] - taken["begin"],
+        hold=(taken["end"] - taken["acquired"]).where(~taken["abandoned"]),
+        depth=taken["depth"].where(taken["contended"] & taken["acquired"].notna(), 0),
     )
     sums = table.groupby(key, dropna=False).agg(
         acquisitions=("got", "sum"),

@@ -8,13 +8,13 @@ import pandas as pd
 from harness.measure.analysis import TIMELINE_COLUMNS
 
 
-def with_blocks(found: pd.DataFrame) -> pd.DataFrame:
-    """`found` (a table of acquisitions) with the number of each one's block, `block` int64, in order of lock and time.
+def with_blocks(taken: pd.DataFrame) -> pd.DataFrame:
+    """`taken` (a table of acquisitions) with the number of each one's block, `block` int64, in order of lock and time.
 
     A block is a union of spans that overlap, from the first attempt to the last release. What has no known begin or no
     known end is left out.
     """
-    span = found.assign(first=found["begin"].fillna(found["acquired"])).dropna(subset=["first", "end"])
+    span = taken.assign(first=taken["begin"].fillna(taken["acquired"])).dropna(subset=["first", "end"])
     span = span.sort_values(["lock", "generation", "first"], kind="stable")
     lock = span.groupby(["lock", "generation"], sort=False)
     reached = lock["end"].cummax().groupby([span["lock"], span["generation"]], sort=False).shift()
@@ -22,11 +22,11 @@ def with_blocks(found: pd.DataFrame) -> pd.DataFrame:
     return span.assign(block=begins.cumsum().astype("int64") - 1).drop(columns="first").reset_index(drop=True)
 
 
-def block_table(found: pd.DataFrame) -> pd.DataFrame:
+def block_table(taken: pd.DataFrame) -> pd.DataFrame:
     """A row per block of `with_blocks`: block, lock, begin, end (cycles), acquisitions, waiters (contended), threads,
     chain (the most that held or waited at a time, but for the one that came), in order of `block`.
     """
-    table = found.assign(first=found["begin"].fillna(found["acquired"]))
+    table = taken.assign(first=taken["begin"].fillna(taken["acquired"]))
     made = table.groupby("block").agg(
         lock=("lock", "first"),
         begin=("first", "min"),
@@ -39,16 +39,16 @@ def block_table(found: pd.DataFrame) -> pd.DataFrame:
     return made.reset_index()
 
 
-def longest(found: pd.DataFrame) -> pd.DataFrame:
+def longest(taken: pd.DataFrame) -> pd.DataFrame:
     """The acquisitions of one block, the one with the longest chain of waiters, and of several the one that took
     longest; empty when nobody waited.
     """
-    blocks = block_table(found)
+    blocks = block_table(taken)
     blocks = blocks[blocks["waiters"] > 0].assign(took=lambda table: table["end"] - table["begin"])
     if blocks.empty:
-        return found.iloc[:0]
+        return taken.iloc[:0]
     first = blocks.sort_values(["chain", "took", "block"], ascending=[False, False, True]).iloc[0]
-    chosen: pd.DataFrame = found[found["block"] == first["block"]].reset_index(drop=True)
+    chosen: pd.DataFrame = taken[taken["block"] == first["block"]].reset_index(drop=True)
     return chosen
 
 

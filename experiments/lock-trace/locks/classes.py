@@ -63,9 +63,9 @@ class StaticData:
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
         lines += [line for line in kallsyms.splitlines() if line.endswith("]")]
-        found = [match.groups() for line in lines if (match := _LINE.fullmatch(line.strip()))]
+        symbols = [match.groups() for line in lines if (match := _LINE.fullmatch(line.strip()))]
         rows = sorted(
-            (int(address, 16), name.replace("\t", " ")) for address, kind, name in found if kind in _DATA_KINDS
+            (int(address, 16), name.replace("\t", " ")) for address, kind, name in symbols if kind in _DATA_KINDS
         )
         self.address = np.array([address for address, _ in rows], dtype=np.uint64)
         self.name = [name for _, name in rows]

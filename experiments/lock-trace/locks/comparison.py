@@ -55,7 +55,7 @@ def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterCompa
     """Both filters of a trace of arm VALIDATE."""
     assert status.arm == VALIDATE
     log = only(events, STREAM_LOG)
-    found = []
+    compared = []
     for name, select, stream, full in (
         ("per-lock", per_lock_filter, STREAM_PER_LOCK, ("readers found no place", status.holds_full)),
         ("paper", paper_filter, STREAM_PAPER, ("blocks found no place", status.pool_full)),
@@ -68,8 +68,8 @@ def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterCompa
         # A filter that was full keeps more, which may or may not make a difference.
         losses |= {} if result.equal == result.selected and not result.extra else {full[0]: full[1]}
         why = ", ".join(f"{count} {what}" for what, count in losses.items() if count)
-        found.append(_unknown(name, len(log), why) if why else result)
-    return found
+        compared.append(_unknown(name, len(log), why) if why else result)
+    return compared
 
 
 def _unknown(name: str, log: int, reason: str) -> FilterComparison:
@@ -81,10 +81,10 @@ def compare(name: str, log: Events, replay: Replay, stream: Events) -> FilterCom
     """The kept `stream` against what `replay` selects of `log`. An event is known by its lock and sequence; locks that
     had no place in the table have no sequence, and are in neither.
     """
-    wanted, found = _frame(log[replay.kept]), _frame(stream)
+    wanted, kept = _frame(log[replay.kept]), _frame(stream)
     # A key twice in the stream pairs once; what is left over is extra.
     both = wanted.assign(copy=wanted.groupby(_KEY).cumcount()).merge(
-        found.assign(copy=found.groupby(_KEY).cumcount()), on=[*_KEY, "copy"], how="outer", indicator=True
+        kept.assign(copy=kept.groupby(_KEY).cumcount()), on=[*_KEY, "copy"], how="outer", indicator=True
     )
     missing = both.loc[both["_merge"] == "left_only", "at_x"].to_numpy(dtype=np.int64)
     extra = both.loc[both["_merge"] == "right_only", "at_y"].to_numpy(dtype=np.int64)
@@ -116,8 +116,8 @@ def _alike(left: Events, right: Events) -> np.ndarray[tuple[int], np.dtype[np.bo
     for name in SAME:
         # The end of the trace writes what is open then a second time, and says so.
         clear = np.uint16(0xFFFF ^ OPEN) if name == "flags" else None
-        mine, other = left[name], right[name]
-        alike &= (mine & clear) == (other & clear) if clear is not None else mine == other
+        one, other = left[name], right[name]
+        alike &= (one & clear) == (other & clear) if clear is not None else one == other
     return alike
 
 

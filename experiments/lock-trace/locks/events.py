@@ -114,8 +114,8 @@ class EventLog:
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             names = ("kind", "type", "stream", "context")
-            said = ", ".join(f"{name} {int(part[name][at])}" for name in names)
-            raise RunError(f"event {first + at} is damaged: {said}", where=self._place(first + at))
+            values = ", ".join(f"{name} {int(part[name][at])}" for name in names)
+            raise RunError(f"event {first + at} is damaged: {values}", where=self._place(first + at))
 
     def _place(self, event: int) -> str:
         return f"{self.path}, byte {event * EVENT.itemsize}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pandas as pd
 
-from harness.errors import RunError
+from harness.measure.raw import read_tsv
 
 LOCK_COLUMNS = {
     "entry": "int64",
@@ -39,31 +38,9 @@ SITE_COLUMNS = {
 
 def read_locks(path: Path) -> pd.DataFrame:
     """LOCK_COLUMNS, a row per lock that the kernel's table held; RunError when it is no such table."""
-    return _read(path, LOCK_COLUMNS)
+    return read_tsv(path, LOCK_COLUMNS)
 
 
 def read_sites(path: Path) -> pd.DataFrame:
     """SITE_COLUMNS, a row per lock, type and call site; times are cycles. RunError when it is no such table."""
-    return _read(path, SITE_COLUMNS)
-
-
-def _read(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    lines = text.splitlines()
-    names = lines[0].split("\t") if lines else []
-    if missing := [name for name in columns if name not in names]:
-        raise RunError(f"has no column {missing[0]}", where=f"{path}:1")
-    for number, line in enumerate(lines[1:], start=2):
-        if line.count("\t") != len(names) - 1:
-            raise RunError(f"has {line.count(chr(9)) + 1} fields, not {len(names)}", where=f"{path}:{number}")
-    table = pd.read_csv(StringIO(text), sep="\t", dtype=str, keep_default_na=False, quoting=3)
-    made = {}
-    for name, kind in columns.items():
-        try:
-            made[name] = table[name] if kind == "str" else [int(value, 0) for value in table[name]]
-        except ValueError as error:
-            raise RunError(f"column {name}: {error}", where=str(path)) from error
-    return pd.DataFrame(made).astype(columns)
+    return read_tsv(path, SITE_COLUMNS)

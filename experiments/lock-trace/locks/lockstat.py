@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.errors import RunError
+from harness.measure.raw import read_lines
 
 #: Columns in the order of the file, times in microseconds.
 _FIELDS = (
@@ -24,10 +25,7 @@ def read_lock_stat(path: Path) -> pd.DataFrame:
     class object, mode object ("" , "R" or "W"), contentions and acquisitions int64, bounces of both, wait and hold
     times float64 in microseconds (min, max, total, mean). RunError when it is no such file.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    lines = read_lines(path)
     if not lines or not lines[0].startswith("lock_stat version 0.4"):
         raise RunError("is no lock_stat of version 0.4", where=str(path))
     rows = []

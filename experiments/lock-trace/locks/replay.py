@@ -91,18 +91,18 @@ def paper_filter(log: Events) -> Replay:
     """
     seen = np.flatnonzero(log["order"] != 0)
     order = seen[np.lexsort((log["order"][seen], log["lock"][seen]))]
-    mine = log[order]
-    if not len(mine):
+    ordered = log[order]
+    if not len(ordered):
         return _scattered(len(log), order, np.zeros(0, bool), np.zeros(0, np.int64))
-    kind, begins = mine["kind"], is_attempt(mine)
+    kind, begins = ordered["kind"], is_attempt(ordered)
     steps = begins.astype(np.int64) - (kind == RELEASE) - (kind == ABANDONED)
     init = kind == INIT
-    starts = _starts(mine["lock"]) | init
+    starts = _starts(ordered["lock"]) | init
     counter = _since(np.cumsum(steps), steps, starts)
     ends = (counter == 0) | np.append(starts[1:], True)
     block = np.cumsum(np.append(False, ends[:-1]))
     first = np.flatnonzero(np.append(True, ends[:-1]))
-    last = np.append(first[1:], len(mine)) - 1
+    last = np.append(first[1:], len(ordered)) - 1
     odd = (kind == FAILED) | (kind == ABANDONED)
     dropped = (np.add.reduceat(begins.astype(np.int64), first) == 1) & ~np.logical_or.reduceat(odd, first)
     dropped &= (counter[last] == 0) & (kind[last] == RELEASE)
@@ -111,10 +111,10 @@ def paper_filter(log: Events) -> Replay:
 
 def _scattered(n: int, order: Indices, kept: Flags, block: Indices) -> Replay:
     """A replay in the log's order of what was found in another."""
-    found = Replay(np.zeros(n, bool), np.full(n, -1, np.int64), np.zeros(n, bool), np.zeros(n, np.int64))
-    found.kept[order] = kept
-    found.block[order] = block
-    return found
+    replay = Replay(np.zeros(n, bool), np.full(n, -1, np.int64), np.zeros(n, bool), np.zeros(n, np.int64))
+    replay.kept[order] = kept
+    replay.block[order] = block
+    return replay
 
 
 # -- the per-lock filter ------------------------------------------------------------------------------------
@@ -187,39 +187,39 @@ def per_lock_filter(log: Events) -> Replay:
     as `sequence_order`.
     """
     order = sequence_order(log)
-    mine = log[order]
-    n = len(mine)
+    ordered = log[order]
+    n = len(ordered)
     kept, inside, conflict = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
     depth, begins = np.zeros(n, np.int64), np.zeros(n, bool)
-    plain = _plain_blocks(mine)
-    begins[plain & is_attempt(mine)] = True
+    plain = _plain_blocks(ordered)
+    begins[plain & is_attempt(ordered)] = True
     inside[plain] = True
     rest = np.flatnonzero(~plain)
-    _follow(mine[rest], rest, kept, inside, conflict, depth, begins)
+    _follow(ordered[rest], rest, kept, inside, conflict, depth, begins)
     block = np.where(inside, np.cumsum(begins) - 1, -1)
-    found = _scattered(len(log), order, kept, block)
-    found.conflict[order] = conflict
-    found.depth[order] = depth
-    return found
+    replay = _scattered(len(log), order, kept, block)
+    replay.conflict[order] = conflict
+    replay.depth[order] = depth
+    return replay
 
 
-def _plain_blocks(mine: Events) -> Flags:
+def _plain_blocks(ordered: Events) -> Flags:
     """Events of blocks that are one thread's acquisition and release, found at once: most there are.
 
     Only of locks on which nothing ended that had not begun before; the others are followed one by one.
     """
-    n = len(mine)
+    n = len(ordered)
     if not n:
         return np.zeros(0, dtype=bool)
-    starts, kind, tries = _starts(mine["lock"]), mine["kind"], is_try(mine)
+    starts, kind, tries = _starts(ordered["lock"]), ordered["kind"], is_try(ordered)
     lock = np.cumsum(starts) - 1
     holds = (kind == ACQUIRED).astype(np.int64) - (kind == RELEASE)
     waits = (kind == ATTEMPT).astype(np.int64) - ((kind == ACQUIRED) & ~tries) - (kind == ABANDONED)
     odd = (_since(np.cumsum(holds), holds, starts) < 0) | (kind == INIT)
-    shared = np.isin(mine["type"], SHARED)
+    shared = np.isin(ordered["type"], SHARED)
     # Each context of a thread waits for itself; what a task got for reading, it should let go of.
-    for counts, context in ((waits, mine["context"] & CONTEXT_BITS), (np.where(shared, holds, 0), None)):
-        keys = [lock, mine["pid"]] + ([] if context is None else [context])
+    for counts, context in ((waits, ordered["context"] & CONTEXT_BITS), (np.where(shared, holds, 0), None)):
+        keys = [lock, ordered["pid"]] + ([] if context is None else [context])
         order = np.lexsort(keys[::-1])
         turns = np.logical_or.reduce([_starts(key[order]) for key in keys])
         odd[order] |= _since(np.cumsum(counts[order]), counts[order], turns) < 0
@@ -237,12 +237,20 @@ def _plain_blocks(mine: Events) -> Flags:
 
 
 def _follow(
-    mine: Events, at: Indices, kept: Flags, inside: Flags, conflict: Flags, depth: Indices, begins: Flags
+    ordered: Events, at: Indices, kept: Flags, inside: Flags, conflict: Flags, depth: Indices, begins: Flags
 ) -> None:
     """Event by event; `at` is where to write what is found of each."""
-    reader, tried = np.isin(mine["type"], SHARED).tolist(), is_try(mine).tolist()
-    context = (mine["context"] & CONTEXT_BITS).tolist()
-    columns = (mine["lock"].tolist(), mine["kind"].tolist(), mine["pid"].tolist(), context, reader, tried, at.tolist())
+    reader, tried = np.isin(ordered["type"], SHARED).tolist(), is_try(ordered).tolist()
+    context = (ordered["context"] & CONTEXT_BITS).tolist()
+    columns = (
+        ordered["lock"].tolist(),
+        ordered["kind"].tolist(),
+        ordered["pid"].tolist(),
+        context,
+        reader,
+        tried,
+        at.tolist(),
+    )
     current, lock = None, _Lock([])
     for address, kind, pid, its_context, reads, got, i in zip(*columns, strict=True):
         if address != current:

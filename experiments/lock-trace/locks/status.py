@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from harness.errors import RunError
+from harness.measure.raw import Answer, read_answer
 
 from .events import (
     KINDS,
@@ -22,13 +24,13 @@ from .events import (
     Events,
 )
 
+_Cycles = TypeVar("_Cycles", float, "pd.Series[Any]", npt.NDArray[np.float64])
 
-class LockTraceStatus(BaseModel):
+
+class LockTraceStatus(Answer):
     """struct lock_trace_status after the end: events are hook calls, times TSC cycles; sums over all CPUs. Lists of
     three are by stream. An arm other than VALIDATE has one stream only.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     arm: int = Field(ge=1, le=VALIDATE)
     start: int
@@ -73,44 +75,40 @@ class LockTraceStatus(BaseModel):
         """kept + dropped - events of one stream: 0."""
         return self.kept[stream] + self.dropped[stream] - self.events
 
-    def nanoseconds(self, cycles: float) -> float:
+    def nanoseconds(self, cycles: _Cycles) -> _Cycles:
         """Cycles as ns."""
         return cycles * 1e6 / self.tsc_khz
 
 
 def read_status(path: Path) -> LockTraceStatus:
     """RunError when the file is absent or is no status."""
-    try:
-        return LockTraceStatus.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise RunError(f"is no lock trace's status: {field}: {first['msg']}", where=str(path)) from error
+    return read_answer(path, LockTraceStatus)
 
 
 def accounting(status: LockTraceStatus, events: Events) -> pd.DataFrame:
-    """Every sum that must hold, a row each: check object, left int64, right int64, difference int64 (0 where it holds).
+    """Every sum that must hold, a row each: check object, balance bool (what became of the events), left int64, right
+    int64, difference int64 (0 where it holds).
 
     `events`: all events of the file, of every stream.
     """
     in_file = np.bincount(events["stream"], minlength=len(STREAMS)).tolist()
     rows = [
-        ("kinds = events", sum(status.kinds[1 : len(KINDS)]), status.events),
-        ("kinds known", sum(status.kinds), sum(status.kinds[1 : len(KINDS)])),
-        ("hooks within hooks", status.nested, 0),
+        ("kinds = events", False, sum(status.kinds[1 : len(KINDS)]), status.events),
+        ("kinds known", False, sum(status.kinds), sum(status.kinds[1 : len(KINDS)])),
+        ("hooks within hooks", False, status.nested, 0),
     ]
-    mine = range(len(STREAMS)) if status.arm == VALIDATE else [status.stream]
-    for stream in mine:
+    streams = range(len(STREAMS)) if status.arm == VALIDATE else [status.stream]
+    for stream in streams:
         name = STREAMS[stream]
+        kept = status.kept[stream]
         rows += [
-            (f"{name}: kept + dropped = events", status.kept[stream] + status.dropped[stream], status.events),
-            (f"{name}: kept = written + lost", status.kept[stream], status.written[stream] + status.lost[stream]),
+            (f"{name}: kept + dropped = events", True, kept + status.dropped[stream], status.events),
+            (f"{name}: kept = written + lost", True, kept, status.written[stream] + status.lost[stream]),
         ]
     # What an arm has no stream for must be 0.
-    rows += [(f"{name}: written = in the file", status.written[i], in_file[i]) for i, name in enumerate(STREAMS)]
-    table = pd.DataFrame(rows, columns=["check", "left", "right"]).astype({"left": "int64", "right": "int64"})
+    rows += [(f"{name}: written = in the file", True, status.written[i], in_file[i]) for i, name in enumerate(STREAMS)]
+    table = pd.DataFrame(rows, columns=["check", "balance", "left", "right"])
+    table = table.astype({"left": "int64", "right": "int64"})
     return table.assign(difference=table["left"] - table["right"])
 
 

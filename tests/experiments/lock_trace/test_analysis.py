@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.lock_trace.decoding import PAIR_KINDS
 from experiments.lock_trace.locks.acquisitions import acquisitions, by_key, failures
 from experiments.lock_trace.locks.events import (
     ACQUIRED,
@@ -24,27 +24,17 @@ from experiments.lock_trace.locks.events import (
 )
 from experiments.lock_trace.locks.replay import paper_filter, per_lock_filter
 
+from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.figures import figure_style, write_figures
+from tests.experiments.lock_trace.test_locks import MAP
 from tests.lock_traces import LOCKS, SITE, Made, encode, per_lock_expected, write_events
 from tests.oracle_files import write_oracle
-from tests.unit.test_locktrace import MAP
 
 ANALYSIS = Analysis(EXPERIMENTS / "lock-trace")
 ARMS = {"all": ALL, "per-lock": PER_LOCK, "validate": VALIDATE}
 LAP = (900, 1_000_000)
-
-
-@dataclass
-class FakeTrial:
-    arm: str
-    path: Path
-    system_map: Path
-    params: dict[str, Any]
-    repetition: int = 0
-    clock: str = "virtual"
-    workloads: tuple[str, ...] = ("load", "buffer")
 
 
 def threads() -> list[Made]:
@@ -74,7 +64,6 @@ def put_trace(folder: Path, arm: int, *, lost: int = 0) -> None:
         kept = [len(events) + lost, 0, 0]
         said |= {"lost": [lost, 0, 0], "kept": kept, "first_loss": 1500, "events": len(log) + lost, "ring_order": 3}
         said["kinds"][1] += lost
-    write_events(folder, events, arm=arm, **said)
     sums = by_key(acquisitions(log), failures(log), ["lock", "type", "site"]).fillna(0)
     lines = ["entry\ttype\tsite\tsymbol\tacquisitions\tcontended\tfailed\tabandoned\tkept\twait_total\twait_max"]
     lines[0] += "\thold_total\thold_max\tholds\tdepth_max"
@@ -84,6 +73,8 @@ def put_trace(folder: Path, arm: int, *, lost: int = 0) -> None:
             first = [1, row["type"], hex(row["site"]), "x", row["acquisitions"], row["contended"], 0, 0, kept]
             names = ("wait_total", "wait_max", "hold_total", "hold_max", "holds", "depth_max")
             lines.append("\t".join(str(value) for value in [*first, *(int(row[name]) for name in names)]))
+    said |= {"locks": int(arm != ALL), "sites": len(lines) - 1}
+    write_events(folder, events, arm=arm, **said)
     (folder / "sites.tsv").write_text("\n".join(lines) + "\n")
     locks = "entry\taddress\tgeneration\tkind\tname\toffset\tinit_site\n"
     row = f"1\t{LOCKS[0]:#x}\t0\tslab\tfilp\t72\t-\n"
@@ -102,9 +93,13 @@ KNOWN = (
 
 def put_workload(folder: Path, workload: str, trace: str, seconds: float) -> None:
     folder.mkdir(parents=True)
-    (folder / "stdout").write_text(json.dumps({"operations": 4, "elapsed_ns": int(seconds * 1e9)}) + "\n")
+    program = "load" if workload == "load" else "forkstorm"
+    (folder / "stdout").write_text(
+        json.dumps({"workload": program, "operations": 4, "elapsed_ns": int(seconds * 1e9)}) + "\n"
+    )
     if workload == "load":
-        pairs = "none\tspin\n" + "".join(f"25\t{cost}\n" for cost in (100, 120, 125, 900))
+        pairs = "\t".join(("none", *PAIR_KINDS)) + "\n"
+        pairs += "".join(f"25\t{cost}" + "\t50" * 6 + "\n" for cost in (100, 120, 125, 900))
         (folder / "pairs.tsv").write_text(pairs)
         (folder / "known.tsv").write_text(KNOWN + f"own.0\t{LOCKS[0]:#x}\tspin\t4\t4\t0\t4\t0\t0\t1\t1\t1\t0\t0\n")
         (folder / "lap.tsv").write_text(f"lap\tbegin\tend\n0\t{LAP[0]}\t{LAP[1]}\n")
@@ -112,15 +107,20 @@ def put_workload(folder: Path, workload: str, trace: str, seconds: float) -> Non
         put_trace(folder, ARMS[trace], lost=3 if workload == "buffer" and trace == "all" else 0)
 
 
-def trial(root: Path, arm: str, trace: object, seconds: float) -> FakeTrial:
-    made = FakeTrial(arm, root / "raw" / arm / "0", root / "System.map", {"trace": trace})
+def trial(root: Path, arm: str, trace: object, seconds: float) -> TrialRecord:
+    made = TrialRecord(
+        arm=arm, repetition=0, seed=1, status="ok", kernel="bare", clock="virtual", session="mailbox",
+        fidelity="virtual", params={"trace": trace}, cmdline={}, workloads=("load", "buffer"), pmu="absent: no KVM",
+        path=root / "raw" / arm / "0", system_map=root / "System.map",
+    )  # fmt: skip
     (root / "System.map").write_text(MAP)
     for workload in made.workloads:
         put_workload(made.path / workload, workload, "off" if trace in ("off", False) else str(trace), seconds)
+    (made.path / "kallsyms").write_text("")
     return made
 
 
-def trials_in(root: Path) -> list[FakeTrial]:
+def trials_in(root: Path) -> list[TrialRecord]:
     """An arm without a trace, and one of each kind that the analysis treats in a way of its own."""
     arms = [("bare", False, 1.0), ("all", "all", 1.5), ("per-lock", "per-lock", 2.0), ("validate", "validate", 4.0)]
     made = [trial(root, arm, trace, seconds) for arm, trace, seconds in arms]
@@ -133,13 +133,13 @@ def trials_in(root: Path) -> list[FakeTrial]:
 
 
 @pytest.fixture
-def trials(tmp_path) -> list[FakeTrial]:
+def trials(tmp_path) -> list[TrialRecord]:
     return trials_in(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory) -> dict[str, pd.DataFrame]:
-    return ANALYSIS.tables(trials_in(tmp_path_factory.mktemp("trials")))  # type: ignore[arg-type]
+    return ANALYSIS.tables(trials_in(tmp_path_factory.mktemp("trials")))
 
 
 def values(tables) -> dict[tuple[str, str], float]:
@@ -153,35 +153,35 @@ def reasons(tables) -> dict[tuple[str, str], str]:
 
 
 def test_metrics_of_traces(tables):
-    found = values(tables)
-    assert tables["runs"]["problem"].isna().all()
+    metrics = values(tables)
+    assert tables["problems"].empty
     for arm in ("all", "per-lock", "validate"):
         for name in ("unbalanced", "wrong_sums", "nested", "lost"):
-            assert found[arm, name] == 0, (arm, name)
-    assert found["all", "lost.buffer"] == 3
-    assert found["per-lock", "useful.load"] == 0.5
-    assert found["per-lock", "slowdown.load"] == 2
+            assert metrics[arm, name] == 0, (arm, name)
+    assert metrics["all", "lost.buffer"] == 3
+    assert metrics["per-lock", "useful.load"] == 0.5
+    assert metrics["per-lock", "slowdown.load"] == 2
     # Rings of 32 events, of which 15 were kept in 1.5 s.
-    assert found["all", "full_s.buffer"] == pytest.approx(3.2)
-    assert "bare" not in {arm for arm, name in found if not name.startswith("pair")}
+    assert metrics["all", "full_s.buffer"] == pytest.approx(3.2)
+    assert "bare" not in {arm for arm, name in metrics if not name.startswith("pair")}
 
 
 def test_what_is_absent_says_why(tables):
-    found = reasons(tables)
-    assert found["per-lock", "full_s.buffer"] == "no ring was full"
-    assert found["per-lock", "buffer_ratio.buffer"].startswith("no ring was full, in this arm or")
-    assert found["all", "oracle_difference.buffer"] == "the log is not whole"
+    why = reasons(tables)
+    assert why["per-lock", "full_s.buffer"] == "no ring was full"
+    assert why["per-lock", "buffer_ratio.buffer"] == "no ring was full"
+    assert why["all", "oracle_difference.buffer"] == "the log is not whole"
 
 
 def test_filters_sites_and_known_counts_agree(tables):
-    found = values(tables)
+    metrics = values(tables)
     for metric in ("missing.per-lock", "extra.paper", "different.per-lock", "sites_different", "oracle_difference"):
-        assert found["validate", metric] == 0, metric
-    assert found["validate", "selected.per-lock"] == 12
-    assert found["all", "oracle_calls"] == 4
+        assert metrics["validate", metric] == 0, metric
+    assert metrics["validate", "selected.per-lock"] == 12
+    assert metrics["all", "oracle_calls"] == 4
     for arm in ("all", "per-lock", "validate"):
-        assert found[arm, "known_difference"] == 0
-        assert found[arm, "known_counts"] > 2
+        assert metrics[arm, "known_difference"] == 0
+        assert metrics[arm, "known_counts"] > 2
 
 
 def test_another_count_is_seen(tmp_path, trials):
@@ -189,7 +189,7 @@ def test_another_count_is_seen(tmp_path, trials):
     write_oracle(trials[1].path, [{}], locks=calls, modes={"locks": None}, marks={"laps": 1})
     known = trials[3].path / "load/known.tsv"
     known.write_text(known.read_text().replace("spin\t4\t4", "spin\t6\t4"))
-    tables = ANALYSIS.tables(trials)  # type: ignore[arg-type]
+    tables = ANALYSIS.tables(trials)
     assert values(tables)["all", "oracle_difference"] == 1
     assert values(tables)["validate", "known_difference"] == 2
     assert tables["oracle_locks"][["calls", "traced"]].to_numpy().tolist() == [[5, 4]]
@@ -197,14 +197,14 @@ def test_another_count_is_seen(tmp_path, trials):
 
 def test_a_lap_that_left_no_times_is_a_reason(trials):
     (trials[1].path / "load/lap.tsv").unlink()
-    tables = ANALYSIS.tables(trials)  # type: ignore[arg-type]
+    tables = ANALYSIS.tables(trials)
     assert reasons(tables)["all", "oracle_difference"].startswith("not every lap")
 
 
 def test_a_damaged_trace_is_a_problem_of_its_run_alone(trials):
     path = trials[2].path / "load/events.bin"
     path.write_bytes(path.read_bytes()[:-3])
-    tables = ANALYSIS.tables(trials)  # type: ignore[arg-type]
+    tables = ANALYSIS.tables(trials)
     problem = reasons(tables)["per-lock", "unbalanced.load"]
     assert "is cut short" in problem
     assert str(trials[2].path.parent.parent) not in problem
@@ -212,25 +212,25 @@ def test_a_damaged_trace_is_a_problem_of_its_run_alone(trials):
 
 
 def test_pairs_cost_what_is_left_without_the_readings(tables):
-    found = values(tables)
-    assert found["all", "pair.spin"] == 122.5 - 25
-    assert found["all", "pair_mean100.spin"] == np.mean([100, 120, 125, 900])
-    assert found["per-lock", "pair_of_all.spin"] == 1
-    assert found["per-lock", "pair_of_off.spin"] == 1
+    metrics = values(tables)
+    assert metrics["all", "pair.spin"] == 122.5 - 25
+    assert metrics["all", "pair_mean100.spin"] == np.mean([100, 120, 125, 900])
+    assert metrics["per-lock", "pair_of_all.spin"] == 1
+    assert metrics["per-lock", "pair_of_off.spin"] == 1
 
 
 def test_the_contention_table_looks_as_perf_prints_it(tables):
-    shown = ANALYSIS.summary(tables)
+    shown = ANALYSIS.summary(tables, ANALYSIS.metrics(tables), [])
     table = shown["Lock contention, arm per-lock"]
-    assert list(table.columns) == ["contended", "total wait", "max wait", "avg wait", "type", "caller", "lock"]
+    assert list(table.columns) == ["contended", "total wait", "max wait", "avg wait", "type", "caller"]
     # Two workloads; thread 1 waited from 1080 to 1100, at a clock of 1 GHz.
     assert table.iloc[0].tolist()[:5] == [2, "40 ns", "20 ns", "20 ns", "spinlock"]
     assert table["caller"].iloc[0] == "_raw_spin_lock+0x1"
-    assert table["lock"].iloc[0] == "filp+0x48"
+    assert set(tables["contention"]["class"]) == {"filp+0x48", "(dynamic)"}
 
 
 def test_the_timeline_has_the_block_with_its_waiter(tables):
-    slices = ANALYSIS.timeline(tables)
+    slices = ANALYSIS.timeline(tables, ANALYSIS.metrics(tables))
     assert slices is not None
     mine = slices[slices["process"] == "validate load"]
     assert mine["track"].tolist() == ["thread 11", "thread 11", "thread 12", "thread 12"]
@@ -240,7 +240,7 @@ def test_the_timeline_has_the_block_with_its_waiter(tables):
 
 def test_figures_are_drawn_of_what_is_there(tmp_path, tables):
     with figure_style():
-        drawn = ANALYSIS.figures(tables)
+        drawn = ANALYSIS.figures(tables, ANALYSIS.metrics(tables))
     assert set(drawn) == {"pair-cost-virtual", "fill-virtual", "slowdown-virtual", "useful", "block"}
     assert all(path.stat().st_size > 1000 for path in write_figures(drawn, tmp_path))
     axes = drawn["pair-cost-virtual"].axes[0]
@@ -248,7 +248,8 @@ def test_figures_are_drawn_of_what_is_there(tmp_path, tables):
     assert "printed in the paper, cycles" in labels
     assert drawn["block"].axes[0].get_xlabel() == "µs since the block began"
     with figure_style():
-        assert ANALYSIS.figures({name: table.iloc[:0] for name, table in tables.items()}) == {}
+        none = {name: table.iloc[:0] for name, table in tables.items()}
+        assert ANALYSIS.figures(none, ANALYSIS.metrics(none)) == {}
 
 
 def test_lock_stat_beside_the_trace(tables):

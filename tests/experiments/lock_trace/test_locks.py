@@ -35,8 +35,8 @@ from hypothesis import strategies as st
 
 from harness.errors import RunError
 from harness.measure.symbols import parse_system_map, with_kallsyms
+from tests.experiments.lock_trace.test_replay import ACTIONS, contended, simulated
 from tests.lock_traces import LENT, LOCKS, THREADS, Made, encode, per_lock_expected, status_of, write_events
-from tests.unit.test_locktrace_replay import ACTIONS, contended, simulated
 
 A, Q, R, F = ATTEMPT, ACQUIRED, RELEASE, FAILED
 
@@ -161,7 +161,7 @@ def test_a_sum_that_does_not_hold_is_named(wrong, check):
 def test_a_damaged_status_is_an_error_with_its_field(tmp_path):
     path = tmp_path / "status.json"
     path.write_text(json.dumps({"arm": 9}))
-    with pytest.raises(RunError, match="is no lock trace's status: arm"):
+    with pytest.raises(RunError, match="is not what it should be: arm"):
         read_status(path)
     with pytest.raises(RunError, match="cannot be read"):
         read_status(tmp_path / "other.json")

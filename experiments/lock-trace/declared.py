@@ -1,0 +1,258 @@
+"""The tables that lock-trace decodes its trials into."""
+
+from __future__ import annotations
+
+from harness.measure.declared import KEY, Column, Table, count, flag, number, string
+
+_FILTER = string("filter", "per-lock or paper")
+_CLASS = string(
+    "class", "the lock's class: a static symbol, a slab cache and the place in its object, or where it was set up"
+)
+_TYPE = string("type", "spinlock, rwlock:R, rwlock:W, mutex, rwsem:R, rwsem:W")
+_CYCLES = "of the guest's time stamp counter; under the virtual clock an instruction is a cycle"
+
+
+def _times(prefix: str, what: str) -> tuple[Column, Column]:
+    return number(f"{prefix}_total", "ns", f"sum of {what}"), number(f"{prefix}_max", "ns", f"longest of {what}")
+
+
+TABLES = [
+    Table(
+        "runs",
+        "one workload of a trial, in the workload's own words",
+        (
+            *KEY,
+            string("trace", "how it was traced: off, all, paper, per-lock, tracepoint, validate"),
+            number("seconds", "s", "time it took; NaN: it did not say"),
+            number("operations", "count", "operations that it made; NaN: it did not say"),
+        ),
+    ),
+    Table(
+        "traces",
+        "what the kernel counted of one traced workload; kept, dropped and lost are of the arm's own filter, of "
+        "validate those of the per-lock filter",
+        (
+            *KEY,
+            count("cpus", "CPUs that had a ring"),
+            number("traced_s", "s", "from the start of the trace to its stop"),
+            count("events", "calls of the hooks"),
+            count("kept", "events that the filter kept"),
+            count("dropped", "events that the filter dropped"),
+            count("lost", "events that were kept and found no room in a ring, of all streams"),
+            number(
+                "useful", "1", "share of the events that the filter kept; NaN: no filter ran, or there was no event"
+            ),
+            number("first_loss_s", "s", "from the start of the trace to the first lost event; NaN: none was lost"),
+            count("ring_events", "events that the rings of all CPUs hold"),
+            flag("late", "the hooks were switched on when the trace began, and not at the boot"),
+            count("untracked", "events of locks that found no place in the table of locks"),
+            count("nested", "hooks that ran within a hook"),
+            count("waiting", "threads that still waited when the trace ended"),
+            count("sites_full", "acquisitions whose call site found no place"),
+            count("holds_full", "readers that found no place"),
+            count("locks", "locks in the kernel's table"),
+            count("sites", "locks, types and call sites in the kernel's table"),
+            count("pool_peak", "most events that lay in the paper's shared buffer"),
+            count("pool_full", "blocks that found no place in the paper's shared buffer"),
+        ),
+    ),
+    Table(
+        "sums",
+        "two counts of one traced workload that must be equal",
+        (
+            *KEY,
+            string("check", "which two"),
+            flag("balance", "what became of the events: kept, dropped, written, lost, in the file"),
+            count("left", "the first"),
+            count("right", "the second"),
+            count("difference", "left less right"),
+        ),
+    ),
+    Table(
+        "contention",
+        "the locks of one class that one call site took",
+        (
+            *KEY,
+            _CLASS,
+            _TYPE,
+            string("caller", "function and offset that took it"),
+            count("locks", "different locks"),
+            number("acquisitions", "count", "times it was got; NaN: the arm does not see it"),
+            count("contended", "of them, met somebody incompatible when they came"),
+            count("failed", "failed trylocks"),
+            count("abandoned", "waits that were given up"),
+            count("depth_max", "most others that held or waited when one came"),
+            *_times("wait", "waits, from the attempt to the acquisition"),
+            number("wait_mean", "ns", "mean of all acquisitions; of tracepoint, of those that waited"),
+            count("holds", "acquisitions whose release was seen"),
+            *_times("hold", "holds; NaN: the arm does not see them"),
+            number("hold_mean", "ns", "mean hold"),
+            number(
+                "contended_waits", "count", "contended acquisitions and waits given up, by the events; NaN: no event"
+            ),
+            *_times("contended_wait", "these waits; NaN: none, or events were lost"),
+        ),
+    ),
+    Table(
+        "useful",
+        "one lock that was acquired, as the per-lock filter saw it",
+        (*KEY, _CLASS, count("acquisitions", "times it was got"), count("kept", "of them, kept by the filter")),
+    ),
+    Table(
+        "filters",
+        "what a filter kept of one workload, beside what a replay of the full log selects",
+        (
+            *KEY,
+            _FILTER,
+            count("log", "events in the full log"),
+            number("selected", "count", "events that the replay selects; NaN: see reason"),
+            number("equal", "count", "of them, kept and alike in all fields"),
+            number("missing", "count", "selected and not kept"),
+            number("extra", "count", "kept and not selected"),
+            number("different", "count", "selected and kept, but a field differs"),
+            string("reason", "why nothing can be told; null: it can"),
+        ),
+    ),
+    Table(
+        "differences",
+        "an example of what a filter kept wrongly; at most five of a kind",
+        (*KEY, _FILTER, string("what", "missing, extra or different"), string("event", "the event in words")),
+    ),
+    Table(
+        "gaps",
+        "the events of the module's locks in one workload, and how many of them a filter kept",
+        (
+            *KEY,
+            _FILTER,
+            count("events", "events of the module's locks in the full log"),
+            count("kept", "of them, kept by the filter"),
+        ),
+    ),
+    Table(
+        "site_sums",
+        "the kernel's sums of each lock, type and call site, beside the same sums of the full log",
+        (
+            *KEY,
+            number("compared", "count", "locks, types and call sites; NaN: see reason"),
+            number("different", "count", "of them, with another sum"),
+            string("fields", "the sums that differ; null: none"),
+            string("reason", "why nothing can be told; null: it can"),
+        ),
+    ),
+    Table(
+        "pair",
+        "what one acquire and release of a free lock costs, by kind of lock",
+        (
+            *KEY,
+            string("kind", "kind of lock; none: the two readings of the clock alone"),
+            number(
+                "mean_first", "cycles", f"mean of the first 100 pairs with the readings, as the paper timed; {_CYCLES}"
+            ),
+            number("mean", "cycles", "mean of all pairs, with the readings"),
+            number("median", "cycles", "median of all pairs, with the readings"),
+            number("net", "cycles", "that median less the median of the readings alone"),
+            count("pairs", "pairs that were timed"),
+        ),
+    ),
+    Table(
+        "quantiles",
+        "how the costs of pairs are distributed",
+        (
+            *KEY,
+            string("kind", "as in pair"),
+            number("quantile", "1", "share of the pairs that cost at most that"),
+            number("cycles", "cycles", _CYCLES),
+        ),
+    ),
+    Table(
+        "fill",
+        "how full the rings were at one time; at most 400 rows a workload",
+        (
+            *KEY,
+            number("seconds", "s", "since the start of the trace"),
+            count("events", "calls of the hooks until then"),
+            count("written", "events written into rings until then"),
+            count("lost", "events lost until then"),
+            count("in_ring", "events written and not yet read"),
+        ),
+    ),
+    Table(
+        "known",
+        "one count that the module keeps of one of its locks, and what the trace has",
+        (
+            *KEY,
+            string("name", "the module's name of the lock; null: see reason"),
+            string("type", "as in contention"),
+            string("quantity", "attempts, acquired, tried, released, failed, abandoned, inits, orphans, conflicts"),
+            number("low", "count", "least that it may be"),
+            number("high", "count", "most that it may be"),
+            number("traced", "count", "what the trace has"),
+            number("difference", "count", "how far outside"),
+            string("reason", "why nothing can be told; null: it can"),
+        ),
+    ),
+    Table(
+        "oracle",
+        "calls of the locks' functions between two marks, by the oracle and by the trace",
+        (
+            *KEY,
+            string("role", "begins (lock, trylock) or ends (unlock) an acquisition; null: see reason"),
+            _TYPE,
+            number("locks", "count", "different locks"),
+            number("calls", "count", "calls that the oracle saw"),
+            number("traced", "count", "events that say the same"),
+            number("differing", "count", "locks whose counts differ"),
+            number("difference", "count", "sum of the differences, lock by lock"),
+            string("reason", "why nothing can be told; null: it can"),
+        ),
+    ),
+    Table(
+        "oracle_locks",
+        "a lock of which oracle and trace have different counts; at most ten a workload",
+        (
+            *KEY,
+            _CLASS,
+            string("role", "as in oracle"),
+            string("lock", "address"),
+            _TYPE,
+            count("calls", "calls that the oracle saw"),
+            count("traced", "events that say the same"),
+            count("difference", "between them"),
+        ),
+    ),
+    Table(
+        "block",
+        "an acquisition of the block with the longest chain of waiters, of one workload in an arm's first trial",
+        (
+            *KEY,
+            _CLASS,
+            string("caller", "function and offset that took the lock"),
+            Column("pid", "int64", "1", "the thread"),
+            Column("context", "int64", "1", "0 task, 1 softirq, 2 interrupt, 3 NMI"),
+            number("begin_s", "s", "the attempt, since the start of the trace; NaN: a trylock, or not seen"),
+            number("acquired_s", "s", "the acquisition; NaN: never"),
+            number("end_s", "s", "the release, or when the wait was given up"),
+            flag("contended", "somebody incompatible held the lock or waited"),
+            count("depth", "others that held or waited at the attempt"),
+            flag("abandoned", "the wait was given up"),
+        ),
+    ),
+    Table(
+        "lock_stat",
+        "what LOCK_STAT has of one class of locks",
+        (
+            *KEY,
+            _CLASS,
+            string("mode", "R or W of a lock that is taken for reading and for writing; empty: neither"),
+            *(
+                count(name, f"LOCK_STAT's {name}")
+                for name in ("con_bounces", "contentions", "acq_bounces", "acquisitions")
+            ),
+            *(
+                number(f"{what}_{which}_us", "us", f"LOCK_STAT's {what}time-{which}")
+                for what in ("wait", "hold")
+                for which in ("min", "max", "total", "mean")
+            ),
+        ),
+    ),
+]

@@ -1,0 +1,136 @@
+"""The metrics of lock-trace."""
+
+from __future__ import annotations
+
+from harness.measure.declared import Metric
+from harness.measure.units import Unit
+
+_LOAD = "workload; without it, the sum over the trial's workloads"
+_MEDIAN = "workload; without it, the median of the trial's workloads"
+_FILTER = "filter (per-lock or paper), then workload; without a workload, the sum over the trial's"
+_KIND = "kind of lock"
+_PAIR: tuple[Unit, ...] = ("instructions", "cycles")
+
+METRICS = [
+    # -- sums that must hold
+    Metric(
+        "unbalanced",
+        "count",
+        "lower",
+        "events unaccounted for: kept + dropped against all events, kept against written + lost, written against the "
+        "events in the file",
+        of=_LOAD,
+    ),
+    Metric(
+        "wrong_sums",
+        "count",
+        "lower",
+        "how far the kernel's other sums are off: kinds of events, hooks within hooks",
+        of=_LOAD,
+    ),
+    Metric("nested", "count", "lower", "hooks that ran within a hook", of=_LOAD),
+    Metric("untracked", "count", "lower", "events of locks that found no place in the table of locks", of=_LOAD),
+    Metric(
+        "lost",
+        "count",
+        "lower",
+        "events that found no room in a ring; the sum leaves out the workload buffer",
+        of=_LOAD,
+    ),
+    # -- what is useful, and what it costs
+    Metric("useful", "1", "neither", "share of the events that the filter keeps", of=_MEDIAN, timing=True),
+    Metric(
+        "useful_programs",
+        "1",
+        "neither",
+        "share of the events that the filter keeps, of all events while programs ran (files, pipes, sockets, forks)",
+        timing=True,
+    ),
+    Metric("slowdown", "1", "lower", "time of the workload, over its time untraced", of=_MEDIAN, timing=True),
+    Metric(
+        "full_s",
+        "s",
+        "higher",
+        "time that rings which nobody reads last: their size over the rate at which the load fills them",
+        of="workload",
+        timing=True,
+    ),
+    Metric("buffer_ratio", "1", "higher", "full_s, over that of the arm without a filter", of="workload", timing=True),
+    Metric(
+        "first_loss_s",
+        "s",
+        "higher",
+        "time from the start of the trace to the first event that found no room in a ring which nobody reads",
+        of="workload",
+        timing=True,
+    ),
+    Metric(
+        "first_loss_ratio",
+        "1",
+        "higher",
+        "first_loss_s, over that of the arm without a filter",
+        of="workload",
+        timing=True,
+    ),
+    Metric("pair", _PAIR, "lower", "median pair of acquire and release, less the readings", of=_KIND, timing=True),
+    Metric("pair_median", _PAIR, "lower", "median pair, with the readings", of=_KIND, timing=True),
+    Metric("pair_mean", _PAIR, "lower", "mean pair, with the readings", of=_KIND, timing=True),
+    Metric(
+        "pair_mean100",
+        _PAIR,
+        "lower",
+        "mean of the first 100 pairs, with the readings: as the paper timed",
+        of=_KIND,
+        timing=True,
+    ),
+    Metric("pair_of_off", "1", "lower", "pair, over that of the arm without a trace", of=_KIND, timing=True),
+    Metric("pair_of_all", "1", "lower", "pair, over that of the arm that keeps all events", of=_KIND, timing=True),
+    Metric(
+        "pair_mean100_of_off", "1", "lower", "pair_mean100, over that of the arm without a trace", of=_KIND, timing=True
+    ),
+    Metric(
+        "pair_mean100_of_all",
+        "1",
+        "lower",
+        "pair_mean100, over that of the arm that keeps all events",
+        of=_KIND,
+        timing=True,
+    ),
+    # -- against what is known without the trace
+    Metric("selected", "count", "neither", "events that a replay of the full log selects", of=_FILTER),
+    Metric("missing", "count", "lower", "events that the replay selects and the filter did not keep", of=_FILTER),
+    Metric("extra", "count", "lower", "events that the filter kept and the replay does not select", of=_FILTER),
+    Metric("different", "count", "lower", "events that both have, with another value in a field", of=_FILTER),
+    Metric(
+        "gap_kept",
+        "1",
+        "neither",
+        "share of the events of the module's locks that a filter keeps",
+        of="filter (per-lock or paper), then workload",
+    ),
+    Metric(
+        "sites_different",
+        "count",
+        "lower",
+        "call sites of which the kernel's sums are not those of the full log",
+        of=_LOAD,
+    ),
+    Metric("known_difference", "count", "lower", "how far counts are off from those that the module kept", of=_LOAD),
+    Metric("known_counts", "count", "neither", "counts of the module that were compared"),
+    Metric(
+        "oracle_difference",
+        "count",
+        "lower",
+        "calls that the oracle saw and the trace did not, or the reverse",
+        of=_LOAD,
+    ),
+    Metric("oracle_calls", "count", "neither", "calls that the oracle saw", of=_LOAD),
+    Metric("lock_stat_contentions", "count", "neither", "LOCK_STAT's contentions of the module's locks", of="workload"),
+    Metric(
+        "lock_stat_difference",
+        "count",
+        "neither",
+        "LOCK_STAT's contentions of the module's locks, less the trace's",
+        of="workload",
+    ),
+]
