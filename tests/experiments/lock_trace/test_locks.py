@@ -382,3 +382,12 @@ def test_readers_of_one_task_are_told_apart_by_when_they_came():
     nested = made((A, 0, 1), (Q, 0, 1), (A, 0, 2), (Q, 0, 2), (R, 0, 2), (R, 0, 1), mode=READ)
     table = acquisitions(encode(nested))
     assert table["end"].tolist() == [1050, 1040]
+
+
+def test_idle_tasks_of_two_cpus_share_a_pid_and_are_two_threads():
+    log = encode(
+        made((A, 0, 1), (Q, 0, 1), (A, 1, 2), (A, 2, 3), (R, 0, 1), (Q, 1, 2), (R, 1, 2), (Q, 2, 3), (R, 2, 3))
+    )
+    idle = log.copy()
+    idle["pid"] = 0
+    assert acquisitions(idle).drop(columns="pid").equals(acquisitions(log).drop(columns="pid"))
