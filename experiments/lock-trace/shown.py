@@ -85,15 +85,16 @@ def _frame(rows: list[tuple[str, str, str, str]]) -> pd.DataFrame:
 
 def _pairs(values: _Values) -> pd.DataFrame:
     rows = []
-    for suffix, unit, note in (("", "instructions", "1 CPU, virtual clock"), ("-smp", "cycles", "2 CPUs, emulated")):
+    for suffix, unit, cpus in (("", "instructions", "1 CPU"), ("-smp", "cycles", "2 CPUs")):
         for arm, cycles in PAPER_CYCLES.items():
             metric = f"pair_mean100.spin/{arm}{suffix}"
-            rows.append((_WORDS[arm], f"{cycles} cycles", values.text(metric, f" {unit}"), values.note(metric, note)))
+            cost = values.text(metric, f" {unit}")
+            rows.append((f"{_WORDS[arm]}, {cpus}", f"{cycles} cycles", cost, values.note(metric, "")))
         for over, under in (("all", "off"), ("paper", "all"), ("paper", "off")):
             metric = f"pair_mean100_of_{under}.spin/{over}{suffix}"
             ratio = f"{PAPER_CYCLES[over] / PAPER_CYCLES[under]:.2g} times"
-            what = f"{_WORDS[over]} / {_WORDS[under]}"
-            rows.append((what, ratio, values.text(metric, " times"), values.note(metric, note)))
+            what = f"{_WORDS[over]} / {_WORDS[under]}, {cpus}"
+            rows.append((what, ratio, values.text(metric, " times"), values.note(metric, "")))
     return _frame(rows)
 
 
@@ -127,10 +128,10 @@ def _percent(share: float) -> str:
 
 def _gaps(values: _Values) -> pd.DataFrame:
     rows = []
-    for what, (workload, said) in _GAPS.items():
+    for what, (workload, told) in _GAPS.items():
         metric, ours = (f"gap_kept.{which}.{workload}/validate" for which in ("paper", "per-lock"))
         note = f"per-lock: {_percent(values.get(ours))}"
-        rows.append((what, said, _percent(values.get(metric)), values.note(metric, note)))
+        rows.append((what, told, _percent(values.get(metric)), values.note(metric, note)))
     return _frame(rows)
 
 
