@@ -265,3 +265,36 @@ def test_lock_stat_beside_the_trace(tables):
     assert values(mine)["per-lock", "lock_stat_contentions.load"] == 7
     assert values(mine)["per-lock", "lock_stat_difference.load"] == 7 - contended
     assert reasons(mine)["bare", "lock_stat_difference.load"] == "no trace ran beside"
+
+
+def test_a_file_without_its_last_event_is_out_of_balance(trials):
+    path = trials[3].path / "load/events.bin"
+    path.write_bytes(path.read_bytes()[:-64])
+    tables = ANALYSIS.tables(trials)
+    metrics, why = values(tables), reasons(tables)
+    assert metrics["validate", "unbalanced.load"] == metrics["validate", "unbalanced"] == 1
+    assert metrics["validate", "unbalanced.buffer"] == 0
+    assert "where the kernel wrote" in why["validate", "missing.per-lock.load"]
+    assert why["validate", "missing.per-lock"].startswith("load: ")
+
+
+def test_a_run_is_compared_with_one_of_its_kernel(tmp_path, trials):
+    stock = trial(tmp_path, "unpatched", "off", 0.5).model_copy(update={"kernel": "stock"})
+    metrics = values(ANALYSIS.tables([stock, *trials]))
+    assert metrics["per-lock", "slowdown.load"] == 2
+
+
+def test_what_the_module_counted_is_missed(trials):
+    (trials[3].path / "load/known.tsv").unlink()
+    why = reasons(ANALYSIS.tables(trials))
+    assert why["validate", "known_difference.load"] == "validate/0/load/known.tsv: is not there"
+    assert why["validate", "known_difference"].endswith("known.tsv: is not there")
+
+
+def test_the_papers_pairs_stand_beside_ours(tables):
+    pairs = next(iter(ANALYSIS.paper(tables, ANALYSIS.metrics(tables), []).values()))
+    rows = {row["what"]: row for row in pairs.to_dict("records")}
+    assert rows["no filter, 1 CPU"]["here"] == "311 instructions"
+    assert rows["no filter / no profiler, 1 CPU"]["the paper"] == "3 times"
+    assert rows["filter, 1 CPU"]["here"] == "—"
+    assert rows["filter, 1 CPU"]["note"] == "arm paper took no part"
