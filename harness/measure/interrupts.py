@@ -120,17 +120,20 @@ def read_interrupts(path: Path) -> InterruptTable:
     return parse_interrupts(text, where=str(path))
 
 
-def delta(before: InterruptTable, after: InterruptTable) -> InterruptTable:
+def delta(before: InterruptTable, after: InterruptTable, *, where: str | None = None) -> InterruptTable:
     """Interrupts between two snapshots: the rows of `after`, counts modulo 2**32.
 
-    A row that `before` lacks counts from 0 (lines appear with their first action). KreproError when the CPUs
-    differ or a row of `before` is gone, since then the difference is unknown.
+    A line that `before` lacks counts from 0 (lines appear with their first action). KreproError when the CPUs
+    differ, a row of `before` is gone, or it lacks a named row, since then the difference is unknown: these are the
+    last rows, and the same in every table of one kernel.
     """
     if before.cpus != after.cpus:
-        raise RunError(f"CPUs changed between the snapshots: {before.cpus} became {after.cpus}")
+        raise RunError(f"CPUs changed between the snapshots: {before.cpus} became {after.cpus}", where=where)
     gone = [irq for irq in before.irq if irq not in after.irq]
     if gone:
-        raise RunError(f"interrupt rows vanished between the snapshots: {', '.join(gone)}")
+        raise RunError(f"interrupt rows vanished between the snapshots: {', '.join(gone)}", where=where)
+    if missing := [irq for irq in after.irq if not irq.isdigit() and irq not in before.irq]:
+        raise RunError(f"the first snapshot is cut short: it has no rows {', '.join(missing)}", where=where)
     base = np.zeros_like(after.count)
     if before.irq:
         base[[after.irq.index(irq) for irq in before.irq]] = before.count

@@ -204,6 +204,7 @@ class Oracle:
         """
         self.need("functions")
         data = self._records("functions.bin", _FUNCTION)
+        self._plausible("functions.bin", (data["context"] < len(CONTEXTS)) & (data["kind"] <= LAP))
         data = data[data["kind"] == kind]
         index = symbols.at(data["address"])
         names = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
@@ -228,7 +229,13 @@ class Oracle:
         self.need("sampler")
         data = self._records("samples.bin", _SAMPLE)
         about = data["about"]
-        user = ((about >> np.uint64(32)) & np.uint64(0xFF)) == USER
+        context = (about >> np.uint64(32)) & np.uint64(0xFF)
+        self._plausible("samples.bin", context < len(CONTEXTS))
+        if self.report.sampler is not None and data.size != self.report.sampler.samples:
+            raise RunError(
+                f"has {data.size} samples, not {self.report.sampler.samples}", where=str(self.folder / "samples.bin")
+            )
+        user = context == USER
         index = symbols.at(data["address"])
         names = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
         names[user] = "(user)"
@@ -299,6 +306,11 @@ class Oracle:
             ticks=ticks,
             shift=self.report.shift,
         )
+
+    def _plausible(self, name: str, fits: npt.NDArray[np.bool_]) -> None:
+        if not fits.all():
+            where = str(self.folder / name)
+            raise RunError(f"record {int(np.flatnonzero(~fits)[0])} is none that the plugin writes", where=where)
 
     def _records(self, name: str, kind: np.dtype[Any]) -> npt.NDArray[Any]:
         path = self.folder / name

@@ -101,6 +101,12 @@ def test_delta_refuses_other_cpus_and_vanished_rows():
         delta(parse_interrupts(XT_PIC), parse_interrupts(shorter))
 
 
+def test_delta_refuses_a_first_snapshot_that_is_cut_short():
+    short = "\n".join(line for line in XT_PIC.splitlines() if line.split(":")[0].strip().isdigit() or "CPU0" in line)
+    with pytest.raises(KreproError, match=r"cut short.*ERR"):
+        delta(parse_interrupts(short), parse_interrupts(XT_PIC))
+
+
 def test_frame_is_long():
     frame = parse_interrupts(APIC).frame()
     assert len(frame) == 8 * 3

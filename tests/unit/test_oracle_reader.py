@@ -64,6 +64,21 @@ def test_functions_by_region_and_context(trial):
     assert table[table["region"] == 1]["instructions"].tolist() == [7]
 
 
+@pytest.mark.parametrize("name", ["functions.bin", "samples.bin"])
+def test_noise_is_refused(trial, name):
+    path = trial / "oracle" / name
+    path.write_bytes(np.random.default_rng(3).bytes(path.stat().st_size))
+    with pytest.raises(RunError, match="none that the plugin writes"):
+        kernel_truth(Oracle(trial), SYMBOLS, 0)
+
+
+def test_samples_that_are_missing_are_noticed(trial):
+    path = trial / "oracle" / "samples.bin"
+    path.write_bytes(path.read_bytes()[:48])
+    with pytest.raises(RunError, match="has 2 samples, not 4"):
+        kernel_truth(Oracle(trial), SYMBOLS, 0)
+
+
 def test_truth_leaves_user_code_out_and_has_the_samples(trial):
     truth = kernel_truth(Oracle(trial), SYMBOLS, 0)
     assert truth.loc["vfs_read"].tolist() == [80, 8, 20, 2]
