@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,32 +14,27 @@ from matplotlib.figure import Figure
 from harness.oracle.truth import shares
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
+from .decoding import SWEEP, SWEEP_WORKLOAD
+from .printed import AFTER, BEFORE, PAPER_N, Printed
+
 #: The arms that are compared with each other; an arm looks the same in every figure.
 ARMS = ("tick", "irq-entry", "handler-only", "tick-sti", "nmi")
 _TOP = 12
-#: What the paper prints for N = 4, as far as the copy we have can be read: counts per function, before and after
-#: its fix. Its kernel, machine and load are others, so only the kind can be compared, not the size.
-PAPER_BEFORE = {"_stext": 4, "default_idle": 1456, "system_call": 51, "schedule": 60, "_rdtsc_delay": 655}
-PAPER_AFTER = {"handle_IRQ_event": 14, "set_rtc_mmss": 11568, "unexpected intr": 2117, "schedule": 224}
-PAPER_N = 4
 #: Shares below are drawn here: a logarithmic axis has no 0.
 FLOOR = 1e-4
-_OUTSIDE = "outside lower center"
+_OUTSIDE: Final = "outside lower center"
 
 Tables = dict[str, pd.DataFrame]
 Samples = list[npt.NDArray[np.float64]]
 
 
-def draw(tables: Tables, metrics: pd.DataFrame, sweep: Sequence[str], sweep_workload: str) -> dict[str, Figure]:
-    """One Figure per name; only those for which there is data.
-
-    `sweep`: the arms of the N sweep, finest first; `sweep_workload`: what they run.
-    """
+def draw(tables: Tables, metrics: pd.DataFrame) -> dict[str, Figure]:
+    """One Figure per name; only those for which there is data."""
     drawn: dict[str, Figure | None] = {
         "hot-spots": _hot_spots(tables),
         "paper-tables": _paper_tables(tables),
-        "n-sweep": _sweep(tables, sweep, sweep_workload),
-        "handler-time": _handler_time(metrics, sweep),
+        "n-sweep": _sweep(tables),
+        "handler-time": _handler_time(metrics),
         "truth": _truth(tables["truth"]),
         "error": _error(tables["error"]),
     }
@@ -51,16 +47,16 @@ def _look(arm: str) -> Series:
 
 def _counts(tables: Tables, arm: str, workload: str) -> pd.DataFrame:
     """Counts of an arm's workload: one row per function, one column per good trial; 0 where nothing was counted."""
-    runs = tables["runs"]
-    ran = runs[(runs["arm"] == arm) & (runs["workload"] == workload) & runs["problem"].isna()]["trial"]
-    mine = tables["profile"]
-    mine = mine[(mine["arm"] == arm) & (mine["workload"] == workload)]
-    wide = mine.pivot_table(index="function", columns="trial", values="ticks", aggfunc="sum")
-    return wide.reindex(columns=sorted(ran)).fillna(0.0)
+    buffers, profile = (
+        frame[(frame["arm"] == arm) & (frame["workload"] == workload)]
+        for frame in (tables["buffers"], tables["profile"])
+    )
+    wide = profile.pivot_table(index="function", columns="trial", values="ticks", aggfunc="sum")
+    return wide.reindex(columns=sorted(buffers["trial"])).fillna(0.0)
 
 
 def _rows(counts: pd.DataFrame, functions: Sequence[str]) -> Samples:
-    return [row.to_numpy(dtype=np.float64) for _, row in counts.reindex(functions).fillna(0.0).iterrows()]
+    return [row.to_numpy(dtype=np.float64) for _, row in counts.reindex(list(functions)).fillna(0.0).iterrows()]
 
 
 def _count_axis(axes: Axes, functions: Sequence[str]) -> None:
@@ -96,62 +92,77 @@ def _note(counts: Iterable[pd.DataFrame]) -> str:
 
 
 def _paper_tables(tables: Tables) -> Figure | None:
-    """The paper's table before and after its fix, beside this run's counts for its functions and the hottest ones."""
-    panels = [
-        ("before: tick sampling", "tick", PAPER_BEFORE),
-        ("after: the fix", "irq-entry", PAPER_AFTER),
-    ]
+    """The paper's table before and after its fix, beside this run's counts for the same jobs and the hottest ones."""
+    panels = [("before: tick sampling", "tick", BEFORE), ("after: the fix", "irq-entry", AFTER)]
     counts = {arm: _counts(tables, arm, "idle") for _, arm, _ in panels}
-    if any(table.empty for table in counts.values()):
+    panels = [panel for panel in panels if counts[panel[1]].shape[1]]
+    if not panels:
         return None
-    figure = Figure(figsize=(7.5, 3.6), layout="constrained")
-    for axes, (title, arm, paper) in zip(figure.subplots(1, 2), panels, strict=True):
-        table = counts[arm]
-        most = table.mean(axis=1).sort_values(ascending=False, kind="stable").index
-        ours = [str(name) for name in most if name not in paper][:4]
-        functions = [*sorted(paper, key=lambda name: -paper[name]), *ours]
-        shown = [name for name in functions if name in table.index]
-        places = [functions.index(name) for name in shown]
-        draw_medians(axes, places, _rows(table, shown), _look(arm), label=f"arm {arm}", horizontal=True)
-        draw_paper(axes, list(paper.values()), [functions.index(name) for name in paper], label="printed in the paper")
-        _count_axis(axes, functions)
-        axes.set_xlabel("counts")
+    figure = Figure(figsize=(1 + 4 * len(panels), 4.4), layout="constrained")
+    for axes, panel in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+        title, arm, printed = panel
+        _paper_panel(axes, arm, counts[arm], sorted(printed, key=lambda row: -row.count))
         axes.set_title(title)
-    about = "The paper's tables (another kernel and load), and workload idle here; no mark: no count"
-    figure.suptitle(f"{about}\n({_note(counts.values())})")
+    heading = "The paper's tables (another kernel and load), and workload idle here; no mark: no count"
+    figure.suptitle(f"{heading}\n({_note(counts[arm] for _, arm, _ in panels)})")
     _legend(figure)
     return figure
 
 
-def _sweep(tables: Tables, sweep: Sequence[str], workload: str) -> Figure | None:
-    runs = tables["runs"]
-    mine = runs[runs["problem"].isna() & runs["arm"].isin(sweep) & (runs["workload"] == workload)]
-    if mine.empty:
+def _paper_panel(axes: Axes, arm: str, counts: pd.DataFrame, printed: Sequence[Printed]) -> None:
+    """A row per function of the paper, ours at the function of the same job; then our hottest ones without a row."""
+    place = {row.today: index for index, row in enumerate(printed) if row.today is not None}
+    most = counts.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    more = [str(name) for name in most if name not in place][:3]
+    place |= {name: len(printed) + index for index, name in enumerate(more)}
+    shown = [name for name in place if name in counts.index]
+    draw_medians(
+        axes, [place[name] for name in shown], _rows(counts, shown), _look(arm), label=f"arm {arm}", horizontal=True
+    )
+    draw_paper(axes, [row.count for row in printed], list(range(len(printed))), label="printed in the paper")
+    names = [row.function if row.today in (None, row.function) else f"{row.function}\n{row.today}" for row in printed]
+    _count_axis(axes, [*names, *more])
+    axes.set_xlabel("counts")
+
+
+def _sweep(tables: Tables) -> Figure | None:
+    buffers = tables["buffers"]
+    rows = buffers[buffers["arm"].isin(SWEEP) & (buffers["workload"] == SWEEP_WORKLOAD)]
+    rows = rows.assign(share=rows["shared"] / (rows["total"] - rows["out_of_text"])).dropna(subset=["share"])
+    if rows.empty:
         return None
-    mine = mine.assign(share=mine["shared"] / (mine["total"] - mine["out_of_text"])).dropna(subset=["share"])
     figure = Figure(figsize=(5.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     folded = tables["sweep"].dropna(subset=["neighbour_share"])
     for i, (label, frame, column) in enumerate(
         [
-            ("measured with profile=N", mine, "share"),
-            (f"samples of {sweep[0]}, folded to 2^N bytes", folded, "neighbour_share"),
+            ("measured with profile=N", rows, "share"),
+            (f"samples of {SWEEP[0]}, folded to 2^N bytes", folded, "neighbour_share"),
         ]
     ):
-        by_step = {step: group[column].to_numpy() for step, group in frame.groupby("step")}
-        draw_medians(axes, list(by_step), list(by_step.values()), series(2 * i), label=label, joined=True)
+        if frame.empty:
+            continue
+        steps = sorted(frame["step"].unique().tolist())
+        draw_medians(
+            axes,
+            steps,
+            [frame.loc[frame["step"] == step, column].to_numpy() for step in steps],
+            series(2 * i),
+            label=label,
+            joined=True,
+        )
     axes.axvline(2**PAPER_N, color=INK, linewidth=0.8, linestyle=":", label=f"N = {PAPER_N}, the paper's choice")
     axes.set_xscale("log", base=2)
     axes.set_xlabel("bytes per counter, 2^N for profile=N")
-    trials = int(mine.groupby("arm")["trial"].nunique().min())
+    trials = int(rows.groupby("arm")["trial"].nunique().min())
     axes.set_ylabel(f"share of ticks in shared counters\n({spans_note(trials)})")
     axes.set_title("A larger N is coarser, not finer")
     axes.legend()
     return figure
 
 
-def _handler_time(metrics: pd.DataFrame, sweep: Sequence[str]) -> Figure | None:
-    wide = metrics[~metrics["arm"].isin(sweep)].pivot(index=["arm", "trial"], columns="metric", values="value")
+def _handler_time(metrics: pd.DataFrame) -> Figure | None:
+    wide = metrics[~metrics["arm"].isin(SWEEP)].pivot(index=["arm", "trial"], columns="metric", values="value")
     if not {"handler_time_known", "handler_time_ratio"} <= set(wide.columns):
         return None
     time = wide.dropna(subset=["handler_time_known", "handler_time_ratio"])
@@ -182,14 +193,14 @@ def _handler_time(metrics: pd.DataFrame, sweep: Sequence[str]) -> Figure | None:
 
 def _truth(truth: pd.DataFrame) -> Figure | None:
     """Truth against estimate, one point per function: all trials of an arm together, one panel per arm."""
-    mine = truth[truth["workload"] == "edu"]
-    arms = [arm for arm in ARMS if arm in set(mine["arm"])]
+    rows = truth[truth["workload"] == "edu"]
+    arms = [arm for arm in ARMS if arm in set(rows["arm"])]
     if not arms:
         return None
     figure = Figure(figsize=(7, 3.4 * ((len(arms) + 1) // 2)), layout="constrained")
     panels = figure.subplots((len(arms) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False).flat
     for axes, arm in zip(panels, arms, strict=False):
-        _truth_panel(axes, arm, mine[mine["arm"] == arm])
+        _truth_panel(axes, arm, rows[rows["arm"] == arm])
     for axes in figure.axes[len(arms) :]:
         axes.set_visible(False)
     figure.suptitle("Workload edu: every kernel function, exact and estimated")
@@ -219,15 +230,15 @@ def _truth_panel(axes: Axes, arm: str, truth: pd.DataFrame) -> None:
 
 def _error(error: pd.DataFrame) -> Figure | None:
     """Distance from the truth against the number of samples; an unbiased profiler follows the dashed line."""
-    mine = error[(error["workload"] == "edu") & error["arm"].isin(ARMS)]
-    if mine.empty:
+    rows = error[(error["workload"] == "edu") & error["arm"].isin(ARMS)]
+    if rows.empty:
         return None
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    expected = mine.groupby("n")["expected"].mean()
+    expected = rows.groupby("n")["expected"].mean()
     for axes, source in zip(panels, ("/proc/profile", "ideal sampler"), strict=True):
         for arm in ARMS:
-            own = mine[(mine["arm"] == arm) & (mine["source"] == source)]
+            own = rows[(rows["arm"] == arm) & (rows["source"] == source)]
             if own.empty:
                 continue
             spread = own.groupby("n")["error"].agg(["median", "min", "max"])
@@ -248,4 +259,4 @@ def _legend(figure: Figure) -> None:
     """One legend below all panels, each label once."""
     pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     unique = {label: handle for handle, label in pairs}
-    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(3, len(unique)))
+    figure.legend(list(unique.values()), list(unique), loc=_OUTSIDE, ncols=min(3, len(unique)))

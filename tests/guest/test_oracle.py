@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.irq_hotspot.profile.buffer import decode, read_profile
+from experiments.irq_hotspot.profile.buffer import decode
 
 from harness.build.store import Store, hash_tree
 from harness.commands.benchmark import oracle_slowdown
@@ -247,7 +247,7 @@ def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):
         fair.append(agreement(counts, seen))
         truth = kernel_truth(oracle, names, 0)
         true.update(truth["instructions"].to_dict())
-        profile = decode(read_profile(record.path / "edu/profile"), names)
+        profile = decode((record.path / "edu/profile").read_bytes(), names)
         ticked.update(dict(zip(names.name.tolist(), profile.ticks.tolist(), strict=True)))
     # A trial has some tens of ticks in the kernel: those of all seeds together.
     tick = agreement(list(true.values()), [ticked[name] for name in true])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from experiments.irq_hotspot.profile.buffer import decode, read_profile
+from experiments.irq_hotspot.profile.buffer import decode
 
 from harness.build.store import Store
 from harness.experiment.execution import run_trial
@@ -28,6 +28,6 @@ def test_readprofile_gives_the_same_total_and_buckets(arm: str, tmp_path: Path):
     assert record.status == "ok", record.reason
     system_map = prepared.builds["classic"].kernel.file("System.map")
     profile = tmp_path / record.path / experiment.arm_workloads(arm)[0] / "profile"
-    raw = read_profile(profile)
+    raw = profile.read_bytes()
     assert decode(raw, read_system_map(system_map)).total > 50, "a dump with nothing in it proves nothing"
     assert_same_counters(raw, profile, system_map)

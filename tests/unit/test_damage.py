@@ -48,8 +48,15 @@ def files(trial: TrialRecord) -> list[Path]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every arm that has golden trials."""
-    return [(name, arm) for name in golden_names() for arm in dict.fromkeys(trial.arm for trial in records(name))]
+    """The arms to damage: DAMAGED of an experiment's mutations, which have every kind of file between them; else all."""
+    chosen = []
+    for name in golden_names():
+        module = importlib.import_module(f"tests.mutations.{name.replace('-', '_')}")
+        arms = getattr(module, "DAMAGED", None)
+        chosen += [
+            (name, arm) for arm in dict.fromkeys(trial.arm for trial in records(name)) if not arms or arm in arms
+        ]
+    return chosen
 
 
 @pytest.mark.parametrize(("name", "arm"), pairs())

@@ -10,7 +10,6 @@ the last bytes of text, from `step` to `2 * step - 1` of them: its content belon
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -59,13 +58,6 @@ class ProfileTable:
     def ticks_per_byte(self) -> Floats:
         """Third column of the paper's and readprofile's table: ticks per byte of function; (n,) float64."""
         return self.ticks / self.symbols.size.astype(np.float64)
-
-    @property
-    def shared_fraction(self) -> Floats:
-        """Part of each figure that came from shared counters, 0..1; NaN where there are no ticks; (n,)."""
-        fraction = np.full(self.ticks.shape, np.nan)
-        np.divide(self.shared, self.ticks, out=fraction, where=self.ticks > 0)
-        return fraction
 
     def bucket_of(self, address: int) -> int:
         """Index of the counter that a sample at `address` goes to, as do_profile_hits() computes it."""
@@ -138,14 +130,6 @@ class ReadprofileTable:
     total: int
     step: int
     stext: int
-
-
-def read_profile(path: Path) -> bytes:
-    """The raw buffer of a saved /proc/profile; KreproError when it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RunError(f"profile buffer cannot be read: {error.strerror}", where=str(path)) from error
 
 
 def decode(raw: bytes, symbols: SymbolMap, *, where: str = "profile") -> ProfileTable:
@@ -234,24 +218,6 @@ def decode_as_printed(raw: bytes, symbols: SymbolMap, *, where: str = "profile")
     return np.asarray(before[blocks], dtype=np.int64)
 
 
-def format_readprofile(table: ProfileTable, *, limit: int | None = None) -> str:
-    """The table as readprofile prints it: ticks, function, ticks per byte, in address order, then the rest.
-
-    Ticks have decimals only where a counter was split. `limit` keeps the functions with most ticks.
-    """
-    shown = np.flatnonzero(table.ticks > 0)
-    if limit is not None:
-        by_ticks = np.argsort(-table.ticks[shown], kind="stable")[:limit]
-        shown = np.sort(shown[by_ticks])
-    load = table.ticks_per_byte
-    names = table.symbols.name
-    lines = [f"{_number(table.ticks[i]):>9} {names[i]:<40} {load[i]:8.4f}" for i in shown]
-    lines.append(f"{table.out_of_text:>9} {OUT_OF_TEXT} {_outside(table)}")
-    length = table.symbols.etext - table.symbols.stext
-    lines.append(f"{table.total:>9} {'total':<40} {table.total / length:8.4f}")
-    return "\n".join(lines) + "\n"
-
-
 def _counters(raw: bytes, symbols: SymbolMap, where: str) -> tuple[int, Ints]:
     """The step in bytes and the counters as int64, after checking both against the map."""
     if len(raw) < 2 * _WORD.itemsize or len(raw) % _WORD.itemsize:
@@ -268,15 +234,3 @@ def _counters(raw: bytes, symbols: SymbolMap, where: str) -> tuple[int, Ints]:
             where=where,
         )
     return step, words[1:].astype(np.int64)
-
-
-def _outside(table: ProfileTable) -> str:
-    """What the last counter may hold, in words."""
-    modules = ", ".join(table.symbols.modules)
-    first, last = table.symbols.at(np.array([table.tail, table.symbols.etext - 1], dtype=np.uint64))
-    names = " .. ".join(dict.fromkeys(str(table.symbols.name[i]) for i in (first, last)))
-    return f"({f'modules {modules}' if modules else 'modules'}, init, or the end of text: {names})"
-
-
-def _number(ticks: float) -> str:
-    return str(int(ticks)) if float(ticks).is_integer() else f"{ticks:.2f}"

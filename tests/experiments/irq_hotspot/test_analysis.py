@@ -1,24 +1,22 @@
-"""The analysis of experiments/irq-hotspot over synthetic raw folders, and its guest programs on the host."""
+"""The analysis of experiments/irq-hotspot over synthetic raw folders."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from harness.build.programs import build_programs, program_sources
-from harness.measure.analysis import load_module
-from tests.conftest import needs_guest_packages
+from harness.experiment.model import load_experiment
+from harness.experiment.trial import TrialRecord
+from harness.measure.analysis import Analysis
+from harness.paths import EXPERIMENTS
 from tests.oracle_files import write_oracle
 
-FOLDER = Path(__file__).parents[2] / "experiments" / "irq-hotspot"
+FOLDER = EXPERIMENTS / "irq-hotspot"
 STEXT = 0xC1000000
 # Every function 64 bytes apart, as the driver's are; 128-byte counters hold two of them.
 FUNCTIONS = (
@@ -27,25 +25,11 @@ FUNCTIONS = (
     *("ata_bmdma_interrupt", "cp_interrupt", "e1000_intr", "vp_interrupt", "last", "end"),
 )
 LENGTH = 64 * len(FUNCTIONS)
-EDU = {"raised_user": 60, "raised_kernel": 40, "handled": 100, "handler_ns": 2_000_000, "handler_loops": 9}
+TOOK = {"elapsed_ns": 1_000_000_000}
+EDU = TOOK | {"raised_user": 60, "raised_kernel": 40, "handled": 100, "handler_ns": 2_000_000, "handler_loops": 9}
 
 
-analysis = load_module(FOLDER / "analysis.py")
-
-
-@dataclass
-class FakeTrial:
-    arm: str
-    path: Path
-    system_map: Path
-    workloads: tuple[str, ...]
-    repetition: int = 0
-    params: dict[str, Any] = field(default_factory=dict)
-    cmdline: dict[str, Any] = field(default_factory=dict)
-    kernel: str = "classic"
-    clock: str = "virtual"
-    fidelity: str = "virtual"
-    seed: int = 1
+analysis = Analysis(FOLDER)
 
 
 def address(function: str) -> int:
@@ -62,12 +46,26 @@ class Lab:
         lines += [f"{address(name):08x} t {name}" for name in FUNCTIONS]
         self.system_map.write_text("\n".join([*lines, f"{STEXT + LENGTH:08x} T _etext"]) + "\n")
 
-    def trial(self, arm: str = "tick", *, repetition: int = 0, sampling: Any = "off", **workloads: Any) -> FakeTrial:
+    def trial(self, arm: str = "tick", *, repetition: int = 0, sampling: Any = "off", **workloads: Any) -> TrialRecord:
         path = self.root / "raw" / arm / str(repetition)
         for name, content in workloads.items():
             self.workload(path / name, **content)
-        names = tuple(workloads)
-        return FakeTrial(arm, path, self.system_map, names, repetition, {"irq_sampling": sampling})
+        return TrialRecord(
+            arm=arm,
+            repetition=repetition,
+            seed=1,
+            status="ok",
+            kernel="classic",
+            clock="wall" if "wall" in arm else "virtual",
+            session="mailbox",
+            fidelity="virtual",
+            params={"irq_sampling": sampling},
+            cmdline={},
+            workloads=tuple(workloads),
+            pmu="absent: no counters",
+            path=path,
+            system_map=self.system_map,
+        )
 
     def workload(
         self,
@@ -93,12 +91,14 @@ class Lab:
             (folder / f"interrupts.{name}").write_text("\n".join(["      CPU0", *rows, "ERR:  0", ""]))
         values = {
             "begin_exact": 1,
+            "begin_retries": 0,
             "begin_tick_slack": 0,
             "begin_entry_slack": "",
             "begin_ns": 10_000_000,
             "begin_stats": "5 5 0 0",
             "begin_nmi_stats": "1 0 1 0",
             "end_exact": 1,
+            "end_retries": 0,
             "end_tick_slack": 0,
             "end_entry_slack": "",
             "end_ns": 1_010_000_000,
@@ -106,7 +106,7 @@ class Lab:
             "end_nmi_stats": "7 0 4 1",
         } | (bracket or {})
         (folder / "bracket").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-        (folder / "stdout").write_text(json.dumps(answer if answer is not None else {"mode": "idle"}))
+        (folder / "stdout").write_text(json.dumps(answer if answer is not None else TOOK))
         (folder / "stderr").write_text("")
         (folder / "exit").write_text(f"{status}\n")
 
@@ -116,18 +116,28 @@ def lab(tmp_path):
     return Lab(tmp_path)
 
 
-def measured(*trials: FakeTrial) -> dict[tuple[str, str], tuple[float, str | None]]:
+def measured(*trials: TrialRecord) -> dict[tuple[str, str], tuple[float, str | None]]:
     rows = analysis.metrics(analysis.tables(trials))
     assert rows.columns.tolist() == ["arm", "trial", "metric", "value", "unit", "reason"]
     # A figure is there or a reason is, never both and never neither.
     assert (rows["value"].isna() == rows["reason"].notna()).all()
     assert not rows.duplicated(["arm", "trial", "metric"]).any()
     return {
-        (f"{arm}.{trial}" if trial else arm, metric): (value, reason)
+        (f"{arm}.{trial}" if trial else arm, metric): (value, None if pd.isna(reason) else reason)
         for arm, trial, metric, value, _, reason in rows.itertuples(index=False)
     }
 
 
+def shown(*trials: TrialRecord) -> dict[str, pd.DataFrame]:
+    tables = analysis.tables(trials)
+    return analysis.summary(tables, analysis.metrics(tables), [])
+
+
+def stacks_of(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    return analysis.profiles(tables, analysis.metrics(tables))
+
+
+BEFORE, AFTER = "Before the fix: workload idle in arm tick", "After the fix: workload idle in arm irq-entry"
 LINES = {"0": ("timer", 100), "11": ("krepro-edu", 100)}
 
 
@@ -203,7 +213,9 @@ def test_shared_lines_and_drivers_with_several_lines(lab):
         "15": ("ata_piix", 6),
     }
     counts = {"krepro_edu_irq": 100, "vp_interrupt": 160, "ata_bmdma_interrupt": 11}
-    trial = lab.trial("irq-entry", sampling="entry", disk={"counts": counts, "lines": lines, "answer": {"reads": 11}})
+    trial = lab.trial(
+        "irq-entry", sampling="entry", disk={"counts": counts, "lines": lines, "answer": TOOK | {"reads": 11}}
+    )
     values = measured(trial)
     for label in ("edu", "virtio", "disk"):
         assert values["irq-entry", f"entries_per_interrupt.{label}"][0] == 1
@@ -212,7 +224,7 @@ def test_shared_lines_and_drivers_with_several_lines(lab):
 
 @pytest.mark.parametrize("driver", ["cp_interrupt", "e1000_intr"])
 def test_either_driver_of_a_kind_may_be_at_work(lab, driver):
-    load = {"counts": {driver: 20}, "lines": {"10": ("eth0", 20)}, "answer": {"bytes": 1}}
+    load = {"counts": {driver: 20}, "lines": {"10": ("eth0", 20)}, "answer": TOOK | {"bytes": 1}}
     values = measured(lab.trial("irq-entry", sampling="entry", net=load))
     assert values["irq-entry", "entries_per_interrupt.net"][0] == 1
     assert values["irq-entry", "handler_ticks.net"][0] == 0
@@ -235,8 +247,10 @@ def test_entry_counter_that_is_shared_gives_no_ratio(lab):
     assert "shares its counter" in reason
 
 
-def test_unknown_action_is_absent_with_the_reason(lab):
+def test_unknown_action_is_absent_with_the_reason_and_so_is_the_sum(lab):
     values = measured(lab.trial(idle={"lines": {"0": ("timer", 100), "5": ("mystery", 3)}}))
+    assert values["tick", "handler_ticks"][1] == "the functions of mystery are not known"
+    assert values["tick", "handler_ticks.timer"][0] == 0
     value, reason = values["tick", "handler_ticks.mystery"]
     assert np.isnan(value)
     assert "not known" in reason
@@ -279,13 +293,15 @@ def test_handler_time_known_sampled_and_displaced(lab):
     assert values["tick", "interrupts_per_raise"][0] == 1
 
 
-def test_light_handler_has_entries_but_no_time(lab):
-    counts = {"krepro_edu_irq": 100, "timer_interrupt": 100}
-    heavy = {"counts": counts, "lines": LINES, "answer": EDU}
-    light = {"counts": counts, "lines": LINES, "answer": EDU | {"handler_ns": 20_000}}
-    values = measured(lab.trial("irq-entry", sampling="entry", edu=heavy, **{"edu-light": light}))
+def test_light_handler_has_entries_but_executes_little(lab):
+    load = {"counts": {"krepro_edu_irq": 100, "timer_interrupt": 100}, "lines": LINES, "answer": EDU}
+    trial = lab.trial("irq-entry", sampling="entry", edu=load, **{"edu-light": load})
+    assert measured(trial)["irq-entry", "light_instructions_ratio"][1] == "no oracle ran"
+    heavy, light = ({(address("krepro_edu_work"), "interrupt"): (n, 1)} for n in (4000, 20))
+    write_oracle(trial.path, [heavy, light])
+    values = measured(trial)
     assert values["irq-entry", "light_entries_ratio"][0] == 1
-    assert values["irq-entry", "light_time_ratio"][0] == pytest.approx(0.01)
+    assert values["irq-entry", "light_instructions_ratio"][0] == 0.005
 
 
 def test_sweep_compares_within_a_repetition(lab):
@@ -324,9 +340,21 @@ def test_folding_equals_sampling_at_the_coarser_step(lab):
 def test_printed_pseudo_code_is_wrong(lab):
     values = measured(lab.trial(idle={"counts": {"default_idle": 97, "vfs_read": 3}}))
     assert values["tick", "printed_error.idle"][0] == 1  # reads the first counters, which are 0
-    table = analysis.summary(analysis.tables([lab.trial("tick-wall", idle={"counts": {"startup_32": 4}})]))
-    row = table["Fault 3: the pseudo-code as printed"].iloc[0]
-    assert (row["hottest"], row["ticks"], row["its ticks as printed"]) == ("startup_32", 4, 4)
+    rows = shown(lab.trial("tick-wall", idle={"counts": {"startup_32": 4}}))
+    row = rows["Fault 3: ticks by the pseudo-code as printed"].iloc[0]
+    assert (row["hottest"], row["ticks"], row["printed"]) == ("startup_32", 4, 4)
+
+
+def test_index_as_printed_leaves_its_array(lab):
+    # 2^4 = 16 counters of 16 bytes: those of the first four functions.
+    values = measured(lab.trial(idle={"counts": {"schedule": 30, "do_idle": 20, "vfs_read": 50}}))
+    assert values["tick", "printed_outside.idle"][0] == 0.5
+    assert values["tick", "counters"][0] == LENGTH / 16
+
+
+def test_third_column_is_counts_per_byte(lab):
+    values = measured(lab.trial(idle={"counts": {"default_idle": 96}}))
+    assert values["tick", "idle_per_byte"][0] == 96 / 64
 
 
 @pytest.mark.parametrize(
@@ -337,7 +365,12 @@ def test_printed_pseudo_code_is_wrong(lab):
         (lambda folder: (folder / "profile").write_bytes(b"\x10\0\0\0\1"), "cut short"),
         (lambda folder: (folder / "bracket").unlink(), "bracket"),
         (lambda folder: (folder / "interrupts.after").write_text(""), "empty"),
-        (lambda folder: (folder / "stdout").write_text("Segmentation fault"), "not JSON"),
+        (
+            lambda folder: (folder / "interrupts.before").write_text("  CPU0\n 0: 7 XT-PIC timer\n"),
+            "no rows ERR",
+        ),
+        (lambda folder: (folder / "stdout").write_text("Segmentation fault"), "not what it should be"),
+        (lambda folder: (folder / "bracket").write_text("begin_exact=1\nbegin_retries=0\n"), "begin_tick_slack"),
     ],
 )
 def test_spoilt_raw_data_is_absent_with_the_reason(lab, spoil, says):
@@ -345,14 +378,36 @@ def test_spoilt_raw_data_is_absent_with_the_reason(lab, spoil, says):
     good, bad = (lab.trial(repetition=repetition, **load) for repetition in (0, 1))
     spoil(bad.path / "edu")
     values = measured(good, bad)
-    for metric in ("handler_ticks", "idle_rank", "interrupts_per_raise"):
-        assert values["tick", metric][1] is None
-        value, reason = values["tick.1", metric]
-        assert np.isnan(value)
-        assert says in reason
-        assert "tick/1/edu" in reason
-        assert str(lab.root) not in reason
-    assert np.isnan(measured(bad)["tick.1", "handler_ticks"][0])
+    assert values["tick.1", "idle_rank"] == values["tick", "idle_rank"]
+    value, reason = values["tick.1", "interrupts_per_raise"]
+    assert values["tick", "interrupts_per_raise"] == (1, None)
+    assert np.isnan(value)
+    assert says in reason
+    assert "tick/1/edu" in reason
+    assert str(lab.root) not in reason
+
+
+def test_each_file_costs_what_it_tells(lab):
+    load = {"edu": {"lines": LINES, "answer": EDU, "counts": {"krepro_edu_raise": 8}}, "idle": {}}
+    costs = {"profile": "step_bytes", "bracket": "bracket_exact", "stdout": "handled_per_raise"}
+    for repetition, (name, lost) in enumerate(costs.items()):
+        trial = lab.trial(repetition=repetition, **load)
+        for workload in load:
+            (trial.path / workload / name).unlink()
+        values = {metric: value for (_, metric), value in measured(trial).items()}
+        for metric in costs.values():
+            assert np.isnan(values[metric][0]) == (metric == lost)
+        assert f"edu/{name}" in values[lost][1]
+
+
+def test_truth_stands_without_the_buffer(lab):
+    trial = lab.trial(edu={"lines": LINES, "answer": EDU})
+    write_oracle(trial.path, [{(address("krepro_edu_work"), "interrupt"): (30, 1)}])
+    (trial.path / "edu/profile").unlink()
+    values = measured(trial)
+    assert values["tick", "truth.handler"][0] == 1
+    assert np.isnan(values["tick", "missed.ticks"][0])
+    assert "edu/profile" in values["tick", "missed.ticks"][1]
 
 
 def test_yaml_off_is_off(lab):
@@ -363,22 +418,23 @@ def test_yaml_off_is_off(lab):
 def test_no_trials_give_empty_tables_and_no_figure():
     tables = analysis.tables([])
     assert all(frame.empty for frame in tables.values())
-    assert analysis.metrics(tables).empty
-    assert analysis.summary(tables) == {}
-    assert analysis.figures(tables) == {}
+    metrics = analysis.metrics(tables)
+    assert metrics.empty
+    assert analysis.summary(tables, metrics, []) == {}
+    assert analysis.figures(tables, metrics) == {}
+    assert set(analysis.paper(tables, metrics, [])) == {BEFORE, AFTER}  # the paper's rows alone
 
 
-def every_arm(lab: Lab) -> list[FakeTrial]:
-    experiment = yaml.safe_load((FOLDER / "experiment.yaml").read_text())
+def every_arm(lab: Lab) -> list[TrialRecord]:
     counts = {"default_idle": 50, "krepro_edu_irq": 100, "krepro_edu_raise": 8, "ata_bmdma_interrupt": 10}
     lines = LINES | {"14": ("ata_piix", 10), "10": ("eth0", 20)}
     answer = EDU | {"reads": 10, "bytes": 4096}
     trials = []
-    for arm, spec in experiment["arms"].items():
-        load = {"counts": counts, "lines": lines, "answer": answer, "shift": spec["cmdline"]["profile"]}
-        names = dict.fromkeys(spec["workloads"], load)
-        trials.append(lab.trial(arm, sampling=spec["params"]["irq_sampling"], **names))
-        if "oracle" in spec:
+    for arm, spec in load_experiment(FOLDER).arms.items():
+        load = {"counts": counts, "lines": lines, "answer": answer, "shift": spec.cmdline["profile"]}
+        names = dict.fromkeys(spec.workloads or [], load)
+        trials.append(lab.trial(arm, sampling=spec.params["irq_sampling"], **names))
+        if spec.oracle:
             regions = [{(address(name), "task"): (1000, 100) for name in counts}] * len(names)
             write_oracle(trials[-1].path, regions, [(0, address(name)) for name in counts] * 20)
     return trials
@@ -386,9 +442,8 @@ def every_arm(lab: Lab) -> list[FakeTrial]:
 
 def test_every_claim_names_a_metric_that_its_arm_has(lab):
     values = measured(*every_arm(lab))
-    claims = yaml.safe_load((FOLDER / "experiment.yaml").read_text())["claims"]
-    missing = [c["id"] for c in claims if tuple(reversed(c["metric"].split("/"))) not in values]
-    assert not missing
+    claims = [claim for claim in load_experiment(FOLDER).claims if claim.metric]
+    assert not [claim.id for claim in claims if (claim.arm, claim.metric_name) not in values]
 
 
 def test_an_oracle_that_failed_its_self_check_is_absent_with_the_reason(lab):
@@ -417,28 +472,51 @@ def test_nmis_are_counted_against_those_sent_and_are_no_ticks(lab):
     assert "not sampled" in values["nmi", "entries_per_interrupt.edu"][1]
 
 
-def test_tables_summary_and_figures_of_a_whole_run(lab, tmp_path):
-    tables = analysis.tables(every_arm(lab))
-    for name, frame in tables.items():
-        assert not frame.empty
-        path = tmp_path / f"{name}.parquet"
-        frame.to_parquet(path)
-        pd.testing.assert_frame_equal(pd.read_parquet(path), frame, check_dtype=False)
-    summary = analysis.summary(tables)
-    assert {title.split(":")[0].split(",")[0] for title in summary} >= {
-        *("Hot spots", "Handlers against /proc/interrupts", "Fault 3", "Fault 5", "Fault 6", "N sweep"),
-    }
-    assert set(analysis.figures(tables)) == {
+def test_summary_and_figures_of_a_whole_run(lab):
+    trials = every_arm(lab)
+    tables = analysis.tables(trials)
+    assert not [name for name, frame in tables.items() if frame.empty and name != "problems"]
+    assert len(shown(*trials)) == 9
+    assert set(analysis.figures(tables, analysis.metrics(tables))) == {
         *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error"),
     }
 
 
+def test_any_arm_alone_gets_its_summary_and_its_figures(lab):
+    for trial in every_arm(lab):
+        tables = analysis.tables([trial])
+        metrics = analysis.metrics(tables)
+        drawn = analysis.figures(tables, metrics)
+        assert ("n-sweep" in drawn) == (trial.arm in {f"n{n}" for n in range(2, 8)}), trial.arm
+        assert ("paper-tables" in drawn) == (trial.arm in {"tick", "irq-entry"}), trial.arm
+        assert analysis.summary(tables, metrics, []), trial.arm
+        assert all(len(frame.columns) <= 7 for frame in analysis.summary(tables, metrics, []).values())
+
+
+def test_the_papers_rows_stand_beside_ours(lab):
+    trials = [lab.trial(repetition=k, idle={"counts": {"default_idle": 96 + k, "vfs_read": 3}}) for k in range(2)]
+    tables = analysis.tables(trials)
+    made = analysis.paper(tables, analysis.metrics(tables), [])
+    before, after = made[BEFORE].set_index("function"), made[AFTER].set_index("function")
+    idle = before.loc["default_idle"]
+    assert (idle["paper"], idle["/byte"], idle["bytes"]) == (1456, 22.75, 64)
+    assert (idle["here"], idle["/byte here"]) == (96.5, round(96.5 / 64, 4))
+    assert before.loc["schedule", "bytes"] == after.loc["schedule", "bytes"] == 688
+    assert before.loc["vfs_read", "here"] == 3  # a row that the paper has not
+    assert np.isnan(before.loc["vm_set_pte", "here"])
+    assert after["here"].isna().all()
+    assert after["note"].str.contains("irq-entry did not run").all()
+    assert len(before) == 10
+    assert len(after) == 7
+    blocks = made["What the paper says of N, for this kernel"].iloc[0]
+    assert blocks.tolist() == [4, 16, LENGTH // 16, LENGTH // 16, 16]
+
+
 def test_profiles_sum_the_trials_of_an_arm_and_name_what_a_function_is(lab):
     lab_trials = [
-        lab.trial(repetition=k, idle={"counts": {"default_idle": 5, "schedule": 2}, "answer": {"mode": "idle"}})
-        for k in range(2)
+        lab.trial(repetition=k, idle={"counts": {"default_idle": 5, "schedule": 2}, "answer": TOOK}) for k in range(2)
     ]
-    stacks = analysis.profiles(analysis.tables(lab_trials))
+    stacks = stacks_of(analysis.tables(lab_trials))
     assert stacks.sort_values("stack")[["profile", "stack", "weight", "unit"]].to_numpy().tolist() == [
         ["tick, idle: /proc/profile", "idle;default_idle", 10.0, "none"],
         ["tick, idle: /proc/profile", "schedule", 4.0, "none"],
@@ -447,78 +525,8 @@ def test_profiles_sum_the_trials_of_an_arm_and_name_what_a_function_is(lab):
 
 def test_profiles_have_the_oracles_counts_where_there_are_any(lab):
     tables = analysis.tables(every_arm(lab))
-    stacks = analysis.profiles(tables)
+    stacks = stacks_of(tables)
     truth = tables["truth"]
     exact = stacks[stacks["profile"].str.endswith(": exact instructions")]
     assert exact["weight"].sum() == truth["instructions"].sum() > 0
     assert set(exact["profile"]) == set(truth["arm"] + ", " + truth["workload"] + ": exact instructions")
-
-
-# -- the guest programs, on the host: what of them needs no guest ---------------------------------------
-
-
-@pytest.fixture(scope="module", params=["x86_64", "i386"])
-def programs(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(f"programs-{request.param}")
-    build_programs(request.param, program_sources([FOLDER / "guest"]), folder / "bin", folder / "log")
-    return folder / "bin"
-
-
-def run(program: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [program, *arguments], capture_output=True, text=True, check=False, timeout=30, env=environment
-    )
-
-
-@needs_guest_packages
-def test_irqload_runs_for_its_time_and_gives_the_known_answer(programs):
-    def start(mode: str) -> subprocess.Popen[str]:
-        command = [programs / "irqload", mode, "--seconds", "1"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"KREPRO_SEED": "42"})
-
-    with start("idle") as idle, start("syscalls") as syscalls:  # together: each takes a second
-        slept, called = (json.loads(process.communicate(timeout=30)[0]) for process in (idle, syscalls))
-    assert idle.returncode == syscalls.returncode == 0
-    assert 1e9 <= slept["elapsed_ns"] < 5e9
-    assert called["seed"] == 42
-    assert called["rounds"] > 100
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((), "usage"),
-        (("dance",), "usage"),
-        (("idle",), "--seconds"),
-        (("idle", "--seconds", "0"), "not a number from 1"),
-        (("idle", "--seconds", "1x"), "1x"),
-        (("idle", "--seconds", "-1"), "-1"),
-        (("edu", "--seconds", "1", "--rate", "10"), "--loops"),
-        (("edu", "--seconds", "1", "--rate", "10", "--loops", "1", "--from", "moon"), "moon"),
-        (("disk", "--device", "/dev/null", "--blocks", "1"), "--block-size"),
-        (("net", "--host", "nowhere", "--port", "9000", "--bytes", "1"), "nowhere"),
-        (("idle", "--seconds", "1", "more"), "more"),
-    ],
-)
-@needs_guest_packages
-def test_irqload_refuses_bad_words(programs, arguments, says):
-    done = run(programs / "irqload", *arguments)
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert not done.stdout
-
-
-@needs_guest_packages
-def test_irqload_says_what_is_missing(programs):
-    done = run(programs / "irqload", "edu", "--seconds", "1", "--rate", "10", "--loops", "1")
-    assert done.returncode == 125
-    assert "krepro-edu" in done.stderr
-
-
-@needs_guest_packages
-def test_collector_refuses_bad_words(programs, tmp_path):
-    for arguments in ((), ("begin",), ("middle", str(tmp_path))):
-        assert run(programs / "collect-profile", *arguments).returncode == 2
-    done = run(programs / "collect-profile", "begin", str(tmp_path))
-    assert done.returncode != 0
-    assert "profile" in done.stderr

@@ -9,8 +9,6 @@ from experiments.irq_hotspot.profile.buffer import (
     decode,
     decode_as_printed,
     decode_as_readprofile,
-    format_readprofile,
-    read_profile,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,7 +112,6 @@ def test_straddling_counter_is_split_by_bytes_and_reported():
     assert table.ticks.tolist() == [3 + 2, 6, 5]
     assert table.low.tolist() == [3, 0, 5]
     assert table.high.tolist() == [11, 8, 5 + 2]
-    assert table.shared_fraction.tolist() == [2 / 5, 1.0, 0.0]
     assert table.is_exclusive(0)
     assert not table.is_exclusive(1)
     assert not table.is_exclusive(3)  # the last counter is nobody's
@@ -129,7 +126,6 @@ def test_last_counter_is_out_of_text_but_may_be_the_tail_of_text():
     assert (table.out_of_text, table.tail) == (9, STEXT + 48)
     row = table.frame().set_index("function").loc[OUT_OF_TEXT]
     assert (row["ticks"], row["low"], row["high"]) == (9, 0, 9)
-    assert f"9 {OUT_OF_TEXT} (modules, init, or the end of text: f1)" in format_readprofile(table)
 
 
 def test_single_counter_belongs_to_nobody():
@@ -143,7 +139,6 @@ def test_all_zero_buffer():
     symbols = parse_system_map(make_map([0, 8], 64))
     table = decode(make_raw([0] * 4, 4), symbols)
     assert table.total == 0
-    assert np.isnan(table.shared_fraction).all()
     assert table.frame()["function"].tolist() == [OUT_OF_TEXT]
 
 
@@ -177,22 +172,6 @@ def test_buffer_that_does_not_fit_the_map(raw, says):
     for decoder in (decode, decode_as_readprofile, decode_as_printed):
         with pytest.raises(KreproError, match=says):
             decoder(raw, symbols)
-
-
-def test_missing_buffer(tmp_path):
-    with pytest.raises(KreproError, match="cannot be read"):
-        read_profile(tmp_path / "profile")
-
-
-def test_format_has_readprofiles_columns():
-    symbols = parse_system_map(make_map([0, 20, 32], 64))
-    text = format_readprofile(decode(make_raw([3, 7, 5, 0], 4), symbols))
-    lines = text.splitlines()
-    assert lines[0].split() == ["4.75", "f0", "0.2375"]
-    assert lines[2].split() == ["5", "f2", "0.1562"]
-    assert lines[-1].split() == ["15", "total", "0.2344"]
-    top = format_readprofile(decode(make_raw([3, 7, 5, 0], 4), symbols), limit=1).splitlines()
-    assert [line.split()[1] for line in top[:1]] == ["f1"]
 
 
 needs_readprofile = pytest.mark.skipif(READPROFILE is None, reason="util-linux's readprofile is not installed")

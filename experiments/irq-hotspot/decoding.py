@@ -1,0 +1,294 @@
+"""Raw files of trials into the tables of declared.py, file by file: what one file tells stands without the others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pydantic import ValidationError
+
+from harness.errors import RunError
+from harness.machine.spec import PLUGIN_FOLDER
+from harness.measure.interrupts import delta, read_interrupts
+from harness.measure.raw import Answer, Trial, read_answer, read_bytes, read_text
+from harness.measure.rows import TableRows
+from harness.measure.symbols import SymbolMap, read_system_map
+from harness.oracle.reader import Oracle
+from harness.oracle.truth import convergence, kernel_truth, nmi_cost
+
+from .declared import TABLES
+from .handlers import IDLE, RAISE, TASK_WORK, handler_rows, roles_of
+from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_readprofile
+
+#: The arms of the N sweep, finest first, and what they run.
+SWEEP = tuple(f"n{n}" for n in range(2, 8))
+SWEEP_WORKLOAD = "syscalls"
+#: The parts of a workload, as the table `problems` names them; without a clean exit none of them is decoded.
+EXIT, LINES, BRACKET, ANSWER, BUFFER, HANDLERS, TRUTH, NMIS = (
+    *("exit", "interrupts", "bracket", "answer", "buffer", "handlers", "truth", "nmis"),
+)
+_SIZES = np.unique(np.round(np.geomspace(8, 65536, 27)))
+
+
+class Bracket(Answer):
+    """The file `bracket`; docs/file-formats.md, "Profile buffer". A kernel without a tally has an empty one."""
+
+    begin_exact: bool
+    begin_retries: int
+    begin_tick_slack: int
+    begin_entry_slack: str
+    begin_ns: int
+    begin_stats: str
+    begin_nmi_stats: str
+    end_exact: bool
+    end_retries: int
+    end_tick_slack: int
+    end_entry_slack: str
+    end_ns: int
+    end_stats: str
+    end_nmi_stats: str
+
+    @property
+    def entry_slack(self) -> dict[str, int]:
+        """Handler entries that may or may not be in the buffer, by irq."""
+        slack: dict[str, int] = {}
+        for item in f"{self.begin_entry_slack} {self.end_entry_slack}".split():
+            irq, _, uncertain = item.partition(":")
+            slack[irq] = slack.get(irq, 0) + int(uncertain)
+        return slack
+
+    def row(self) -> dict[str, Any]:
+        """Of the table `brackets`."""
+        return {
+            "exact": self.begin_exact and self.end_exact,
+            "tick_slack": self.begin_tick_slack + self.end_tick_slack,
+            "retries": self.begin_retries + self.end_retries,
+            "window_s": (self.end_ns - self.begin_ns) / 1e9,
+            "counted_entries": _growth(self.begin_stats, self.end_stats, 0),
+            "counted_interrupted": _growth(self.begin_stats, self.end_stats, 1),
+            "counted_clamped": _growth(self.begin_stats, self.end_stats, 2),
+            "nmis": sum(_growth(self.begin_nmi_stats, self.end_nmi_stats, index) for index in (0, 2, 3)),
+        }
+
+
+class Load(Answer):
+    """What irqload prints; a load has the fields that it has an answer for."""
+
+    raised_user: int | None = None
+    raised_kernel: int | None = None
+    handled: int | None = None
+    handler_loops: int | None = None
+    handler_ns: float | None = None
+    loop_ns: float | None = None
+    elapsed_ns: int
+    reads: int | None = None
+    bytes: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Of the table `answers`."""
+        both = None not in (self.raised_user, self.raised_kernel)
+        raised = (self.raised_user or 0) + (self.raised_kernel or 0) if both else None
+        return self.model_dump(exclude={"raised_user"}) | {"raised": raised}
+
+
+def decode_trials(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
+    """The declared tables, and `problems`, of these trials' raw files."""
+    rows = TableRows(TABLES)
+    symbols = functools.cache(read_system_map)
+    for trial in trials:
+        for workload in trial.workloads:
+            rows.put("runs", {"sampling": sampling(trial)}, trial, workload)
+            with rows.part(trial, EXIT, workload):
+                _ended(trial.path / workload)
+                _decode(rows, trial, workload, symbols)
+    return rows.frames()
+
+
+def sampling(trial: Trial) -> str:
+    """The arm's irq_sampling; YAML reads a bare off as false."""
+    value = trial.params.get("irq_sampling", "off")
+    return "off" if value is False else str(value)
+
+
+def read_bracket(path: Path) -> Bracket:
+    """RunError when a line is missing or is not what it should be."""
+    pairs = dict(line.split("=", 1) for line in read_text(path).splitlines() if "=" in line)
+    try:
+        return Bracket.model_validate(pairs)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RunError(f"is not what it should be: {first['loc'][0]}: {first['msg']}", where=str(path)) from error
+
+
+def _ended(folder: Path) -> None:
+    status = read_text(folder / "exit").strip()
+    if status != "0":
+        raise RunError(f"the workload ended with status {status[:20]}", where=str(folder / "exit"))
+
+
+def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Path], SymbolMap]) -> None:
+    folder = trial.path / workload
+    lines: pd.DataFrame | None = None
+    slack: dict[str, int] | None = None
+    table: ProfileTable | None = None
+    with rows.part(trial, LINES, workload):
+        lines = _lines(folder)
+        rows.put("interrupts", lines, trial, workload)
+    with rows.part(trial, BRACKET, workload):
+        bracket = read_bracket(folder / "bracket")
+        slack = bracket.entry_slack
+        rows.put("brackets", bracket.row(), trial, workload)
+    with rows.part(trial, ANSWER, workload):
+        rows.put("answers", read_answer(folder / "stdout", Load).row(), trial, workload)
+    with rows.part(trial, BUFFER, workload):
+        raw, where = read_bytes(folder / "profile"), str(folder / "profile")
+        table = decode(raw, symbols(trial.system_map), where=where)
+        printed = decode_as_printed(raw, table.symbols, where=where)
+        rows.put("buffers", _buffer(table, printed, _readprofile(raw, table.symbols, where)), trial, workload)
+        rows.put("profile", _profile(table, printed), trial, workload)
+        if trial.arm == SWEEP[0] and workload == SWEEP_WORKLOAD:
+            rows.put("sweep", _regroup(table), trial, workload)
+    if table is not None and lines is not None and slack is not None:
+        with rows.part(trial, HANDLERS, workload):
+            rows.put("handlers", handler_rows(table, lines, slack, sampling(trial)), trial, workload)
+    if (trial.path / PLUGIN_FOLDER).is_dir():
+        region = trial.workloads.index(workload)
+        with rows.part(trial, TRUTH, workload):
+            truth = _truth(Oracle(trial.path), symbols(trial.system_map), region, table)
+            rows.put("truth", truth, trial, workload)
+            for errors in _convergence(truth, trial.seed):
+                rows.put("error", errors, trial, workload)
+        with rows.part(trial, NMIS, workload):
+            oracle = Oracle(trial.path)
+            if oracle.report.nmi is not None:
+                oracle.need("nmi")
+                cost = nmi_cost(oracle, symbols(trial.system_map), region)
+                rows.put("nmis", {"sent": oracle.report.nmi.sent, "cost": cost}, trial, workload)
+
+
+def _lines(folder: Path) -> pd.DataFrame:
+    """Columns of the table `interrupts`."""
+    before, after = (read_interrupts(folder / f"interrupts.{name}") for name in ("before", "after"))
+    table = delta(before, after, where=str(folder / "interrupts.before"))
+    return pd.DataFrame(
+        {
+            "irq": list(table.irq),
+            "actions": [", ".join(names) for names in table.actions],
+            "interrupts": table.total,
+        }
+    )
+
+
+def _growth(before: str, after: str, index: int) -> float:
+    """Growth of one of the kernel's own tallies between the brackets; NaN on a kernel without them."""
+    old, new = before.split(), after.split()
+    return float(int(new[index]) - int(old[index])) if index < min(len(old), len(new)) else float("nan")
+
+
+def _buffer(
+    table: ProfileTable, printed: npt.NDArray[np.int64], like_readprofile: npt.NDArray[np.float64]
+) -> dict[str, Any]:
+    names = table.symbols.name
+    top, printed_top = int(np.argmax(table.ticks)), int(np.argmax(printed))
+    in_text = float(table.ticks.sum())
+    idle = [int(i) for name in IDLE for i in table.symbols.find(name)]
+    best = max(idle, key=lambda i: float(table.ticks[i]), default=None)
+    # 2^N blocks is what the paper has, and 2^N is the step: so many counters has its array, and RPos/2^N is our index.
+    beyond = table.buckets[table.step :]
+    return {
+        "step": table.step,
+        "counters": table.buckets.size,
+        "total": table.total,
+        "out_of_text": table.out_of_text,
+        "shared": _shared(table.buckets[:-1], table.step, table.symbols),
+        "idle_function": None if best is None else str(names[best]),
+        "idle_ticks": np.nan if best is None else float(table.ticks[best]),
+        "idle_per_byte": np.nan if best is None else float(table.ticks_per_byte[best]),
+        "idle_rank": np.nan if best is None else float(1 + (table.ticks > table.ticks[best]).sum()),
+        "raise_ticks": _ticks_in(table, RAISE),
+        "task_work_ticks": _ticks_in(table, TASK_WORK),
+        "top_function": str(names[top]),
+        "top_ticks": float(table.ticks[top]),
+        "top_printed": float(printed[top]),
+        "printed_top_function": str(names[printed_top]) if printed.any() else "(all read 0)",
+        "printed_top_ticks": float(printed[printed_top]),
+        "printed_top_real": float(table.ticks[printed_top]),
+        "printed_total": float(printed.sum()),
+        "printed_error": float(np.abs(printed - table.ticks).sum()) / in_text if in_text else np.nan,
+        "readprofile_error": float(np.abs(like_readprofile - table.ticks).sum()) / in_text if in_text else np.nan,
+        "printed_outside": int(beyond.sum()),
+    }
+
+
+def _readprofile(raw: bytes, symbols: SymbolMap, where: str) -> npt.NDArray[np.float64]:
+    """Ticks per function as util-linux's readprofile has them; a function's aliases together."""
+    like = decode_as_readprofile(raw, symbols, where=where)
+    ticks = np.bincount(symbols.at(like.address), like.ticks.astype(np.float64), len(symbols))
+    return np.asarray(ticks, dtype=np.float64)
+
+
+def _profile(table: ProfileTable, printed: npt.NDArray[np.int64]) -> pd.DataFrame:
+    frame = table.frame()
+    by_address = pd.Series(printed, index=table.symbols.address)
+    return frame.assign(
+        role=roles_of(frame["function"]).to_numpy(),
+        printed=by_address.reindex(frame["address"]).to_numpy(dtype=np.float64),
+    )
+
+
+def _ticks_in(table: ProfileTable, name: str) -> float:
+    places = table.symbols.find(name)
+    return float(table.ticks[places].sum()) if places.size else float("nan")
+
+
+def _shared(counts: npt.NDArray[np.int64], step: int, symbols: SymbolMap) -> float:
+    """Ticks in counters that hold bytes of several functions."""
+    start = np.uint64(symbols.stext) + np.arange(counts.size, dtype=np.uint64) * np.uint64(step)
+    return float(counts[symbols.at(start) != symbols.at(start + np.uint64(step - 1))].sum())
+
+
+def _regroup(table: ProfileTable) -> list[dict[str, Any]]:
+    """Fold a fine buffer to every coarser step: what profile=N would have counted of the same samples.
+
+    Counters nest (index = offset >> N), so this is exact but for the last counter, which is left out.
+    """
+    rows = []
+    fine = table.buckets[:-1]
+    ticks = float(fine.sum())
+    for n in range(2, 8):
+        factor = (1 << n) // table.step
+        if factor < 1:
+            continue
+        counts = np.add.reduceat(fine, np.arange(0, fine.size, factor))
+        share = _shared(counts, 1 << n, table.symbols) / ticks if ticks else np.nan
+        rows.append({"n": n, "step": 1 << n, "neighbour_share": share})
+    return rows
+
+
+def _truth(oracle: Oracle, symbols: SymbolMap, region: int, buffer: ProfileTable | None) -> pd.DataFrame:
+    """Exact counts beside the profile buffer's, by function; OracleAbsent with what its self-check says."""
+    table = kernel_truth(oracle, symbols, region)
+    sampled = bool(table["samples"].notna().all())
+    counted = pd.Series(dtype="float64")
+    if buffer is not None:
+        counted = pd.Series(buffer.ticks, index=buffer.symbols.name).groupby(level=0).sum()
+        counted = counted[counted > 0]
+    table = table.reindex(table.index.union(counted.index)).fillna(0.0)
+    if not sampled:
+        table["samples"] = np.nan
+    table["ticks"] = np.nan if buffer is None else counted.reindex(table.index).fillna(0.0)
+    table = table.rename_axis("function").reset_index()
+    return table.assign(role=roles_of(table["function"]).to_numpy())
+
+
+def _convergence(truth: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
+    return [
+        convergence(truth["instructions"], truth[column], _SIZES, seed).assign(source=source)
+        for column, source in (("samples", "ideal sampler"), ("ticks", "/proc/profile"))
+        if len(truth) and truth[column].notna().all()
+    ]

@@ -1,0 +1,331 @@
+"""From the tables of irq-hotspot to one value per trial and metric; declared_metrics.py says what each means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from harness.measure.rows import MetricRows
+from harness.oracle.truth import agreement, distance, shares
+
+from .declared_metrics import METRICS
+from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
+from .handlers import BY_NMI
+
+Tables = Mapping[str, pd.DataFrame]
+_NOTHING = "0 divided by 0: nothing was counted"
+_NO_ENTRIES = "entries are not sampled in this arm"
+#: What the rows of `handlers` come from.
+_HANDLER_PARTS = (LINES, BRACKET, BUFFER, HANDLERS)
+#: More uncertain ticks than this share of the timer interrupts make a count per interrupt absent.
+MOST_UNCERTAIN = 0.02
+
+
+def measure(tables: Tables) -> pd.DataFrame:
+    """METRIC_COLUMNS; a value that a trial should have and has not is NaN with its reason."""
+    out = MetricRows(METRICS, tables["problems"])
+    for arm, index in tables["trials"][["arm", "trial"]].itertuples(index=False):
+        trial = TrialRows(tables, arm, index, out)
+        _handler_metrics(trial)
+        _buffer_metrics(trial)
+        if "idle" in trial.workloads:
+            _idle_metrics(trial)
+        if "edu" in trial.workloads:
+            _edu_metrics(trial)
+            _truth_metrics(trial)
+        if "edu-light" in trial.workloads:
+            _light_metrics(trial)
+        _known_answers(trial)
+        _nmi_metrics(trial)
+    _sweep_metrics(out)
+    return out.frame()
+
+
+class TrialRows:
+    """The rows of one trial, and where its metrics go."""
+
+    def __init__(self, tables: Tables, arm: str, trial: int, out: MetricRows) -> None:
+        self.arm, self.trial, self._out = arm, trial, out
+        self._tables = {
+            name: frame[(frame["arm"] == arm) & (frame["trial"] == trial)] for name, frame in tables.items()
+        }
+        runs = self._tables["runs"]
+        self.workloads: list[str] = runs["workload"].tolist()
+        self.sampling = str(runs["sampling"].iloc[0]) if len(runs) else "off"
+
+    def rows(self, table: str, workload: str | None = None) -> pd.DataFrame:
+        """Of all workloads, or of one."""
+        frame = self._tables[table]
+        return frame if workload is None else frame[frame["workload"] == workload]
+
+    def value(self, table: str, column: str, workload: str) -> float:
+        """Of a table that has one row per workload; NaN when that row is absent."""
+        rows = self.rows(table, workload)
+        return float(rows[column].iloc[0]) if len(rows) else math.nan
+
+    def problem(self, *parts: str, workload: str | None = None) -> str | None:
+        """Why one of these parts of a workload, or of any, could not be decoded; None: they all were."""
+        rows = self._tables["problems"]
+        rows = rows[rows["part"].isin([EXIT, *parts])]
+        if workload is not None:
+            rows = rows[rows["workload"] == workload]
+        return None if rows.empty else str(rows["reason"].iloc[0])
+
+    def timer_interrupts(self, workload: str) -> float:
+        """On the lines that have the timer as an action, and of the local timers."""
+        rows = self.rows("interrupts", workload)
+        timer = [
+            irq == "LOC" or "timer" in names.split(", ")
+            for irq, names in zip(rows["irq"], rows["actions"], strict=True)
+        ]
+        return float(rows.loc[timer, "interrupts"].sum()) if len(rows) else math.nan
+
+    def put(self, metric: str, value: float, *reasons: str | None) -> None:
+        """A metric. The first reason that is one says why it is absent: then its value is of no matter."""
+        why = next((reason for reason in reasons if reason), None)
+        if why is not None:
+            value = math.nan
+        self._out.put(self.arm, self.trial, metric, value, reason=why or _NOTHING)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
+def _handler_metrics(trial: TrialRows) -> None:
+    """The blind spot (section 3.3) and the fix's entry counts (section 4)."""
+    problem = trial.problem(*_HANDLER_PARTS)
+    handlers = trial.rows("handlers")
+    unknown = sorted(set(handlers.loc[handlers["function"].isna(), "handler"]))
+    names = f"the functions of {', '.join(unknown)} are not known" if unknown else None
+    none = "no handler ran" if handlers.empty else None
+    trial.put("handler_ticks", float(handlers["ticks"].sum()), problem, names, none)
+    trial.put("handler_ticks_bound", float(handlers["ticks_high"].sum()), problem, names, none)
+    trial.put("handler_interrupts", float(handlers["interrupts"].sum()), problem)
+    for label, rows in handlers.groupby("handler", sort=True):
+        trial.put(f"handler_interrupts.{label}", float(rows["interrupts"].sum()), problem)
+        known = rows[rows["function"].notna()]
+        missing = "its handler's function is not known" if known.empty else None
+        trial.put(f"handler_ticks.{label}", float(known["ticks"].sum()), problem, missing)
+        if missing is None:
+            value, why = _entries_ratio(known)
+            trial.put(f"entries_per_interrupt.{label}", value, problem, why)
+
+
+def _entries_ratio(rows: pd.DataFrame) -> tuple[float, str | None]:
+    """Entries per interrupt of one handler: of its workloads, the ratio that is farthest from 1."""
+    if rows["entries"].isna().all():
+        return math.nan, _NO_ENTRIES
+    if not rows["exclusive"].all():
+        return math.nan, "the handler shares its counter with another function at this step"
+    low, high = rows["interrupts"], rows["interrupts"] + rows["slack"]
+    inside = (rows["entries"] >= low) & (rows["entries"] <= high)
+    if inside.all() and rows["slack"].any():
+        span = f"{int(low.sum())} to {int(high.sum())} interrupts, {int(rows['entries'].sum())} entries"
+        return math.nan, f"the bracket was not exact: {span}, no contradiction"
+    # Outside its interval, a count is compared with the end that it is nearer to.
+    ratio = (rows["entries"] / rows["entries"].clip(low, high)).where(~inside, 1.0).to_numpy(dtype=np.float64)
+    return float(ratio[int(np.argmax(np.abs(ratio - 1)))]), None
+
+
+def _buffer_metrics(trial: TrialRows) -> None:
+    """Figures of the buffer as a whole, and how exactly it was bracketed."""
+    # Arms of the sweep may have other workloads for other ends.
+    only = SWEEP_WORKLOAD if trial.arm in SWEEP else None
+    buffers, brackets = trial.rows("buffers", only), trial.rows("brackets", only)
+    problem = trial.problem(BUFFER, workload=only)
+    every = trial.rows("buffers")
+    trial.put("step_bytes", float(every["step"].max()), problem if every.empty else None)
+    trial.put("counters", float(every["counters"].max()), problem if every.empty else None)
+    in_text = float((buffers["total"] - buffers["out_of_text"]).sum())
+    trial.put("neighbour_share", _ratio(float(buffers["shared"].sum()), in_text), problem)
+    outside = _ratio(float(buffers["out_of_text"].sum()), float(buffers["total"].sum()))
+    trial.put("out_of_text_share", outside, problem)
+    uncertain = trial.problem(BRACKET, workload=only)
+    trial.put("bracket_exact", float(brackets["exact"].astype("float64").mean()), uncertain)
+    trial.put("bracket_retries", float(brackets["retries"].sum()), uncertain)
+    for workload in trial.workloads if only is None else [only]:
+        why = trial.problem(BUFFER, workload=workload)
+        for name in ("printed_error", "readprofile_error"):
+            trial.put(f"{name}.{workload}", trial.value("buffers", name, workload), why)
+        beyond, total = (trial.value("buffers", name, workload) for name in ("printed_outside", "total"))
+        trial.put(f"printed_outside.{workload}", _ratio(beyond, total), why)
+
+
+def _idle_metrics(trial: TrialRows) -> None:
+    """Idle on top (the paper's first table), and the double counting of ticks (fault 6)."""
+    problem = trial.problem(BUFFER, workload="idle")
+    ticks, rank = trial.value("buffers", "idle_ticks", "idle"), trial.value("buffers", "idle_rank", "idle")
+    missing = "the map has no idle function that is known" if math.isnan(rank) else None
+    total = trial.value("buffers", "total", "idle")
+    trial.put("idle_rank", rank, problem, missing)
+    trial.put("idle_share", _ratio(ticks, total), problem, missing)
+    trial.put("idle_per_byte", trial.value("buffers", "idle_per_byte", "idle"), problem, missing)
+    entries = float(trial.rows("handlers", "idle")["entries"].fillna(0).sum())
+    timer, slack = trial.timer_interrupts("idle"), trial.value("brackets", "tick_slack", "idle")
+    trial.put(
+        "samples_per_timer_interrupt",
+        _ratio(total - entries, timer),
+        trial.problem(*_HANDLER_PARTS, workload="idle"),
+        "ticks take no samples in this arm" if trial.sampling == BY_NMI else None,
+        f"{slack:.0f} of {timer:.0f} timer interrupts are uncertain" if slack > MOST_UNCERTAIN * timer else None,
+    )
+
+
+def _edu_metrics(trial: TrialRows) -> None:
+    """Time in the edu handler: known, as ticks see it, and where the ticks went instead (fault 5)."""
+    answer = trial.problem(ANSWER, workload="edu")
+    bracket = trial.problem(ANSWER, BRACKET, workload="edu")
+    sampled = trial.problem(ANSWER, *_HANDLER_PARTS, workload="edu")
+    handled, raised, each = (trial.value("answers", name, "edu") for name in ("handled", "raised_kernel", "handler_ns"))
+    window, timer = trial.value("brackets", "window_s", "edu"), trial.timer_interrupts("edu")
+    known, known_in_kernel = handled * each / 1e9, raised * each / 1e9
+    unreported = "the workload did not report it" if math.isnan(known) else None
+    trial.put("handler_time_known", known, answer, unreported)
+    trial.put("handler_time_share", _ratio(known, window), bracket, unreported)
+    period = _ratio(window, timer)
+    handlers = trial.rows("handlers", "edu")
+    rows = handlers[handlers["handler"] == "edu"]
+    by_nmi = trial.sampling == BY_NMI  # a sample does not stand for a tick's period
+    no_ticks = "ticks take no samples in this arm; estimate.ticks has the share" if by_nmi else None
+    no_run = "the edu handler did not run" if rows.empty or rows["ticks"].isna().all() else None
+    ticks = float(rows["ticks"].sum())
+    trial.put("handler_time_ratio", _ratio(ticks * period, known), sampled, no_ticks, no_run)
+    both = (
+        "the interrupted address is also counted at every interrupt in this arm" if trial.sampling == "entry" else None
+    )
+    none = None if known_in_kernel > 0 else "no interrupt was raised from kernel mode"
+    displaced = _ratio(trial.value("buffers", "raise_ticks", "edu") * period, known_in_kernel)
+    trial.put(
+        "displaced_time_ratio",
+        displaced,
+        trial.problem(ANSWER, LINES, BRACKET, BUFFER, workload="edu"),
+        no_ticks,
+        both,
+        none,
+    )
+
+
+def _light_metrics(trial: TrialRows) -> None:
+    """A handler that does next to nothing against one that works (fault 6): entries, and exact instructions."""
+    loads = ("edu-light", "edu")
+
+    def first(parts: tuple[str, ...]) -> str | None:
+        return next((why for load in loads if (why := trial.problem(*parts, workload=load))), None)
+
+    handlers = trial.rows("handlers")
+    edu = handlers[handlers["handler"] == "edu"].set_index("workload")["entries"]
+    light, heavy = (float(edu.get(load, math.nan)) for load in loads)
+    no_entries = _NO_ENTRIES if math.isnan(light) or math.isnan(heavy) else None
+    trial.put("light_entries_ratio", _ratio(light, heavy), first(_HANDLER_PARTS), no_entries)
+    truth = trial.rows("truth")
+    inside = truth[truth["role"] == "handler edu"]
+    light, heavy = (float(inside.loc[inside["workload"] == load, "instructions"].sum()) for load in loads)
+    no_oracle = "no oracle ran" if truth.empty else None
+    trial.put("light_instructions_ratio", _ratio(light, heavy), first((TRUTH,)), no_oracle)
+
+
+def _known_answers(trial: TrialRows) -> None:
+    """What the workloads did, against what the machine reports."""
+
+    def interrupts(label: str, workload: str) -> tuple[float, str | None]:
+        handlers = trial.rows("handlers", workload)
+        rows = handlers[handlers["handler"] == label]
+        if rows.empty:
+            return math.nan, f"no {label} interrupt"
+        if rows["slack"].any():
+            return math.nan, "the bracket was not exact"
+        if rows["shared"].any():
+            return math.nan, "another device has interrupts on the same line"
+        return float(rows["interrupts"].sum()), None
+
+    def problem(workload: str) -> str | None:
+        return trial.problem(ANSWER, *_HANDLER_PARTS, workload=workload)
+
+    if "edu" in trial.workloads:
+        raised, handled = (trial.value("answers", name, "edu") for name in ("raised", "handled"))
+        count, why = interrupts("edu", "edu")
+        trial.put("handled_per_raise", _ratio(handled, raised), trial.problem(ANSWER, workload="edu"))
+        trial.put("interrupts_per_raise", _ratio(count, raised), problem("edu"), why)
+    if "disk" in trial.workloads:
+        count, why = interrupts("disk", "disk")
+        if math.isnan(count):
+            count, why = interrupts("virtio", "disk")
+        trial.put("interrupts_per_read", _ratio(count, trial.value("answers", "reads", "disk")), problem("disk"), why)
+    if "net" in trial.workloads:
+        received = trial.value("answers", "bytes", "net")
+        missing = "the workload did not report it" if math.isnan(received) else None
+        trial.put("received_bytes", received, trial.problem(ANSWER, workload="net"), missing)
+
+
+def _truth_metrics(trial: TrialRows) -> None:
+    """The handler's share of kernel time, exact and as each profiler has it, and what each has in wrong functions."""
+    truth, problem = trial.rows("truth", "edu"), trial.problem(TRUTH, workload="edu")
+    if truth.empty and problem is None:
+        return  # an arm without an oracle
+    edu = (truth["role"] == "handler edu").to_numpy()
+    exact = float(shares(truth["instructions"])[edu].sum())
+    trial.put("truth.handler", exact, problem)
+    trial.put("truth.interrupts", _ratio(float(truth["interrupt"].sum()), float(truth["instructions"].sum())), problem)
+    buffer = trial.problem(BUFFER, workload="edu")
+    for name, column, why in (("ticks", "ticks", buffer), ("sampler", "samples", None)):
+        counts = truth[column]
+        none = "the ideal sampler did not run" if counts.isna().any() else None
+        reasons = (problem, why, none)
+        estimate = float(shares(counts)[edu].sum())
+        trial.put(f"estimate.{name}", estimate, *reasons)
+        trial.put(f"missed.{name}", 1 - _ratio(estimate, exact), *reasons)
+        trial.put(f"error.{name}", distance(truth["instructions"], counts), *reasons)
+        few = None if any(reasons) else agreement(truth["instructions"], counts)
+        trial.put(f"agreement.{name}", math.nan if few is None else few, *reasons)
+    entered = truth.set_index("function")["entries"]
+    handlers = trial.rows("handlers", "edu")
+    counted = float(handlers.loc[handlers["handler"] == "edu", "entries"].sum(min_count=1))
+    handler_problem = trial.problem(*_HANDLER_PARTS, workload="edu")
+    no_entries = _NO_ENTRIES if math.isnan(counted) else None
+    exactly = float(entered.get("krepro_edu_irq", math.nan))
+    trial.put("entries_counted", _ratio(counted, exactly), problem, handler_problem, no_entries)
+    # What a reader of the buffer takes a count for: a share of all counts, against the share of time.
+    as_time = _ratio(_ratio(counted, float(truth["ticks"].sum())), exact)
+    trial.put("entries_as_time", as_time, problem, handler_problem, no_entries)
+
+
+def _nmi_metrics(trial: TrialRows) -> None:
+    """Whether every NMI became a sample, and what taking them cost."""
+    if trial.sampling != BY_NMI:
+        return
+    rows, problem = trial.rows("nmis"), trial.problem(NMIS)
+    received = _ratio(float(trial.rows("brackets")["nmis"].sum(min_count=1)), float(rows["sent"].max()))
+    missing = (
+        "the oracle sent no NMIs" if rows.empty else "the kernel has no NMI sampler" if math.isnan(received) else None
+    )
+    trial.put("nmis_received", received, problem, trial.problem(BRACKET), missing)
+    for workload in trial.workloads:
+        none = "the oracle sent no NMIs" if rows.empty else None
+        trial.put(
+            f"nmi_cost.{workload}", trial.value("nmis", "cost", workload), trial.problem(NMIS, workload=workload), none
+        )
+
+
+def _sweep_metrics(out: MetricRows) -> None:
+    """From one N to the next, and from the finest to the coarsest, in the same repetition."""
+    frame = out.frame()
+    rows = frame[frame["metric"] == "neighbour_share"]
+    shares = dict(
+        zip(zip(rows["arm"], rows["trial"], strict=True), zip(rows["value"], rows["reason"], strict=True), strict=True)
+    )
+
+    def rise(metric: str, arm: str, finer: str, trial: int) -> None:
+        value, why = shares[arm, trial]
+        before, other = shares.get((finer, trial), (math.nan, f"this repetition has no trial of {finer}"))
+        reason = next((text for text in (why, other) if isinstance(text, str)), None)
+        out.put(arm, trial, metric, value - before, reason=reason)
+
+    for arm, trial in shares:
+        if arm in SWEEP[1:]:
+            rise("neighbour_rise", arm, SWEEP[SWEEP.index(arm) - 1], trial)
+        if arm == SWEEP[-1]:
+            rise("neighbour_rise_total", arm, SWEEP[0], trial)

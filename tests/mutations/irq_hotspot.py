@@ -1,0 +1,285 @@
+"""What turns each claim and finding of irq-hotspot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tests.golden import Golden
+from tests.mutation import turns
+
+Tables = dict[str, pd.DataFrame]
+#: Arms whose trials have every kind of file between them, and a trial beside the damaged one.
+DAMAGED = ("tick", "irq-entry-wall", "nmi")
+#: Records of functions.bin that are all there say nothing of those that a cut has taken.
+MAY_CHANGE = {
+    "functions.bin": {
+        *("truth", "estimate", "missed", "error", "agreement", "entries_counted", "entries_as_time"),
+        *("nmi_cost", "light_instructions_ratio"),
+    },
+}
+
+
+def _where(frame: pd.DataFrame, **equal: Any) -> pd.Series[bool]:
+    chosen = pd.Series(True, index=frame.index)
+    for column, value in equal.items():
+        chosen &= frame[column] == value
+    return chosen
+
+
+def _set(tables: Tables, table: str, column: str, value: Any, **equal: Any) -> None:
+    frame = tables[table]
+    chosen = _where(frame, **equal)
+    assert chosen.any(), (table, equal)
+    frame.loc[chosen, column] = value
+
+
+def _words(golden: Golden, arm: str, workload: str) -> np.ndarray:
+    return np.fromfile(golden.raw(arm) / workload / "profile", dtype="<u4")
+
+
+def _count(golden: Golden, arm: str, workload: str, function: str, counts: int, *, offset: int = 0) -> None:
+    """Add counts at a function's first byte, or some bytes behind it, in the raw buffer."""
+    trial = next(trial for trial in golden.trials if trial.arm == arm)
+    lines = [line.split() for line in trial.system_map.read_text().splitlines()]
+    address = {name: int(place, 16) for place, _, name in lines}
+    words = _words(golden, arm, workload)
+    words[1 + (address[function] + offset - address["_stext"]) // int(words[0])] += counts
+    words.tofile(golden.raw(arm) / workload / "profile")
+
+
+@turns("blind-spot", "tick-misses-all-of-it", kind="raw")
+def a_tick_in_the_handler(golden: Golden) -> None:
+    """One tick is added at krepro_edu_work, in the raw buffer of arm tick."""
+    _count(golden, "tick", "edu", "krepro_edu_work", 1)
+
+
+@turns("blind-spot-wall", kind="raw")
+def a_tick_in_the_disks_handler(golden: Golden) -> None:
+    """One tick is added at ata_bmdma_interrupt, in the raw buffer of arm tick-wall."""
+    _count(golden, "tick-wall", "disk", "ata_bmdma_interrupt", 1)
+
+
+def _modern(tables: Tables) -> None:
+    for name, frame in tables.items():
+        copy = frame[_where(frame, arm="tick")].assign(arm="tick-modern")
+        tables[name] = pd.concat([frame, copy], ignore_index=True)
+
+
+@turns("modern-blind-spot", before=_modern)
+def a_tick_in_a_modern_handler(tables: Tables) -> None:
+    """One tick is added to the edu handler of arm tick-modern, which takes arm tick's tables here."""
+    _set(tables, "handlers", "ticks", 1.0, arm="tick-modern", handler="edu")
+
+
+@turns("idle-on-top", kind="raw")
+def another_function_on_top(golden: Golden) -> None:
+    """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick."""
+    _count(golden, "tick", "idle", "vfs_read", 1000)
+
+
+@turns("idle-on-top-wall", kind="raw")
+def another_function_on_top_on_the_wall_clock(golden: Golden) -> None:
+    """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick-wall."""
+    _count(golden, "tick-wall", "idle", "vfs_read", 1000)
+
+
+@turns("phantom-handler")
+def no_neighbours_ticks(tables: Tables) -> None:
+    """The edu handler's ticks of arm n7 are set to 0."""
+    _set(tables, "handlers", "ticks", 0.0, arm="n7", handler="edu")
+
+
+@turns("entries-edu", kind="raw")
+def an_entry_lost(golden: Golden) -> None:
+    """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry."""
+    _count(golden, "irq-entry", "edu", "krepro_edu_irq", 1)
+
+
+@turns("entries-timer", kind="raw")
+def an_entry_of_the_timer_too_much(golden: Golden) -> None:
+    """One more count is put at timer_interrupt, in the raw buffer of arm irq-entry."""
+    _count(golden, "irq-entry", "idle", "timer_interrupt", 1)
+
+
+@turns("entries-edu-wall", kind="raw")
+def an_entry_too_much_on_the_wall_clock(golden: Golden) -> None:
+    """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry-wall."""
+    _count(golden, "irq-entry-wall", "edu", "krepro_edu_irq", 1)
+
+
+@turns("entries-disk", kind="raw")
+def an_entry_of_the_disk_too_much(golden: Golden) -> None:
+    """One more count is put at ata_bmdma_interrupt, in the raw buffer of arm irq-entry-wall."""
+    _count(golden, "irq-entry-wall", "disk", "ata_bmdma_interrupt", 1)
+
+
+@turns("entries-net", kind="raw")
+def an_entry_of_the_network_too_much(golden: Golden) -> None:
+    """One more count is put at cp_interrupt, in the raw buffer of arm irq-entry-wall."""
+    _count(golden, "irq-entry-wall", "net", "cp_interrupt", 1)
+
+
+@turns("blocks-are-2-to-the-n")
+def sixteen_counters(tables: Tables) -> None:
+    """The buffers of arm tick are told to have 16 counters."""
+    _set(tables, "buffers", "counters", 16, arm="tick")
+
+
+@turns("index-of-a-block", "index-as-printed")
+def no_index_outside(tables: Tables) -> None:
+    """No sample's printed index lies beyond the counters."""
+    _set(tables, "buffers", "printed_outside", 0, arm="tick")
+
+
+@turns("larger-n-is-finer", "larger-n-is-coarser", "neighbours-n2-to-n7")
+def a_finer_buffer_at_n7(tables: Tables) -> None:
+    """Arm n7 gets counters of 2 bytes, none of which several functions share."""
+    _set(tables, "buffers", "step", 2, arm="n7")
+    _set(tables, "buffers", "shared", 0.0, arm="n7")
+
+
+@turns("pseudo-code", "printed-pseudo-code")
+def the_pseudo_code_is_right(tables: Tables) -> None:
+    """The pseudo-code's error is set to 0."""
+    _set(tables, "buffers", "printed_error", 0.0, arm="tick", workload="idle")
+
+
+@turns("third-column-is-a-share", "third-column-above-one")
+def a_long_idle_function(tables: Tables) -> None:
+    """The idle function is made ten times as long as it has ticks."""
+    _set(tables, "buffers", "idle_per_byte", 0.1, arm="tick", workload="idle")
+
+
+@turns("strictly-serialised", "handlers-with-interrupts-on", "handlers-with-interrupts-on-time")
+def no_tick_in_the_open_handler(tables: Tables) -> None:
+    """The ticks inside the edu handler of arm tick-sti are set to 0."""
+    _set(tables, "handlers", "ticks", 0.0, arm="tick-sti", handler="edu")
+
+
+@turns("usual-sampling", "double-count")
+def counted_once(tables: Tables) -> None:
+    """Half of the counts that are no entries are taken from workload idle of arm irq-entry."""
+    entries = tables["handlers"].loc[_where(tables["handlers"], arm="irq-entry", workload="idle"), "entries"].sum()
+    total = tables["buffers"].loc[_where(tables["buffers"], arm="irq-entry", workload="idle"), "total"].iloc[0]
+    _set(tables, "buffers", "total", int((total - entries) // 2 + entries), arm="irq-entry", workload="idle")
+
+
+@turns("single-count-handler-only")
+def counted_twice_with_handlers_only(tables: Tables) -> None:
+    """The counts of workload idle of arm handler-only are doubled."""
+    tables["buffers"].loc[_where(tables["buffers"], arm="handler-only", workload="idle"), "total"] *= 2
+
+
+@turns("single-count-tick")
+def counted_twice_without_the_fix(tables: Tables) -> None:
+    """The counts of workload idle of arm tick are doubled."""
+    tables["buffers"].loc[_where(tables["buffers"], arm="tick", workload="idle"), "total"] *= 2
+
+
+def _entries_as_time(tables: Tables) -> None:
+    _set(tables, "handlers", "entries", 1.0, arm="irq-entry", handler="edu", workload="edu-light")
+    _set(tables, "handlers", "ticks", 60.0, arm="irq-entry", handler="edu", workload="edu")
+    truth = tables["truth"]
+    chosen = _where(truth, arm="irq-entry", workload="edu")
+    truth.loc[chosen, "ticks"] = truth.loc[chosen, "instructions"]
+
+
+@turns("hot-handlers-are-detected", "fix-does-not-see-time", "entries-of-a-light-handler", "entries-are-not-time")
+def a_fix_that_sees_time(tables: Tables) -> None:
+    """The light handler has one entry, ticks fall into the other, and the buffer's shares are the exact ones."""
+    _entries_as_time(tables)
+
+
+@turns("handlers-ran")
+def few_interrupts(tables: Tables) -> None:
+    """The interrupts of arm tick are divided by ten."""
+    tables["handlers"].loc[_where(tables["handlers"], arm="tick"), "interrupts"] //= 10
+
+
+@turns("known-answer-edu", kind="raw")
+def an_interrupt_not_handled(golden: Golden) -> None:
+    """The load of arm tick reports one raised interrupt more."""
+    path = golden.raw("tick") / "edu/stdout"
+    text = path.read_text()
+    raised = int(text.split('"raised_user": ')[1].split(",")[0])
+    path.write_text(text.replace(f'"raised_user": {raised}', f'"raised_user": {raised + 1}'))
+
+
+@turns("known-answer-disk", kind="raw")
+def half_of_the_reads(golden: Golden) -> None:
+    """The load of arm tick-wall reports half of its reads."""
+    path = golden.raw("tick-wall") / "disk/stdout"
+    path.write_text(path.read_text().replace('"reads": 1000', '"reads": 500'))
+
+
+@turns("displaced-time", kind="raw")
+def ticks_elsewhere(golden: Golden) -> None:
+    """The ticks of krepro_edu_raise are removed from the raw buffers of arm tick."""
+    _set_raise(golden, "tick")
+
+
+@turns("displaced-time-wall", kind="raw")
+def ticks_elsewhere_on_the_wall_clock(golden: Golden) -> None:
+    """The ticks of krepro_edu_raise are removed from the raw buffer of arm tick-wall."""
+    _set_raise(golden, "tick-wall")
+
+
+def _set_raise(golden: Golden, arm: str) -> None:
+    for trial in golden.trials:
+        if trial.arm != arm:
+            continue
+        lines = [line.split() for line in trial.system_map.read_text().splitlines()]
+        address = {name: int(place, 16) for place, _, name in lines}
+        begin = address["krepro_edu_raise"]
+        end = min(place for place in address.values() if place > begin)
+        path = trial.path / "edu/profile"
+        words = np.fromfile(path, dtype="<u4")
+        first, last = ((place - address["_stext"]) // int(words[0]) for place in (begin, end - 1))
+        words[1 + first : 2 + last] = 0
+        words.tofile(path)
+
+
+@turns("light-handler-takes-no-time")
+def a_light_handler_that_works(tables: Tables) -> None:
+    """The edu handler of edu-light executes as many instructions as that of edu."""
+    truth = tables["truth"]
+    heavy = truth.loc[_where(truth, arm="irq-entry", workload="edu", role="handler edu"), "instructions"].sum()
+    _set(tables, "truth", "instructions", heavy, arm="irq-entry", workload="edu-light", function="krepro_edu_irq")
+
+
+@turns("oracle-sees-the-handler", "tick-error")
+def a_handler_without_time(tables: Tables) -> None:
+    """The exact instructions of arm tick become what the buffer counts, which has none in the handler."""
+    truth = tables["truth"]
+    chosen = _where(truth, arm="tick", workload="edu")
+    truth.loc[chosen, "instructions"] = truth.loc[chosen, "ticks"] + _where(truth, role="handler edu")[chosen]
+
+
+@turns("ideal-sampler-misses-none", "sampler-error")
+def a_sampler_that_misses_the_handler(tables: Tables) -> None:
+    """The ideal sampler's samples in the edu handler of arm tick are removed."""
+    _set(tables, "truth", "samples", 0.0, arm="tick", workload="edu", role="handler edu")
+
+
+@turns("nmi-sees-the-handler", "nmi-error")
+def nmis_that_miss_the_handler(tables: Tables) -> None:
+    """The samples in the edu handler of arm nmi are removed."""
+    _set(tables, "truth", "ticks", 0.0, arm="nmi", workload="edu", role="handler edu")
+
+
+@turns("entries-exact", kind="raw")
+def entries_that_are_no_calls(golden: Golden) -> None:
+    """500 counts are added at krepro_edu_irq, in the raw buffer of arm irq-entry."""
+    _count(golden, "irq-entry", "edu", "krepro_edu_irq", 500)
+
+
+@turns("nmi-samples-complete", kind="raw")
+def an_nmi_in_two_is_lost(golden: Golden) -> None:
+    """The oracle of arm nmi reports twice as many NMIs."""
+    path = golden.raw("nmi") / "oracle/oracle.json"
+    text = path.read_text()
+    sent = int(text.split('"sent": ')[1].split(",")[0])
+    path.write_text(text.replace(f'"sent": {sent}', f'"sent": {2 * sent}'))
