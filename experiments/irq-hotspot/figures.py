@@ -120,8 +120,7 @@ def _paper_panel(axes: Axes, arm: str, counts: pd.DataFrame, printed: Sequence[P
         axes, [place[name] for name in shown], _rows(counts, shown), _look(arm), label=f"arm {arm}", horizontal=True
     )
     draw_paper(axes, [row.count for row in printed], list(range(len(printed))), label="printed in the paper")
-    names = [row.function if row.today in (None, row.function) else f"{row.function}\n{row.today}" for row in printed]
-    _count_axis(axes, [*names, *more])
+    _count_axis(axes, [*(row.function for row in printed), *more])
     axes.set_xlabel("counts")
 
 
