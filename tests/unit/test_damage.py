@@ -48,7 +48,7 @@ def files(trial: TrialRecord) -> list[Path]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """The arms to damage: DAMAGED of an experiment's mutations, which have every kind of file between them; else all."""
+    """The arms to damage: DAMAGED of an experiment's mutations, with every kind of file between them; else all."""
     chosen = []
     for name in golden_names():
         module = importlib.import_module(f"tests.mutations.{name.replace('-', '_')}")
