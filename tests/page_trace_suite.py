@@ -13,15 +13,16 @@ from pathlib import Path
 
 import numpy as np
 from experiments.page_trace.trace.records import EXEC, LOST, TASK, VISIT, Trace, totals
-from experiments.page_trace.trace.stats import TraceStats, read_stats
+from experiments.page_trace.trace.stats import TraceStats
 
 from harness.build.store import Store
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
+from harness.measure.raw import read_answer
 from harness.oracle.attach import prepare_trials
 from harness.paths import ROOT
-from tests.page_known import CASES, GUEST, read_known, visits
+from tests.experiments.page_trace.known import CASES, GUEST, known_of, visits
 
 PROGRAMS = ROOT / "tests" / "guest" / "page_trace"
 #: What a kernel that finds itself at fault says; "WARNING: " begins lockdep's reports too.
@@ -87,7 +88,7 @@ def _counts(folder: Path, path: Path) -> Iterator[str]:
     if path.suffix == ".trace":
         return
     try:
-        stats = read_stats(path)
+        stats = read_answer(path, TraceStats)
     except Exception as error:
         yield f"{path.relative_to(folder)}: {error}"
         return
@@ -123,7 +124,7 @@ def _known(folder: Path) -> Iterator[str]:
         yield f"known: {said}"
     for case in CASES:
         try:
-            known = read_known((folder / "known" / f"{case}.json").read_text())
+            known = known_of(json.loads((folder / "known" / f"{case}.json").read_text()))
         except ValueError:
             yield f"known/{case}: no answer"
             continue
@@ -132,7 +133,7 @@ def _known(folder: Path) -> Iterator[str]:
             yield f"known/{case}: {(folder / 'known' / f'{case}.json').read_text()[-200:]}"
         if wrong := known.wrong(pages, writes):
             yield f"known/{case}: {wrong}"
-        if not read_stats(folder / "known" / f"{case}.stats").exact:
+        if not read_answer(folder / "known" / f"{case}.stats", TraceStats).exact:
             yield f"known/{case}: not exact"
 
 
@@ -173,11 +174,11 @@ def _storms(folder: Path) -> Iterator[str]:
         cycle = json.loads((folder / "storm" / f"{kind}-cycle.json").read_text())
         if not cycle["started"] or cycle["unbalanced"] or cycle["live"] or cycle["other"]:
             yield f"storm/{kind}-cycle: {cycle}"
-    if read_stats(folder / "storm" / "forks.stats").tasks != 1:
+    if read_answer(folder / "storm" / "forks.stats", TraceStats).tasks != 1:
         yield "storm/forks: children are traced without -f"
-    if read_stats(folder / "storm" / "forks-f.stats").tasks < 3:
+    if read_answer(folder / "storm" / "forks-f.stats", TraceStats).tasks < 3:
         yield "storm/forks-f: children are not traced with -f"
-    if read_stats(folder / "storm" / "clones.stats").tasks < 10:
+    if read_answer(folder / "storm" / "clones.stats", TraceStats).tasks < 10:
         yield "storm/clones: threads are not traced"
     chain = [records.type for records in Trace(folder / "chain" / "trace").chunks()]
     execs = sum(int((types == EXEC).sum()) for types in chain)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +48,8 @@ class Known:
         return None
 
 
-def read_known(line: str) -> Known:
-    """One line of pageknown's output."""
-    answer = json.loads(line)
+def known_of(answer: Mapping[str, Any]) -> Known:
+    """One line of pageknown's output, read as JSON."""
     return Known(
         name=answer["name"],
         first=int(answer["arena"], 16) >> 12,

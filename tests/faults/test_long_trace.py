@@ -21,7 +21,7 @@ from experiments.page_trace.trace.transitions import Transitions
 from experiments.page_trace.trace.visits import visits
 from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve
 
-from tests.page_traces import header, oracle_frame
+from tests.experiments.page_trace.traces import header, oracle_frame
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 

@@ -19,7 +19,7 @@ from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
 from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import Oracle
-from tests.page_known import ALL_CASES, CASES, GUEST, Known, read_known, visits
+from tests.experiments.page_trace.known import ALL_CASES, CASES, GUEST, Known, known_of, visits
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -53,7 +53,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Oracl
 def answers(watch: Callable[..., tuple[Oracle, Path]]) -> tuple[Oracle, list[Known], str]:
     """All cases in one guest: the oracle, what they said in order, and their complaints."""
     oracle, folder = watch(ALL_CASES)
-    known = [read_known(line) for line in (folder / "stdout").read_text().splitlines()]
+    known = [known_of(json.loads(line)) for line in (folder / "stdout").read_text().splitlines()]
     return oracle, known, (folder / "stderr").read_text()
 
 

@@ -21,7 +21,7 @@ Places = npt.NDArray[np.int64]
 def replaced(chunks: Iterable[Words]) -> Places:
     """Positions, sorted, of the records that later ones replace; `chunks`: words of shape (n, 3), in order."""
     last: dict[int, Places] = {}
-    found: list[Places] = []
+    gone: list[Places] = []
     first = 0
     for words in chunks:
         flags = words[:, 0].astype(np.uint16) & np.uint16(0xFFF)
@@ -33,12 +33,12 @@ def replaced(chunks: Iterable[Words]) -> Places:
                 void = np.zeros(int(group[-1]) + 1, dtype=bool)
                 void[group[again] - 1] = True
                 if void[0] and key in last:
-                    found.append(last[key])
-                found.append(places[void[group]] + first)
-            mine = places[group == group[-1]] + first
-            last[key] = mine if group[-1] else np.concatenate([last.get(key, mine[:0]), mine])
+                    gone.append(last[key])
+                gone.append(places[void[group]] + first)
+            latest = places[group == group[-1]] + first
+            last[key] = latest if group[-1] else np.concatenate([last.get(key, latest[:0]), latest])
         first += len(words)
-    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+    return np.unique(np.concatenate(gone)) if gone else np.empty(0, dtype=np.int64)
 
 
 def _by_thread(words: Words, flags: npt.NDArray[np.uint16]) -> list[tuple[int, Places]]:

@@ -141,11 +141,11 @@ def _trace_runs(chunks: Iterable[Records], tid: int | None) -> Iterator[_Runs]:
         mask = records.type == VISIT
         if tid is not None:
             mask &= records.tid == tid
-        mine = records.where(mask)
-        groups = group + np.cumsum(~mine.same, dtype=np.int64)
+        made = records.where(mask)
+        groups = group + np.cumsum(~made.same, dtype=np.int64)
         if groups.size:
             group = int(groups[-1])
-        whole = _Runs(mine.page, mine.kernel, groups, mine.same.copy()).behind(held)
+        whole = _Runs(made.page, made.kernel, groups, made.same.copy()).behind(held)
         # An instruction touches several pages if the next visit is its too; of the last that is not known yet.
         whole.several[:-1] |= whole.group[1:] == whole.group[:-1]
         held = whole.part(slice(-1, None))
@@ -171,9 +171,9 @@ class _Side:
         held = _no_runs()
         for chunk in runs:
             data = ~_within(chunk.page, code)
-            mine = chunk.where(data)
-            self.code += len(chunk.page) - len(mine.page)
-            whole = mine.behind(held).collapsed()
+            kept = chunk.where(data)
+            self.code += len(chunk.page) - len(kept.page)
+            whole = kept.behind(held).collapsed()
             held = whole.part(slice(-1, None))
             yield whole.part(slice(0, -1))
         yield held

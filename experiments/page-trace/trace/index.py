@@ -49,8 +49,8 @@ class Groups:
     @cached_property
     def numbers(self) -> Numbers:
         """(d,) of the distinct pages, as `first` has them."""
-        found: Numbers = self.number[self.order[self.first]]
-        return found
+        distinct: Numbers = self.number[self.order[self.first]]
+        return distinct
 
 
 def stable_order(codes: Numbers, known: int) -> Numbers:
@@ -75,9 +75,9 @@ class PageIndex:
 
     def of(self, pages: Words) -> Numbers:
         """Numbers of `pages`, shape (n,); pages that are new get the next ones."""
-        codes, found = pd.factorize(pages >> np.uint64(_BLOCK_BITS))
+        codes, blocks_there = pd.factorize(pages >> np.uint64(_BLOCK_BITS))
         known = self._blocks
-        blocks = np.array([known.setdefault(block, len(known)) for block in found.tolist()], dtype=np.intp)
+        blocks = np.array([known.setdefault(block, len(known)) for block in blocks_there.tolist()], dtype=np.intp)
         need = len(known) * _BLOCK
         if self._table.size < need:
             self._table = _wider(self._table, need, -1)

@@ -36,7 +36,7 @@ class Lcs:
 
     def pairs(self, y: int) -> Pairs:
         """Positions in a and b of one longest common subsequence of a and b[:y], as far left in a as can be."""
-        found: Pairs = []
+        pairs: Pairs = []
         x = self.size
         while x and y:
             bit = 1 << (x - 1)
@@ -46,8 +46,8 @@ class Lcs:
                 x = clear.bit_length()
             elif self.rows[y - 1] & bit:
                 x, y = x - 1, y - 1
-                found.append((x, y))
+                pairs.append((x, y))
             else:
                 y -= 1
-        found.reverse()
-        return found
+        pairs.reverse()
+        return pairs

@@ -1,6 +1,6 @@
 """A page trace's file: a header of 64 bytes, then records of three little-endian 64-bit words.
 
-    word 0   time << 12 | flags            time: ns since the start; flags: bits 0-3 as below, bits 8-11 the type
+    word 0   time << 12 | flags            time: ns since the start; flags: bits 0-3 below, bits 8-11 the type
     word 1   page << 12 | tid bits 0-11    page: number, address >> 12
     word 2   tid bits 12-27 << 48 | ip     ip: bits 0-47, sign-extended
 
@@ -148,10 +148,27 @@ class Trace:
             file.seek(HEADER.itemsize + (self.records - 1) * RECORD_BYTES)
             return int.from_bytes(file.read(8), "little") >> 12
 
-    @cached_property
+    @property
     def replaced(self) -> npt.NDArray[np.int64]:
         """Positions of visits that were none: their instruction was begun anew (see `anew`). Reads the whole file."""
-        return replaced(words for _, words in self._words(CHUNK))
+        return self._scanned[0]
+
+    @property
+    def written_visits(self) -> int:
+        """Visits that the file holds, those `replaced` included: what the kernel counts as `records`."""
+        return self._scanned[1]
+
+    @cached_property
+    def _scanned(self) -> tuple[npt.NDArray[np.int64], int]:
+        visits = 0
+
+        def counted() -> Iterator[Words]:
+            nonlocal visits
+            for _, words in self._words(CHUNK):
+                visits += int(np.count_nonzero(words[:, 0] & np.uint64(_TYPE_BITS << 8) == 0))
+                yield words
+
+        return replaced(counted()), visits
 
     def chunks(self, records: int = CHUNK) -> Iterator[Records]:
         """All records but those `replaced`, at most `records` at a time. RunError names the record that is damaged."""
@@ -214,12 +231,12 @@ def totals(chunks: Iterable[Records]) -> Totals:
 
 def code_pages(chunks: Iterable[Records]) -> Words:
     """Pages that CODE records name: sorted, shape (m,). The trace is blind to them once they are accessible."""
-    found = np.empty(0, dtype=np.uint64)
+    pages = np.empty(0, dtype=np.uint64)
     for records in chunks:
-        mine = records.page[records.type == CODE]
-        if mine.size:
-            found = np.union1d(found, mine)
-    return found
+        more = records.page[records.type == CODE]
+        if more.size:
+            pages = np.union1d(pages, more)
+    return pages
 
 
 def _header(raw: bytes, path: Path) -> Header:

@@ -145,6 +145,6 @@ def greater_before(rank: npt.NDArray[np.uint32]) -> Ints:
         for place in range(1, _SMALL):
             greater = small[:, :place] > small[:, place : place + 1]
             counts[place::_SMALL] += np.count_nonzero(greater, axis=1).astype(np.uint32)
-    found = np.empty(size, dtype=np.int64)
-    found[values] = counts
-    return found[rank]
+    by_place = np.empty(size, dtype=np.int64)
+    by_place[values] = counts
+    return by_place[rank]

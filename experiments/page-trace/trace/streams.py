@@ -225,6 +225,6 @@ class Streams:
 
 def _ratio(part: Ints, of: Ints | int) -> npt.NDArray[np.float64]:
     whole = np.broadcast_to(np.asarray(of, dtype=np.float64), part.shape)
-    found = np.full(part.shape, np.nan)
-    np.divide(part, whole, out=found, where=whole > 0)
-    return found
+    ratio = np.full(part.shape, np.nan)
+    np.divide(part, whole, out=ratio, where=whole > 0)
+    return ratio

@@ -114,9 +114,9 @@ class VisitStream:
         order = np.argsort(codes.astype(np.uint16) if tids.size <= 1 << 16 else codes, kind="stable")
         bounds = np.cumsum(np.bincount(codes))[:-1]
         parts = []
-        for tid, mine in zip(tids.tolist(), np.split(order, bounds), strict=True):
-            at, left, left_ns = self._thread(int(tid), records.time_ns[mine], page[mine], epoch[mine])
-            parts.append((mine[at], left, left_ns))
+        for tid, places in zip(tids.tolist(), np.split(order, bounds), strict=True):
+            at, left, left_ns = self._thread(int(tid), records.time_ns[places], page[places], epoch[places])
+            parts.append((places[at], left, left_ns))
         at, left, left_ns = (np.concatenate(column) for column in zip(*parts, strict=True))
         back = np.argsort(at)
         return _rows(records, page, at[back], left[back], left_ns[back])

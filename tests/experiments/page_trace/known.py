@@ -10,7 +10,7 @@ from harness.paths import EXPERIMENTS
 EXPERIMENT = EXPERIMENTS / "page-trace"
 GUEST = EXPERIMENT / "guest"
 _known = load_module(EXPERIMENT / "known.py")
-Known, read_known, visits = _known.Known, _known.read_known, _known.visits
+Known, known_of, visits = _known.Known, _known.known_of, _known.visits
 #: Every case, by its name.
 CASES = re.findall(r'^\t\{ "([\w-]+)", ', (GUEST / "pageknown/pageknown.c").read_text(), re.MULTILINE)
 #: Runs all of them; none stops the others. With little memory the kernel switches huge pages off.

@@ -8,7 +8,7 @@ from experiments.page_trace.trace.records import LOST, Trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.page_traces import record, words_of, write_trace
+from tests.experiments.page_trace.traces import record, words_of, write_trace
 
 FLAGS = st.sampled_from([0, 0, SAME, KERNEL, KERNEL | SAME, AGAIN, AGAIN | KERNEL])
 

@@ -20,13 +20,23 @@ from experiments.page_trace.trace.records import (
     decode,
     totals,
 )
-from experiments.page_trace.trace.stats import read_stats
+from experiments.page_trace.trace.stats import TraceStats
 from experiments.page_trace.trace.visits import NO_PAGE, visit_table, visits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import RunError
-from tests.page_traces import STATS, encode, header, record, visits_of, words_of, write_stats, write_trace
+from harness.measure.raw import read_answer
+from tests.experiments.page_trace.traces import (
+    STATS,
+    encode,
+    header,
+    record,
+    visits_of,
+    words_of,
+    write_stats,
+    write_trace,
+)
 
 COLUMNS = ("time_ns", "page", "write", "kernel", "same", "ip", "tid", "type")
 ROW = st.tuples(
@@ -141,25 +151,24 @@ def test_totals_and_code_pages():
 
 
 def test_statistics(tmp_path):
-    stats = read_stats(write_stats(tmp_path / "s"))
-    assert stats.unaccounted == 0
-    assert stats.exact
+    def stats(**changed):
+        return read_answer(write_stats(tmp_path / "s", **changed), TraceStats)
+
+    assert stats().unaccounted == 0
+    assert stats().exact
     for name in ("records", "lost", "code", "slow", "upgrades", "spurious"):
-        assert read_stats(write_stats(tmp_path / "s", **{name: STATS[name] + 1})).unaccounted == -1, name
-    assert read_stats(write_stats(tmp_path / "s", faults=103)).unaccounted == 3
+        assert stats(**{name: STATS[name] + 1}).unaccounted == -1, name
+    assert stats(faults=103).unaccounted == 3
+    assert stats(something="of a later version").faults == 100
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"faults": 1}', '{"faults": "x"}'])
-def test_damaged_statistics(tmp_path, text):
-    (tmp_path / "s").write_text(text)
-    with pytest.raises(RunError, match="not a page trace's statistics") as error:
-        read_stats(tmp_path / "s")
-    assert error.value.where == str(tmp_path / "s")
-
-
-def test_absent_statistics(tmp_path):
-    with pytest.raises(RunError, match="cannot be read"):
-        read_stats(tmp_path / "none")
+def test_visits_are_counted_as_the_kernel_does(tmp_path):
+    kinds = [(1, VISIT), (900, CODE), (2, VISIT), (1, TASK), (0, EXEC), (0, EXIT)]
+    words = [record(page, i, kind) for i, (page, kind) in enumerate(kinds)]
+    again = record(2, 9, flags=8)  # its instruction was begun anew: it replaces the visit before, which was written too
+    trace = Trace(write_trace(tmp_path / "t", words_of([*words, again])))
+    assert trace.written_visits == 3
+    assert totals(trace.chunks()).visits == 2
 
 
 # -- visits ------------------------------------------------------------------------------------------------

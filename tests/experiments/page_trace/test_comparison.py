@@ -14,7 +14,7 @@ from experiments.page_trace.trace.records import KERNEL, SAME, code_pages, decod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.page_traces import code_record, oracle_frame, record, visits_of, words_of
+from tests.experiments.page_trace.traces import code_record, oracle_frame, record, visits_of, words_of
 
 PAGES = st.lists(st.integers(0, 5), max_size=50)
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.build.programs import build_programs, program_sources
 from tests.conftest import needs_guest_packages
-from tests.page_known import CASES, GUEST, Known, read_known
+from tests.experiments.page_trace.known import CASES, GUEST, Known, known_of
 
 pytestmark = needs_guest_packages
 #: The kernel of this host may differ in what the case needs: huge pages may be switched off.
@@ -37,7 +37,7 @@ def work(programs: Path, *words: str) -> dict[str, object]:
 def test_each_known_case_ends_well_and_states_a_sequence(programs, name):
     done = subprocess.run([programs / "pageknown", name], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    known = read_known(done.stdout)
+    known = known_of(json.loads(done.stdout))
     assert known.name == name
     assert known.failed == 0
     assert known.wrong(np.array(known.expected) + known.first, [bool(write) for write in known.writes]) is None

@@ -22,7 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.measure.analysis import TIMELINE_COLUMNS
-from tests.page_traces import record, visits_of, words_of
+from tests.experiments.page_trace.traces import record, visits_of, words_of
 
 PAGES = st.lists(st.integers(0, 7), max_size=80)
 SIZES = st.integers(1, 90)

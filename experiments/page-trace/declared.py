@@ -1,0 +1,309 @@
+"""What page-trace declares of its data: the tables of its decoders, and the families of metrics."""
+
+from __future__ import annotations
+
+from harness.measure.declared import KEY, Column, Metric, Table, count, flag, number, string
+from harness.measure.units import Unit
+
+
+def _whole(name: str, unit: Unit, meaning: str) -> Column:
+    return Column(name, "int64", unit, meaning)
+
+
+def _word(name: str, meaning: str) -> Column:
+    return Column(name, "uint64", "1", meaning)
+
+
+#: The kernel's counts of one trace; `stats.TraceStats` names the kinds of page faults.
+COUNTS = (
+    count("window", "data pages that were mapped at once"),
+    count("faults", "page faults on the second page table"),
+    count("records", "visits that the kernel recorded, by its own count"),
+    count("file_records", "visits that the trace's file holds"),
+    count("lost", "visits for which the ring had no room"),
+    count("code", "faults that made a page of code accessible"),
+    count("slow", "faults that the kernel's own handler had to serve first"),
+    count("upgrades", "faults of a write to a page that was mapped read-only"),
+    count("spurious", "faults of a page that was mapped by then"),
+    count("unaccounted", "faults less all of these kinds"),
+    count("steps", "instructions that were stepped over with several pages mapped"),
+    count("kept", "pages that were kept because a step went on"),
+    count("drops", "times that the kernel's flushes emptied the second page table"),
+    count("recycled", "pages of the second page table that were used again"),
+)
+
+RUNS = Table(
+    "runs",
+    "one program that a trial ran by the arm's method",
+    (
+        *KEY,
+        string("method", "plain, trace, lackey or damon"),
+        number("seconds", "s", "from start to end, by the guest's clock"),
+        number("bytes", "B", "of data that the method gave; NaN: plain gives none"),
+        number("exit_status", "1", "the program's, as a shell has it"),
+        string("output", "SHA-256 of what it printed; null: the file could not be read"),
+    ),
+)
+TRACES = Table("traces", "one traced program: the kernel's counts, and the trace's file beside them", (*KEY, *COUNTS))
+COMPARISONS = Table(
+    "comparisons",
+    "one traced program beside the oracle's exact sequence; visits are of data pages, repeats collapsed",
+    (
+        *KEY,
+        count("oracle", "visits of the oracle's sequence"),
+        count("trace", "visits of the trace"),
+        count("missing", "visits of the oracle's that the trace has not"),
+        count("extra", "visits of the trace that the oracle has not"),
+        count("unexplained", "missing and extra visits of class unknown"),
+        count("explained", "missing and extra visits of all other classes"),
+        count("left_out", "the oracle's accesses (runs) of pages that the trace calls code: compared with nothing"),
+        count("runs", "the oracle's accesses (runs) in all"),
+    ),
+)
+DIFFERENCES = Table(
+    "differences",
+    "one class of differences of one comparison; a row of 0 where there is none of the class",
+    (
+        *KEY,
+        string("class", "boundary, kernel, string or unknown; the README says what they are"),
+        count("differences", "places at which the sequences differ"),
+        count("missing", "visits that the trace has not, there"),
+        count("extra", "visits that the oracle has not, there"),
+    ),
+)
+KNOWN = Table(
+    "known",
+    "one case of pageknown: a program that says which pages it touches in which order",
+    (
+        *KEY,
+        string("case", "its name"),
+        count("visits", "visits that it says it makes"),
+        flag("exact", "whether the trace has these and no others"),
+        string("wrong", "how the trace differs; null: it does not"),
+        *COUNTS,
+    ),
+)
+NEIGHBOUR = Table(
+    "neighbour",
+    "one trial: another process's speed, with an untraced and a traced program beside it in turn",
+    (
+        *KEY,
+        count("pairs", "pairs of segments, one of each, in which both programs ran through"),
+        number("alone", "count/s", "chunks of work beside the untraced program: fastest tenth, median of segments"),
+        number("beside", "count/s", "the same beside the traced one"),
+        number("slowdown", "1", "median over pairs of the ratio of the fastest tenths' times, less 1"),
+        number("slowdown_whole", "1", "median over pairs of the ratio of the whole segments' times, less 1"),
+    ),
+)
+PAGES = Table(
+    "pages",
+    "one page that a program of the arm traced touched, from its exec on",
+    (
+        *KEY,
+        _word("page", "its number, address >> 12"),
+        count("visits", "to it"),
+        count("writes", "visits that begin with a write"),
+        count("kernel", "visits that begin with an access by the kernel"),
+        _whole("dwell_ns", "ns", "time of all visits whose end is known"),
+        number("dwell_mean_ns", "ns", "mean of these; NaN: no end is known"),
+        _whole("dwell_max_ns", "ns", "longest of these"),
+        _whole("first_ns", "ns", "begin of the first visit, since the exec"),
+        _whole("last_ns", "ns", "begin of the last visit, since the exec"),
+    ),
+)
+CURVE = Table(
+    "curve",
+    "the mean working set of one program at one tau",
+    (
+        *KEY,
+        _whole("tau_ns", "ns", "a page is in the working set for so long after its last use"),
+        number("mean_pages", "count", "pages in it, mean over time; NaN: the program made no visit"),
+        number("missed", "1", "share of visits whose page is not in it, first visits included; NaN: no visit"),
+    ),
+)
+WORKINGSET = Table(
+    "workingset",
+    "the working set of one program at the end of one interval",
+    (
+        *KEY,
+        _whole("tau_ns", "ns", "as in curve; the shorter one is the interval's length"),
+        _whole("end_ns", "ns", "end of the interval, since the exec"),
+        count("pages", "in the working set then"),
+    ),
+)
+REUSE = Table(
+    "reuse",
+    "visits of one program whose reuse distance lies in [low, high)",
+    (
+        *KEY,
+        count("low", "other pages visited since the page's last visit, at least; -1: first visits"),
+        count("high", "and less than so many; -1: first visits"),
+        count("visits", "with such a distance"),
+        number("missed", "1", "share of all visits that a memory of `low` pages (LRU) would miss; NaN: no visit"),
+    ),
+)
+KINDS = Table(
+    "kinds",
+    "visits of one program by what a table of strides per instruction foresees",
+    (
+        *KEY,
+        string("kind", "irregular: not foreseen; fixed: the same page; sequential: the next one; strided: farther"),
+        count("visits", "of the kind"),
+        number("share", "1", "of all visits; NaN: there is none"),
+    ),
+)
+ADVICE = Table(
+    "advice",
+    "what prefetch advice from one program's strides would be worth, so many visits ahead",
+    (
+        *KEY,
+        count("ahead", "visits of the same instruction between the advice and the visit"),
+        count("given", "advices: one at each visit in a stream"),
+        count("right", "of these, followed by a visit to the page"),
+        number("accuracy", "1", "right of given; NaN: none was given"),
+        number("coverage", "1", "right of all visits; NaN: there is none"),
+        number("cold_coverage", "1", "first visits of pages that were foreseen; NaN: there is none"),
+        number("lead_visits", "count", "visits between the advice and the visit, mean; NaN: none was right"),
+        number("lead_ns", "ns", "time between them, mean; NaN: none was right"),
+    ),
+)
+STREAMS = Table(
+    "streams",
+    "one stream: an instruction that goes the same distance again and again; the longest 200 of a program",
+    (
+        *KEY,
+        _word("ip", "the instruction's address"),
+        _word("base", "page of its first visit"),
+        _whole("stride", "count", "pages from one visit to the next"),
+        count("length", "visits"),
+        _whole("end_ns", "ns", "begin of the last visit, since the exec"),
+    ),
+)
+TRANSITIONS = Table(
+    "transitions",
+    "one pair of pages visited one after the other; the most frequent 200 of a program",
+    (
+        *KEY,
+        _word("page", "the one that is left"),
+        _word("next", "the one that follows"),
+        count("count", "times"),
+        number("share", "1", "of all transitions from the page"),
+    ),
+)
+MAP = Table(
+    "map",
+    "one cell of the access model: an interval of time and a group of pages; of each program's first trial",
+    (
+        *KEY,
+        _whole("start_ns", "ns", "begin of the interval, since the exec"),
+        _whole("interval_ns", "ns", "its length"),
+        _word("page", "the group's first page"),
+        count("pages", "that a group has"),
+        count("visits", "in the cell"),
+        count("writes", "of these, visits that begin with a write"),
+    ),
+)
+VISITS = Table(
+    "visits",
+    "one visit: the first 20,000 of each program's first trial",
+    (
+        *KEY,
+        _whole("start_ns", "ns", "its begin, since the exec"),
+        number("dwell_ns", "ns", "how long it lasted; NaN: its end is not known"),
+        _word("page", "address >> 12"),
+        flag("write", "it begins with a write"),
+        flag("kernel", "it begins with an access by the kernel"),
+        _whole("tid", "1", "the thread"),
+    ),
+)
+#: What the traces of one arm say of the programs.
+MODEL = (PAGES, CURVE, WORKINGSET, REUSE, KINDS, ADVICE, STREAMS, TRANSITIONS, MAP, VISITS)
+TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, *MODEL]
+
+_PROGRAM = "program; without one: "
+METRICS = [
+    Metric(
+        "slowdown", "1", "lower", "time by the method, of the time untraced; same clock, same seed", "program", True
+    ),
+    Metric("bytes", "B", "lower", "data that the method gave", "program"),
+    Metric("data_rate", "B/s", "lower", "bytes of the trace by second of the untraced program", "program", timing=True),
+    Metric("visits", "count", "neither", "visits that the kernel recorded", "program"),
+    Metric("lost", "count", "lower", "visits for which the ring had no room", f"{_PROGRAM}all of the trial"),
+    Metric(
+        "unrecorded",
+        "count",
+        "lower",
+        "visits by the kernel's count less those that the trace's file holds, absolute",
+        f"{_PROGRAM}all of the trial",
+    ),
+    Metric(
+        "unaccounted",
+        "count",
+        "lower",
+        "faults less the sum of recorded, lost, code, slow, upgrade and spurious ones, absolute",
+        f"{_PROGRAM}all of the trial",
+    ),
+    Metric("steps", "count", "neither", "instructions that needed several data pages at once, over all programs"),
+    Metric(
+        "same_output",
+        "1",
+        "higher",
+        "1: the program printed what it prints untraced; without a program: the least of them",
+        f"{_PROGRAM}all of the trial",
+    ),
+    Metric("exit_status", "1", "neither", "the program's exit status as a shell has it", "program"),
+    Metric(
+        "time_of_lackey", "1", "lower", "time traced, of the time under lackey; same clock and seed", "program", True
+    ),
+    Metric("bytes_of_lackey", "1", "lower", "bytes of the trace, of those of lackey, same clock and seed", "program"),
+    Metric("missing", "count", "lower", "visits of the oracle's that the trace has not", "program"),
+    Metric("extra", "count", "lower", "visits of the trace that the oracle has not", f"{_PROGRAM}all of the trial"),
+    Metric(
+        "unexplained",
+        "count",
+        "lower",
+        "missing and extra visits of class unknown",
+        f"{_PROGRAM}all of the trial",
+    ),
+    Metric("explained", "count", "lower", "missing and extra visits of the other classes", "program"),
+    Metric(
+        "missing_share",
+        "1",
+        "lower",
+        "missing visits, of the oracle's",
+        f"{_PROGRAM}all visits of the trial together",
+    ),
+    Metric("missing_share_worst", "1", "lower", "missing visits, of the oracle's, of the program that misses most"),
+    Metric(
+        "difference_share",
+        "1",
+        "lower",
+        "missing and extra visits of the class, of the oracle's, of the program that has most",
+        "class of differences",
+    ),
+    Metric(
+        "left_out_share",
+        "1",
+        "lower",
+        "of the oracle's accesses, those of pages that the trace calls code; of the program that has most",
+    ),
+    Metric("irregular", "1", "neither", "share of visits that no stride foresees", "program"),
+    Metric("advice_coverage", "1", "higher", "visits that advice for the next one foresaw, of all visits", "program"),
+    Metric("advice_accuracy", "1", "higher", "right advices for the next visit, of those given", "program"),
+    Metric("known_cases", "count", "neither", "known sequences that were traced"),
+    Metric("known_wrong", "count", "lower", "known sequences that were not recorded exactly"),
+    Metric(
+        "neighbour_slowdown",
+        "1",
+        "lower",
+        "how much longer a neighbour's fastest chunks (tenth) take beside a traced program than beside an untraced one",
+        timing=True,
+    ),
+    Metric(
+        "neighbour_slowdown_whole",
+        "1",
+        "lower",
+        "the same of whole segments: it sees what slows down most of the chunks, too",
+        timing=True,
+    ),
+]

@@ -1,0 +1,242 @@
+"""Metrics of page-trace, from its tables: per program, per trial, and those that compare trials of two arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness.measure.rows import MetricRows
+from harness.measure.trials import LEFT_OUT
+
+from .cases import KNOWN, NEIGHBOUR
+from .declared import METRICS
+from .model import MODEL
+from .programs import COMPARISON, OUTPUT, RUN, TRACE
+from .trace.comparison import CLASSES
+
+Tables = dict[str, pd.DataFrame]
+Values = dict[str, Any]
+
+
+def measure(tables: Tables) -> pd.DataFrame:
+    """All metrics, in long form."""
+    rows = MetricRows(METRICS, tables["problems"])
+    _Programs(tables, rows).put()
+    _Trials(tables, rows).put()
+    return rows.frame()
+
+
+class _Missing:
+    """Why a value of a program or trial is absent: the problem of the part that it follows from."""
+
+    def __init__(self, problems: pd.DataFrame) -> None:
+        self._rows = problems.to_dict("records")
+
+    def of(self, arm: str, trial: int, parts: Sequence[str], workload: str | None = None) -> str | None:
+        """The first reason of these parts; of any workload when none is named."""
+        for row in self._rows:
+            here = (
+                row["arm"] == arm and row["trial"] == trial and row["workload"] in (workload or row["workload"], None)
+            )
+            if here and any(row["part"].startswith(part) for part in parts):
+                return str(row["reason"])
+        return None
+
+    def workloads(self) -> list[tuple[str, int, str]]:
+        """Programs with a problem."""
+        return [(row["arm"], row["trial"], row["workload"]) for row in self._rows if row["workload"] is not None]
+
+
+class _Programs:
+    """Metrics of one program of one trial: NAME.WORKLOAD."""
+
+    def __init__(self, tables: Tables, rows: MetricRows) -> None:
+        self._rows = rows
+        self._missing = _Missing(tables["problems"])
+        self._runs = _by_program(tables["runs"])
+        self._traces = _by_program(tables["traces"])
+        self._comparisons = _by_program(tables["comparisons"])
+        kinds, advice = tables["kinds"], tables["advice"]
+        self._irregular = _by_program(kinds[kinds["kind"] == "irregular"])
+        self._advice = _by_program(advice[advice["ahead"] == 1])
+        trials = tables["trials"]
+        self._clock = {(row.arm, row.trial): row.clock for row in trials.itertuples()}
+        self._disturbed = {(row.arm, row.trial): row.disturbed for row in trials.itertuples()}
+        self._method = {
+            arm: dict(pair.split("=", 1) for pair in params.split()).get("method", "")
+            for arm, params in trials[["arm", "params"]].itertuples(index=False)
+        }
+
+    def put(self) -> None:
+        """In the order of the tables; programs that only have problems come last."""
+        programs = [*self._runs, *self._traces, *self._comparisons, *self._advice]
+        for arm, trial, workload in dict.fromkeys([*programs, *self._missing.workloads()]):
+            if self._method[arm] in ("plain", "trace", "lackey", "damon"):
+                self._program(arm, trial, workload)
+
+    def _program(self, arm: str, trial: int, workload: str) -> None:
+        key, method = (arm, trial, workload), self._method[arm]
+
+        def tell(table: dict[Any, Values], part: str, values: dict[str, Callable[[Values], float]], none: str) -> None:
+            """Metrics of one row, or absent ones with the part's reason."""
+            row, reason = table.get(key), self._missing.of(arm, trial, [part], workload)
+            if row is None and reason is None:
+                return
+            for name, value in values.items():
+                told = value(row) if row is not None else None
+                self._rows.put(arm, trial, f"{name}.{workload}", told, reason=reason or none)
+
+        tell(
+            self._runs, RUN, {"exit_status": lambda row: row["exit_status"]}, "the program was not started by the trace"
+        )
+        if method != "plain":
+            tell(self._runs, RUN, {"bytes": lambda row: row["bytes"]}, "the method says nothing of its data")
+            self._beside(key, "slowdown", "plain", lambda run, bare: run["seconds"] / bare["seconds"], timed=True)
+            self._beside(key, "same_output", "plain", lambda run, bare: float(run["output"] == bare["output"]))
+        if method != "trace":
+            return
+        self._beside(key, "data_rate", "plain", lambda run, bare: run["bytes"] / bare["seconds"], timed=True)
+        self._beside(key, "time_of_lackey", "lackey", lambda run, other: run["seconds"] / other["seconds"], timed=True)
+        self._beside(key, "bytes_of_lackey", "lackey", lambda run, other: run["bytes"] / other["bytes"])
+        counted: dict[str, Callable[[Values], float]] = {
+            "visits": lambda row: row["records"],
+            "lost": lambda row: row["lost"],
+            "unrecorded": lambda row: abs(row["records"] - row["file_records"]),
+            "unaccounted": lambda row: abs(row["unaccounted"]),
+        }
+        tell(self._traces, TRACE, counted, "")
+        compared: dict[str, Callable[[Values], float]] = {
+            "missing": lambda row: row["missing"],
+            "extra": lambda row: row["extra"],
+            "unexplained": lambda row: row["unexplained"],
+            "explained": lambda row: row["explained"],
+            "missing_share": lambda row: _share(row["missing"], row["oracle"]),
+        }
+        tell(self._comparisons, COMPARISON, compared, "the oracle saw no visit")
+        tell(self._irregular, MODEL, {"irregular": lambda row: row["share"]}, "the program made no visit")
+        tell(self._advice, MODEL, {"advice_coverage": lambda row: row["coverage"]}, "the program made no visit")
+        tell(self._advice, MODEL, {"advice_accuracy": lambda row: row["accuracy"]}, "no advice was given")
+
+    def _beside(
+        self,
+        key: tuple[str, int, str],
+        name: str,
+        method: str,
+        value: Callable[[Values, Values], float],
+        *,
+        timed: bool = False,
+    ) -> None:
+        """A metric of a run and of that of the same program, seed and clock by another method."""
+        arm, trial, workload = key
+        parts = [RUN] if name != "same_output" else [RUN, OUTPUT]
+        own, reason = self._runs.get(key), self._missing.of(arm, trial, parts, workload)
+        if own is None and reason is None:
+            return
+        clock = self._clock[arm, trial]
+        others = [arm for arm, how in self._method.items() if how == method and self._clock.get((arm, trial)) == clock]
+        pairs = [(other, self._runs[place]) for other in others if (place := (other, trial, workload)) in self._runs]
+        told = None
+        if reason is None and not pairs:
+            why = next((text for other in others if (text := self._missing.of(other, trial, [RUN], workload))), None)
+            reason = why or f"{workload} did not run by the method {method} in this repetition on the {clock} clock"
+        elif reason is None and own is not None:
+            other, run = pairs[0]
+            disturbed = self._disturbed[other, trial]
+            if timed and disturbed:
+                reason = f"{LEFT_OUT}{other}: {disturbed}"
+            elif name == "same_output" and run["output"] is None:
+                reason = self._missing.of(other, trial, [OUTPUT], workload)
+            else:
+                told = value(own, run)
+        self._rows.put(arm, trial, f"{name}.{workload}", told, reason=reason)
+
+
+class _Trials:
+    """Metrics over all programs or cases of one trial; absent when a part of one of them is."""
+
+    def __init__(self, tables: Tables, rows: MetricRows) -> None:
+        self._tables = tables
+        self._rows = rows
+        self._missing = _Missing(tables["problems"])
+        self._trials = list(tables["trials"][["arm", "trial", "params"]].itertuples(index=False, name=None))
+
+    def put(self) -> None:
+        for arm, trial, params in self._trials:
+            method = dict(pair.split("=", 1) for pair in params.split()).get("method", "")
+            if method == "trace":
+                self._counts(arm, trial, self._of("traces", arm, trial), TRACE)
+                self._compared(arm, trial)
+            if method not in ("plain", "known", "neighbour"):
+                self._output(arm, trial)
+            if method == "known":
+                self._known(arm, trial, self._of("known", arm, trial))
+            if method == "neighbour":
+                self._neighbour(arm, trial, self._of("neighbour", arm, trial))
+
+    def _known(self, arm: str, trial: int, cases: pd.DataFrame) -> None:
+        self._counts(arm, trial, cases, KNOWN)
+        self._sum(arm, trial, "known_cases", KNOWN, lambda: len(cases))
+        self._sum(arm, trial, "known_wrong", KNOWN, lambda: int((~cases["exact"]).sum()))
+
+    def _neighbour(self, arm: str, trial: int, speeds: pd.DataFrame) -> None:
+        self._sum(arm, trial, "neighbour_slowdown", NEIGHBOUR, lambda: speeds["slowdown"].iloc[0])
+        self._sum(arm, trial, "neighbour_slowdown_whole", NEIGHBOUR, lambda: speeds["slowdown_whole"].iloc[0])
+
+    def _of(self, name: str, arm: str, trial: int) -> pd.DataFrame:
+        frame = self._tables[name]
+        return frame[(frame["arm"] == arm) & (frame["trial"] == trial)]
+
+    def _sum(self, arm: str, trial: int, name: str, part: str, value: Callable[[], float]) -> None:
+        reason = self._missing.of(arm, trial, [part])
+        self._rows.put(arm, trial, name, None if reason else value(), reason=reason)
+
+    def _counts(self, arm: str, trial: int, counts: pd.DataFrame, part: str) -> None:
+        self._sum(arm, trial, "unaccounted", part, lambda: float(counts["unaccounted"].abs().sum()))
+        self._sum(arm, trial, "lost", part, lambda: float(counts["lost"].sum()))
+        unrecorded = (counts["records"] - counts["file_records"]).abs()
+        self._sum(arm, trial, "unrecorded", part, lambda: float(unrecorded.sum()))
+        if part == TRACE:
+            self._sum(arm, trial, "steps", part, lambda: float(counts["steps"].sum()))
+
+    def _compared(self, arm: str, trial: int) -> None:
+        compared, differences = self._of("comparisons", arm, trial), self._of("differences", arm, trial)
+        if compared.empty and self._missing.of(arm, trial, [COMPARISON]) is None:
+            return  # the arm has no oracle
+
+        def put(name: str, value: Callable[[], float]) -> None:
+            self._sum(arm, trial, name, COMPARISON, value)
+
+        put("unexplained", lambda: float(compared["unexplained"].sum()))
+        put("extra", lambda: float(compared["extra"].sum()))
+        put("missing_share", lambda: _share(compared["missing"].sum(), compared["oracle"].sum()))
+        put("missing_share_worst", lambda: float((compared["missing"] / compared["oracle"]).max()))
+        put("left_out_share", lambda: float((compared["left_out"] / compared["runs"]).max()))
+        visits = compared.set_index("workload")["oracle"]
+        for name in CLASSES:
+            rows = differences[differences["class"] == name].set_index("workload")
+            share = (rows["missing"] + rows["extra"]) / visits
+            self._share_of_class(arm, trial, name, share)
+
+    def _share_of_class(self, arm: str, trial: int, name: str, share: pd.Series[float]) -> None:
+        self._sum(arm, trial, f"difference_share.{name}", COMPARISON, lambda: float(share.max()))
+
+    def _output(self, arm: str, trial: int) -> None:
+        """The least of its programs' own metrics of this name."""
+        metrics = self._rows.frame()
+        own = metrics[(metrics["arm"] == arm) & (metrics["trial"] == trial)]
+        own = own[own["metric"].str.startswith("same_output.")]
+        if own.empty:
+            return
+        absent = own.loc[own["value"].isna(), "reason"]
+        reason = str(absent.iloc[0]) if len(absent) else None
+        self._rows.put(arm, trial, "same_output", None if reason else float(own["value"].min()), reason=reason)
+
+
+def _by_program(table: pd.DataFrame) -> dict[Any, Values]:
+    return {(row["arm"], row["trial"], row["workload"]): row for row in table.to_dict("records")}
+
+
+def _share(part: float, of: float) -> float:
+    return part / of if of else float("nan")

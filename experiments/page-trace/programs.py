@@ -1,0 +1,83 @@
+"""Programs that a trial ran by the arm's method: their time and data, the kernel's counts, the oracle beside them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from harness.machine.spec import PLUGIN_FOLDER
+from harness.measure.raw import Answer, Trial, read_answer, read_bytes
+from harness.measure.rows import TableRows
+from harness.oracle.reader import Oracle
+
+from .trace.comparison import compare
+from .trace.program import Program
+from .trace.records import Trace
+from .trace.stats import TraceStats
+
+#: What each method says lies in METHOD.json.
+METHODS = ("plain", "trace", "lackey", "damon")
+#: Names of parts, as the table problems has them: what a metric over all programs of a trial needs.
+RUN, OUTPUT, TRACE, COMPARISON = "run", "output", "trace", "comparison"
+
+
+class Run(Answer):
+    """What every method's launcher says; `bytes` is absent where it gave no data."""
+
+    elapsed_ns: int
+    exit_status: int | None
+    bytes: int | None = None
+
+
+def decode_programs(rows: TableRows, trial: Trial) -> None:
+    """The tables runs, traces, comparisons, differences of one trial."""
+    method = str(trial.params.get("method", ""))
+    if method not in METHODS:
+        return
+    for span, workload in enumerate(trial.workloads):
+        folder = trial.path / workload
+        output: str | None = None
+        with rows.part(trial, OUTPUT, workload):
+            output = hashlib.sha256(read_bytes(folder / "stdout")).hexdigest()
+        with rows.part(trial, RUN, workload):
+            run = read_answer(folder / f"{method}.json", Run)
+            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": run.bytes, "output": output}
+            rows.put("runs", row | {"exit_status": run.exit_status}, trial, workload)
+        if method != "trace":
+            continue
+        with rows.part(trial, TRACE, workload):
+            stats, trace = read_answer(folder / "trace.json", TraceStats), Trace(folder / "trace")
+            rows.put("traces", counts(stats, trace), trial, workload)
+        if (trial.path / PLUGIN_FOLDER).is_dir():  # the arm asks for an oracle
+            with rows.part(trial, COMPARISON, workload):
+                # One program is selected per workload, in order.
+                _compare(rows, trial, workload, folder / "trace", span)
+
+
+def counts(stats: TraceStats, trace: Trace) -> dict[str, Any]:
+    """The columns COUNTS of one trace."""
+    names = ("faults", "records", "lost", "code", "slow", "upgrades", "spurious", "steps", "kept", "drops", "recycled")
+    values: dict[str, Any] = {name: getattr(stats, name) for name in ("window", *names)}
+    return values | {"file_records": trace.written_visits, "unaccounted": stats.unaccounted}
+
+
+def _compare(rows: TableRows, trial: Trial, workload: str, trace: Path, span: int) -> None:
+    """The comparison of a trace with the oracle's selection number `span`."""
+    exact = Oracle(trial.path).pages(span)
+    program = Program(Trace(trace))
+    compared = compare(program.chunks(), exact.chunks(), program.code_pages())
+    by_class = compared.differences.set_index("class")
+    unexplained = int(by_class.loc["unknown", ["missing", "extra"]].sum())
+    row = {
+        "oracle": compared.oracle,
+        "trace": compared.trace,
+        "missing": compared.missing,
+        "extra": compared.extra,
+        "unexplained": unexplained,
+        "explained": compared.missing + compared.extra - unexplained,
+        "left_out": compared.oracle_code,
+        "runs": int(exact.words.size),
+    }
+    rows.put("comparisons", row, trial, workload)
+    rows.put("differences", compared.differences, trial, workload)

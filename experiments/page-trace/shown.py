@@ -1,0 +1,128 @@
+"""Small tables: what the patent says beside what was measured, and the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from harness.measure.claims import ClaimResult
+
+EXACT = "traced"
+WINDOWS = {EXACT: "1", "window-2": "2", "window-4": "4", "window-16": "16"}
+Frames = dict[str, pd.DataFrame]
+
+
+def beside_the_paper(metrics: pd.DataFrame, claims: Sequence[ClaimResult]) -> Frames:
+    """The patent's statements row by row, and what the access model would be worth for prefetching."""
+    values = _Medians(metrics)
+    known = sum(claim.verdict == "confirmed" for claim in claims if claim.metric and "known_wrong" in claim.metric)
+    judged = sum(claim.measured is not None for claim in claims if claim.metric and "known_wrong" in claim.metric)
+    rows = [
+        ("visits that are missing", "none", values.share("missing_share"), "of all, beside the oracle"),
+        ("… of the program that misses most", "none", values.share("missing_share_worst"), ""),
+        ("known sequences exact", "all", f"on {known} of {judged} machines", "page tables, CPUs"),
+        ("pages mapped at once", "1", "several", f"{values.number('steps')} instructions need it"),
+        ("times slower: streaming", "< 5", values.number("slowdown.stream"), "5 is cited of its predecessor"),
+        ("times slower: matrix product", "< 5", values.number("slowdown.matmul-ijk"), "5 is cited of its predecessor"),
+        *(
+            (f"time, of lackey's: {name}", "small", values.beside_lackey("time_of_lackey", name), "no figure given")
+            for name in ("stream", "matmul-ijk", "sort")
+        ),
+        *(
+            (f"bytes, of lackey's: {name}", "small", values.beside_lackey("bytes_of_lackey", name), "no figure given")
+            for name in ("stream", "matmul-ijk", "sort")
+        ),
+        ("MB per untraced second: matmul", "small", values.number("data_rate.matmul-ijk", 1e-6), "no figure given"),
+        ("a neighbour's slowdown", "0", values.share("neighbour_slowdown_whole", "neighbour"), "whole segments"),
+        ("accesses from time on a page", "possible", "not compared", "a visit's time is mostly its fault's"),
+        ("threads, dirty bits, TLB flushes", "not said", "not compared", "the README says what they take"),
+    ]
+    shown = {"The patent, and here": pd.DataFrame(rows, columns=["what", "the patent", "here", "note"])}
+    programs = values.programs("advice_coverage")
+    if programs:
+        advice = pd.DataFrame(
+            {
+                "program": programs,
+                "foreseen": [values.of(EXACT, f"advice_coverage.{name}") for name in programs],
+                "advice right": [values.of(EXACT, f"advice_accuracy.{name}") for name in programs],
+            }
+        )
+        shown["Prefetching: share of visits foreseen, and of advice that is right"] = _short(advice)
+    return shown
+
+
+def summaries(tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> Frames:
+    """Medians over trials, one row per program."""
+    values = _Medians(metrics)
+    shown: Frames = {}
+    names = {"visits": "visits", "slowdown": "times slower", "missing": "missing", "extra": "extra"}
+    programs = values.programs("visits")
+    if programs:
+        columns = {title: [values.of(EXACT, f"{name}.{one}") for one in programs] for name, title in names.items()}
+        shown["Traced page by page"] = _short(pd.DataFrame({"program": programs, **columns}))
+    clocks = {"time": "time_of_lackey", "bytes": "bytes_of_lackey"}
+    lackey = {f"{what}, {arm}": (arm, name) for arm in (EXACT, "traced-wall") for what, name in clocks.items()}
+    shown |= _by_program("Share of lackey's time and bytes", values, lackey)
+    windows = {title: (arm, "missing_share") for arm, title in WINDOWS.items()}
+    shown |= _by_program("Share of visits that a window of so many pages misses", values, windows)
+    slower = {title: (arm, "slowdown") for arm, title in WINDOWS.items()}
+    shown |= _by_program("Times slower, by pages in the window", values, slower)
+    known = tables["known"]
+    if len(known):
+        cases = known.groupby("arm", sort=False).agg(cases=("case", "size"), exact=("exact", "sum"))
+        shown["Known sequences"] = cases.reset_index()
+    return shown
+
+
+class _Medians:
+    """Medians over an arm's trials; NaN where there is no value."""
+
+    def __init__(self, metrics: pd.DataFrame) -> None:
+        values = metrics.dropna(subset=["value"])
+        self._values = values.groupby(["arm", "metric"], sort=False)["value"].median().to_dict()
+
+    def of(self, arm: str, metric: str) -> float:
+        return float(self._values.get((arm, metric), np.nan))
+
+    def programs(self, family: str, arms: Sequence[str] = (EXACT,)) -> list[str]:
+        """The programs that some of the arms have a metric of the family for."""
+        names = [name for arm, name in self._values if arm in arms and name.startswith(f"{family}.")]
+        return list(dict.fromkeys(name.partition(".")[2] for name in names))
+
+    def number(self, metric: str, factor: float = 1.0, arm: str = EXACT) -> str:
+        value = self.of(arm, metric) * factor
+        return "not measured" if np.isnan(value) else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+    def share(self, metric: str, arm: str = EXACT) -> str:
+        value = 100 * self.of(arm, metric)
+        return "not measured" if np.isnan(value) else f"{value:.2g} %"
+
+    def beside_lackey(self, family: str, program: str) -> str:
+        """By the virtual clock where lackey ran so, else by the host's."""
+        for arm, clock in ((EXACT, ""), ("traced-wall", ", wall clock")):
+            value = self.of(arm, f"{family}.{program}")
+            if not np.isnan(value):
+                return f"{100 * value:.2g} %{clock}"
+        return "not measured"
+
+
+def _by_program(title: str, values: _Medians, columns: Mapping[str, tuple[str, str]]) -> Frames:
+    """A row per program and a column per arm and family, of those that have a value; nothing when none has."""
+    arms, families = [arm for arm, _ in columns.values()], {family for _, family in columns.values()}
+    programs = list(dict.fromkeys(name for family in sorted(families) for name in values.programs(family, arms)))
+    if not programs:
+        return {}
+    cells = {name: [values.of(arm, f"{family}.{one}") for one in programs] for name, (arm, family) in columns.items()}
+    return {title: _short(pd.DataFrame({"program": programs, **cells}))}
+
+
+def _short(table: pd.DataFrame) -> pd.DataFrame:
+    """Three digits, whole numbers as such, and no column where there is nothing."""
+    made = table.dropna(axis=1, how="all")
+    for name in made.columns[1:]:
+        digits = [float(f"{x:.3g}") if abs(x) < 1000 else x for x in made[name]]
+        whole = all(float(x).is_integer() for x in digits)
+        made = made.assign(**{name: np.array(digits, dtype="int64" if whole else "float64")})
+    return made

@@ -1,0 +1,216 @@
+"""page-trace's analysis on made-up raw folders: what follows from several arms, and what is absent with its reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from experiments.page_trace.trace.records import EXEC
+
+from harness.experiment.trial import TrialRecord
+from harness.measure.analysis import Analysis
+from harness.paths import EXPERIMENTS
+from tests.experiments.page_trace.traces import STATS, record, words_of, write_stats, write_trace
+
+ANALYSIS = Analysis(EXPERIMENTS / "page-trace")
+PAGES = [0x400, 0x500, 0x401, 0x500, 0x402, 0x500]
+
+
+def a_record(root: Path, arm: str, method: str, **more: Any) -> TrialRecord:
+    values = {"repetition": 0, "clock": "wall", "workloads": ("stream",)} | more
+    return TrialRecord(
+        arm=arm,
+        seed=1,
+        status="ok",
+        kernel="modern-6.1",
+        session="mailbox",
+        fidelity="virtual" if values["clock"] == "virtual" else "emulated",
+        params={"method": method},
+        cmdline={},
+        pmu="absent",
+        path=root / "raw" / arm / "0",
+        system_map=root / "System.map",
+        **values,
+    )
+
+
+def trial(
+    root: Path, arm: str, method: str, *, printed: str = "42\n", seconds: float = 1.0, **more: Any
+) -> TrialRecord:
+    """One trial of the workload stream by `method`."""
+    made = a_record(root, arm, method, **more)
+    folder = made.path / "stream"
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text(printed)
+    times = {"elapsed_ns": int(seconds * 1e9), "exit_status": 0}
+    if method == "trace":
+        before = [record(0x999, 5), record(0, 9, kind=EXEC)]
+        write_trace(folder / "trace", words_of([*before, *(record(page, 10 + i) for i, page in enumerate(PAGES))]))
+        change = STATS["records"] - (len(PAGES) + 1)
+        write_stats(folder / "trace.json", **times, bytes=6000, records=len(PAGES) + 1, faults=STATS["faults"] - change)
+    else:
+        answer = times | ({"bytes": 600_000} if method == "lackey" else {})
+        (folder / f"{method}.json").write_text(json.dumps(answer))
+    return made
+
+
+def descheduled(made: TrialRecord, share: float) -> None:
+    vcpu = {"cpu": 0, "thread": 1, "run_ns": int(1e9 * (1 - share)), "wait_ns": int(1e9 * share), "slices": 1}
+    (made.path / "host-sched.json").write_text(json.dumps({"pinned": True, "vcpus": [vcpu]}))
+
+
+@pytest.fixture
+def arms(tmp_path: Path) -> list[TrialRecord]:
+    return [
+        trial(tmp_path, "untraced", "plain", seconds=0.5),
+        trial(tmp_path, "traced", "trace", seconds=2.0),
+        trial(tmp_path, "lackey", "lackey", seconds=50.0, printed="43\n"),
+        # The same by another clock: nothing to compare with.
+        trial(tmp_path, "traced-virtual", "trace", clock="virtual"),
+    ]
+
+
+def measured(trials: list[TrialRecord]) -> pd.DataFrame:
+    return ANALYSIS.metrics(ANALYSIS.tables(trials)).set_index(["arm", "metric"])
+
+
+def test_ratios_are_of_one_clock_and_seed(arms):
+    metrics = measured(arms)
+    values = metrics["value"]
+    assert values["traced", "slowdown.stream"] == 4
+    assert values["traced", "data_rate.stream"] == 12_000
+    assert values["traced", "time_of_lackey.stream"] == 0.04
+    assert values["traced", "bytes_of_lackey.stream"] == 0.01
+    assert values["lackey", "slowdown.stream"] == 100
+    for name in ("slowdown.stream", "time_of_lackey.stream", "same_output.stream", "same_output"):
+        assert "virtual clock" in metrics.loc[("traced-virtual", name), "reason"]
+    arms[1] = arms[1].model_copy(update={"repetition": 1})
+    assert "in this repetition" in measured(arms).loc[("traced", "slowdown.stream"), "reason"]
+
+
+def test_an_output_that_differs_is_seen(arms):
+    values = measured(arms)["value"]
+    assert values["traced", "same_output"] == 1
+    assert values["lackey", "same_output"] == 0
+
+
+def test_faults_that_are_not_accounted_for(arms):
+    assert measured(arms)["value"]["traced", "unaccounted"] == 0
+    answer = arms[1].path / "stream" / "trace.json"
+    answer.write_text(json.dumps(json.loads(answer.read_text()) | {"faults": 103}))
+    assert measured(arms)["value"]["traced", "unaccounted"] == 56
+
+
+def test_a_file_with_fewer_visits_than_the_kernel_counted(arms):
+    assert measured(arms)["value"]["traced", "unrecorded"] == 0
+    trace = arms[1].path / "stream" / "trace"
+    trace.write_bytes(trace.read_bytes()[: 64 + 5 * 24])
+    values = measured(arms)["value"]
+    assert values["traced", "unrecorded"] == 3
+    assert values["traced", "unrecorded.stream"] == 3
+
+
+def test_without_an_oracle_nothing_is_compared(arms):
+    names = {metric for arm, metric in measured(arms).index if arm == "traced"}
+    assert not any(name.startswith(("missing", "unexplained", "difference_share")) for name in names)
+
+
+def test_an_oracle_that_did_not_end_is_a_reason_that_names_no_path_of_the_host(arms, tmp_path):
+    (arms[1].path / "oracle").mkdir()
+    metrics = measured(arms)
+    for name in ("unexplained.stream", "unexplained", "missing_share", "difference_share.boundary"):
+        assert pd.isna(metrics.loc[("traced", name), "value"])
+        assert "no oracle ran" in metrics.loc[("traced", name), "reason"]
+        assert str(tmp_path) not in metrics.loc[("traced", name), "reason"]
+    assert metrics["value"]["traced", "unrecorded"] == 0
+
+
+def test_a_damaged_part_leaves_the_others(arms):
+    (arms[1].path / "stream" / "trace.json").unlink()
+    metrics = measured(arms)
+    assert "trace.json" in metrics.loc[("traced", "slowdown.stream"), "reason"]
+    assert "trace.json" in metrics.loc[("traced", "unaccounted"), "reason"]
+    assert metrics["value"]["traced", "advice_coverage.stream"] == 0
+    assert metrics["value"]["lackey", "slowdown.stream"] == 100
+    (arms[0].path / "stream" / "plain.json").write_text("{")
+    assert "untraced/0/stream/plain.json" in measured(arms).loc[("lackey", "slowdown.stream"), "reason"]
+
+
+def test_a_trial_of_the_other_arm_that_the_host_disturbed_spoils_the_ratio(arms):
+    descheduled(arms[0], 0.5)
+    metrics = measured(arms)
+    reason = metrics.loc[("traced", "slowdown.stream"), "reason"]
+    assert (
+        reason == "the trial is left out: untraced: the host descheduled vCPU 0 for 50.0 %, more than 3 % of its time"
+    )
+    assert metrics["value"]["traced", "time_of_lackey.stream"] == 0.04
+    assert metrics["value"]["traced", "same_output"] == 1
+    descheduled(arms[0], 0.01)
+    assert measured(arms)["value"]["traced", "slowdown.stream"] == 4
+
+
+def test_the_access_model_begins_at_the_exec(arms):
+    tables = ANALYSIS.tables(arms)
+    pages = tables["pages"].set_index("page")
+    assert sorted(pages.index) == [0x400, 0x401, 0x402, 0x500]
+    assert pages.loc[0x500, "visits"] == 3
+    assert tables["visits"]["start_ns"].min() == 0
+    slices = ANALYSIS.timeline(tables, ANALYSIS.metrics(tables))
+    assert slices is not None
+    assert set(slices["process"]) == {"stream"}
+
+
+def test_a_case_of_which_a_file_is_missing_is_no_exact_one(tmp_path):
+    made = a_record(tmp_path, "known", "known", workloads=("known",))
+    folder = made.path / "known" / "known"
+    folder.mkdir(parents=True)
+    answer = {"name": "two", "arena": "0x500000", "pages": 2, "expected": [0, 1], "writes": [0, 0], "failed": 0}
+    (folder / "two.json").write_text(json.dumps(answer | {"subsequence": False}))
+    write_trace(folder / "two.trace", words_of([record(0x500, 1), record(0x501, 2)]))
+    write_stats(folder / "two.stats", records=2, faults=42)
+    assert measured([made])["value"]["known", "known_wrong"] == 0
+    assert measured([made])["value"]["known", "unrecorded"] == 0
+    (folder / "two.json").write_text(json.dumps(answer | {"subsequence": False, "expected": [1, 0]}))
+    assert measured([made])["value"]["known", "known_wrong"] == 1
+    (folder / "two.stats").unlink()
+    assert "two.stats" in measured([made]).loc[("known", "known_wrong"), "reason"]
+    for path in folder.iterdir():
+        path.unlink()
+    assert "no known sequence" in measured([made]).loc[("known", "known_wrong"), "reason"]
+
+
+def neighbour(root: Path, pairs: list[tuple[list[float], list[float]]], ran: bool = True) -> TrialRecord:
+    made = a_record(root, "neighbour", "neighbour", workloads=("neighbour",))
+    lines: list[dict[str, Any]] = [{"pairs": len(pairs)}]
+    for i, sides in enumerate(pairs):
+        # a b b a: which side comes first does not matter
+        for arm, chunks in sorted(zip("ab", sides, strict=True), reverse=bool(i % 2)):
+            through = ran or i > 0
+            lines.append({"segment": 0, "arm": arm, "chunk_ns": chunks, "wall_ns": sum(chunks), "ran_through": through})
+    folder = made.path / "neighbour"
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text("\n".join(map(json.dumps, lines)))
+    return made
+
+
+def test_the_neighbour_is_compared_in_pairs(tmp_path):
+    disturbed = [100.0] * 5 + [900.0] * 5
+    trials = [neighbour(tmp_path, [([100.0] * 10, [110.0] * 10), (disturbed, [110.0] * 10), ([100.0] * 10, disturbed)])]
+    values = measured(trials)["value"]
+    assert values["neighbour", "neighbour_slowdown"] == pytest.approx(0.1)
+    assert values["neighbour", "neighbour_slowdown_whole"] == pytest.approx(0.1)
+
+
+def test_what_slows_most_chunks_down_is_seen_in_whole_segments_alone(tmp_path):
+    slow = [100.0] * 3 + [1000.0] * 7
+    values = measured([neighbour(tmp_path, [([100.0] * 10, slow)] * 3)])["value"]
+    assert values["neighbour", "neighbour_slowdown"] == 0
+    assert values["neighbour", "neighbour_slowdown_whole"] == pytest.approx(6.3)
+
+
+def test_a_segment_whose_command_did_not_run_through_does_not_count(tmp_path):
+    trials = [neighbour(tmp_path, [([100.0] * 4, [900.0] * 4), ([100.0] * 4, [100.0] * 4)], ran=False)]
+    assert measured(trials)["value"]["neighbour", "neighbour_slowdown"] == 0
