@@ -19,7 +19,6 @@ METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon")
 WALL = ("traced-wall", "lackey-wall")
 #: The neighbour's time may differ by so many percent: the claims' bounds.
 NEIGHBOUR_BOUND = 3.0
-_OUTSIDE = "outside lower center"
 
 
 def draw(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
@@ -151,4 +150,6 @@ def _legend(figure: Figure) -> None:
     """One legend below all panels, each label once."""
     pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     unique = {label: handle for handle, label in pairs}
-    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(6, max(1, len(unique))))
+    figure.legend(
+        list(unique.values()), list(unique.keys()), loc="outside lower center", ncols=min(6, max(1, len(unique)))
+    )

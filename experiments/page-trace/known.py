@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class Known:
         if by_iteration and self.iterations is not None:
             return _difference(self.iterations, seen)
         if self.subsequence:
-            rest = iter(zip(seen, first, strict=True))
+            rest: Iterator[tuple[int, bool | None]] = iter(zip(seen, first, strict=True))
             for k, wanted in enumerate(zip(self.expected, self.writes, strict=True)):
                 if wanted not in rest:
                     return f"visit {k} of {self.expected} is missing from {seen}"

@@ -62,8 +62,9 @@ class _Programs:
         self._irregular = _by_program(kinds[kinds["kind"] == "irregular"])
         self._advice = _by_program(advice[advice["ahead"] == 1])
         trials = tables["trials"]
-        self._clock = {(row.arm, row.trial): row.clock for row in trials.itertuples()}
-        self._disturbed = {(row.arm, row.trial): row.disturbed for row in trials.itertuples()}
+        records = trials.to_dict("records")
+        self._clock = {(row["arm"], row["trial"]): str(row["clock"]) for row in records}
+        self._disturbed = {(row["arm"], row["trial"]): row["disturbed"] for row in records}
         self._method = {
             arm: dict(pair.split("=", 1) for pair in params.split()).get("method", "")
             for arm, params in trials[["arm", "params"]].itertuples(index=False)
@@ -235,7 +236,8 @@ class _Trials:
 
 
 def _by_program(table: pd.DataFrame) -> dict[Any, Values]:
-    return {(row["arm"], row["trial"], row["workload"]): row for row in table.to_dict("records")}
+    records: list[Any] = table.to_dict("records")
+    return {(row["arm"], row["trial"], row["workload"]): row for row in records}
 
 
 def _share(part: float, of: float) -> float:

@@ -15,7 +15,7 @@ from .trace.program import Program
 from .trace.records import Trace
 from .trace.reuse import ReuseDistances
 from .trace.streams import Streams
-from .trace.tables import fill
+from .trace.tables import Table, fill
 from .trace.transitions import Transitions
 from .trace.visits import visit_table, visits
 from .trace.workingset import WorkingSet, WorkingSetCurve
@@ -43,7 +43,7 @@ def model_tables(program: Program, *, first: bool) -> dict[str, pd.DataFrame]:
     """The tables of one program by name; `first`: with map and visits."""
     begin, end = program.span
     step = max(1, (end - begin) // INTERVALS + 1)
-    tables = {
+    tables: dict[str, Table] = {
         "pages": PageTable(),
         "curve": WorkingSetCurve(),
         "workingset": WorkingSet(step, INTERVALS, [step, 10 * step]),

@@ -15,6 +15,7 @@ from harness.report.figures import INK, series
 
 from .trace.timeline import regions
 
+_Extent = tuple[float, float, float, float]
 _ROWS, _LEAST_ROWS = 240, 10
 #: The least share of visits that a figure of reuse distances has room for.
 _LEAST_SHARE = 1e-6
@@ -76,7 +77,7 @@ def access_model(table: pd.DataFrame) -> Figure | None:
     return figure
 
 
-def _picture(cells: pd.DataFrame) -> tuple[npt.NDArray[np.float64], tuple[float, ...], list[tuple[float, str]]]:
+def _picture(cells: pd.DataFrame) -> tuple[npt.NDArray[np.float64], _Extent, list[tuple[float, str]]]:
     """Visits by row and interval, its extent in ms and rows, and where regions begin, with their address."""
     step = int(cells["interval_ns"].iloc[0])
     first = (cells["start_ns"] // step).to_numpy()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from harness.machine.spec import PLUGIN_FOLDER
 from harness.measure.raw import Answer, Trial, read_answer, read_bytes
@@ -66,9 +69,17 @@ def _compare(rows: TableRows, trial: Trial, workload: str, trace: Path, span: in
     """The comparison of a trace with the oracle's selection number `span`."""
     exact = Oracle(trial.path).pages(span)
     program = Program(Trace(trace))
-    compared = compare(program.chunks(), exact.chunks(), program.code_pages())
-    by_class = compared.differences.set_index("class")
-    unexplained = int(by_class.loc["unknown", ["missing", "extra"]].sum())
+    runs = 0
+
+    def counted() -> Iterator[pd.DataFrame]:
+        nonlocal runs
+        for frame in exact.chunks():
+            runs += len(frame)
+            yield frame
+
+    compared = compare(program.chunks(), counted(), program.code_pages())
+    unknown = compared.differences[compared.differences["class"] == "unknown"]
+    unexplained = int(unknown["missing"].sum() + unknown["extra"].sum())
     row = {
         "oracle": compared.oracle,
         "trace": compared.trace,
@@ -77,7 +88,7 @@ def _compare(rows: TableRows, trial: Trial, workload: str, trace: Path, span: in
         "unexplained": unexplained,
         "explained": compared.missing + compared.extra - unexplained,
         "left_out": compared.oracle_code,
-        "runs": int(exact.words.size),
+        "runs": runs,
     }
     rows.put("comparisons", row, trial, workload)
     rows.put("differences", compared.differences, trial, workload)

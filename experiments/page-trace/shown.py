@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,8 @@ class _Medians:
 
     def __init__(self, metrics: pd.DataFrame) -> None:
         values = metrics.dropna(subset=["value"])
-        self._values = values.groupby(["arm", "metric"], sort=False)["value"].median().to_dict()
+        medians: dict[Any, float] = values.groupby(["arm", "metric"], sort=False)["value"].median().to_dict()
+        self._values: dict[tuple[str, str], float] = medians
 
     def of(self, arm: str, metric: str) -> float:
         return float(self._values.get((arm, metric), np.nan))

@@ -78,16 +78,8 @@ def draw():
     return load_module(ROOT / "experiments/page-trace/analysis.py").figures
 
 
-ALL = [
-    "access-model",
-    "working-set",
-    "working-set-over-time",
-    "reuse-distance",
-    "cost",
-    "cost-wall",
-    "loss",
-    "neighbour",
-]
+MODEL = ["access-model", "working-set", "working-set-over-time", "reuse-distance"]
+ALL = [*MODEL, "cost", "cost-wall", "loss", "neighbour"]
 
 
 def test_every_figure_is_drawn_and_written(tables, draw, tmp_path):

@@ -1,0 +1,375 @@
+"""Mutations of page-trace's golden trials. They are real and cut: programs to their first 3,000 visits, with the
+oracle's sequence cut at the same visit and the kernel's counts lowered by what is gone; two known sequences of 37.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from experiments.page_trace.trace.records import CODE, EXEC, KERNEL, SAME
+
+from tests.golden import Golden
+from tests.mutation import turns
+
+HEADER = 64
+TRACED = ("stream", "stride-page", "random", "matmul-ijk", "sort")
+_COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexplained", "explained", "difference_share"}
+#: What follows from a file's content, whatever it is.
+MAY_CHANGE = {
+    "stdout": {"same_output"},
+    "trace": {*_COMPARED, "left_out_share", "unrecorded", "irregular", "advice_coverage", "advice_accuracy"},
+    "pages.bin": {*_COMPARED, "left_out_share"},
+    "pages.idx": {*_COMPARED, "left_out_share"},
+    "dwell.trace": {"unrecorded", "known_wrong"},
+    "fork-copy.trace": {"unrecorded", "known_wrong"},
+}
+
+Words = npt.NDArray[np.uint64]
+Tables = dict[str, pd.DataFrame]
+
+
+def _change(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    answer = json.loads(path.read_text())
+    path.write_text(json.dumps(answer | change(answer)) + "\n")
+
+
+def _stats(golden: Golden, arm: str, change: Callable[[dict[str, Any]], dict[str, Any]], *programs: str) -> None:
+    for program in programs:
+        _change(golden.raw(arm) / program / "trace.json", change)
+
+
+def _rewrite(path: Path, change: Callable[[Words], Words]) -> None:
+    """The file's records, changed; the kernel's count of visits follows, as if it had recorded no others."""
+    raw = path.read_bytes()
+    before = np.frombuffer(raw[HEADER:], dtype="<u8").reshape(-1, 3).copy()
+    after = change(before)
+    path.write_bytes(raw[:HEADER] + after.astype("<u8").tobytes())
+    visits = [int((_types(words) == 0).sum()) for words in (before, after)]
+    fewer = visits[0] - visits[1]
+    stats = path.with_name("trace.json")
+    _change(stats, lambda answer: {"records": answer["records"] - fewer, "faults": answer["faults"] - fewer})
+
+
+def _types(words: Words) -> Words:
+    return words[:, 0] >> np.uint64(8) & np.uint64(0xF)
+
+
+def _own(words: Words) -> npt.NDArray[np.intp]:
+    """Places of the program's own visits: behind the last exec."""
+    types = _types(words)
+    visits = np.flatnonzero(types == 0)
+    return visits[visits > np.flatnonzero(types == EXEC)[-1]]
+
+
+# -- beside the oracle ---------------------------------------------------------------------------------------
+
+
+@turns("file-whole", "little-missing-altogether", "no-visit-at-the-ends-missing", kind="raw")
+def cut_to_a_twentieth(golden: Golden) -> None:
+    """Every trace is cut to the twentieth of its program's visits that comes first; the kernel's counts stay."""
+    for program in TRACED:
+        path = golden.raw("traced") / program / "trace"
+        raw = path.read_bytes()
+        own = _own(np.frombuffer(raw[HEADER:], dtype="<u8").reshape(-1, 3))
+        path.write_bytes(raw[: HEADER + 24 * (int(own[own.size // 20]) + 1)])
+
+
+@turns("every-visit", kind="raw")
+def without_a_stretch(golden: Golden) -> None:
+    """A hundred visits in the middle of a trace are gone, and the kernel's counts are lowered by as many."""
+    path = golden.raw("traced") / "sort" / "trace"
+    _rewrite(path, lambda words: np.delete(words, _own(words)[1000:1100], axis=0))
+
+
+@turns("few-visits-by-the-kernel-differ", kind="raw")
+def without_the_kernels_visits(golden: Golden) -> None:
+    """The visits by the kernel are gone from a trace, and its counts are lowered by as many."""
+    path = golden.raw("traced") / "stream" / "trace"
+
+    def change(words: Words) -> Words:
+        own = _own(words)
+        return np.delete(words, own[words[own, 0] & np.uint64(KERNEL) != 0], axis=0)
+
+    _rewrite(path, change)
+
+
+@turns("few-visits-of-string-instructions-differ", kind="raw")
+def everything_is_one_instruction(golden: Golden) -> None:
+    """All records say that they are of the instruction before, and every third of them is gone."""
+    path = golden.raw("traced") / "sort" / "trace"
+
+    def change(words: Words) -> Words:
+        own = _own(words)
+        words[own[1:], 0] |= np.uint64(SAME)
+        return np.delete(words, own[10:-10:3], axis=0)
+
+    _rewrite(path, change)
+
+
+@turns("nothing-added", kind="raw")
+def a_page_that_nobody_touched(golden: Golden) -> None:
+    """A visit in the middle of a trace is to another page than the program's."""
+
+    def change(words: Words) -> Words:
+        words[_own(words)[1000], 1] = np.uint64(0x7654321 << 12)
+        return words
+
+    _rewrite(golden.raw("traced") / "sort" / "trace", change)
+
+
+@turns("little-left-out", kind="raw")
+def data_is_called_code(golden: Golden) -> None:
+    """A trace calls the page that its program visits most often code."""
+
+    def change(words: Words) -> Words:
+        pages, times = np.unique(words[_own(words), 1] >> np.uint64(12), return_counts=True)
+        code = words[-1:].copy()
+        code[0, 0] = words[-1, 0] & ~np.uint64(0xFFF) | np.uint64(CODE << 8)
+        code[0, 1] = pages[times.argmax()] << np.uint64(12)
+        return np.concatenate([words, code])
+
+    _rewrite(golden.raw("traced") / "sort" / "trace", change)
+
+
+@turns("window-2-loses", "window-16-loses")
+def windows_that_miss_nothing(tables: Tables) -> None:
+    """The comparisons of the windows of several pages find nothing missing."""
+    compared = tables["comparisons"]
+    compared.loc[compared["arm"] != "traced", "missing"] = 0
+
+
+# -- the kernel's counts, outputs, times ---------------------------------------------------------------------
+
+
+def _many_steps(golden: Golden) -> None:
+    """As many stepped instructions as in the twelve programs together."""
+    _stats(golden, "traced", lambda answer: {"steps": 8_000}, "stream")
+
+
+@turns("one-page-is-enough", "several-pages-at-once", kind="raw", before=_many_steps)
+def no_instruction_needs_two_pages(golden: Golden) -> None:
+    """The kernel counts no instruction that it had to step over."""
+    _stats(golden, "traced", lambda answer: {"steps": 0}, *TRACED)
+
+
+@turns("balance", kind="raw")
+def a_fault_too_many(golden: Golden) -> None:
+    """The kernel counts one fault more than its kinds give."""
+    _stats(golden, "traced", lambda answer: {"faults": answer["faults"] + 1}, "sort")
+
+
+@turns("balance-window", kind="raw")
+def a_fault_too_many_in_a_window(golden: Golden) -> None:
+    """The same with a window of four pages."""
+    _stats(golden, "window-4", lambda answer: {"faults": answer["faults"] - 1}, "sort")
+
+
+@turns("nothing-lost", kind="raw")
+def a_full_ring(golden: Golden) -> None:
+    """The kernel says that it lost a visit."""
+    _stats(golden, "traced", lambda answer: {"lost": 1, "faults": answer["faults"] + 1}, "stream")
+
+
+@turns("same-output", kind="raw")
+def another_checksum(golden: Golden) -> None:
+    """A traced program prints another checksum."""
+    path = golden.raw("traced") / "random" / "stdout"
+    path.write_text(path.read_text().replace('"checksum": "', '"checksum": "0'))
+
+
+@turns("light-stream", "light-matmul", "window-16-is-light", kind="raw")
+def other_times(golden: Golden) -> None:
+    """Streaming and the larger window take ten times as long, a matrix product a hundredth of its time."""
+    _stats(golden, "traced", lambda answer: {"elapsed_ns": 10 * answer["elapsed_ns"]}, "stream")
+    _stats(golden, "traced", lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 100}, "matmul-ijk")
+    _stats(golden, "window-16", lambda answer: {"elapsed_ns": 10 * answer["elapsed_ns"]}, "sort")
+
+
+# -- lackey --------------------------------------------------------------------------------------------------
+
+
+def _calm(golden: Golden) -> None:
+    """The host lets every vCPU run whenever it can."""
+    for path in golden.root.glob("raw/*/*/host-sched.json"):
+        _change(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
+
+
+@turns(
+    "faster-than-an-address-tracer-stream-wall",
+    "faster-than-an-address-tracer-stride-wall",
+    kind="raw",
+    before=_calm,
+)
+def a_fast_lackey(golden: Golden) -> None:
+    """Lackey takes a thousandth of its time, by the host's clock."""
+    for program in ("stream", "stride"):
+        path = golden.raw("lackey-wall") / program / "lackey.json"
+        _change(path, lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 1000})
+
+
+@turns(
+    "less-data-than-an-address-tracer-stream-wall",
+    "less-data-than-an-address-tracer-stride-wall",
+    "less-data-than-an-address-tracer-matmul-ijk-wall",
+    "less-data-than-an-address-tracer-sort-wall",
+    kind="raw",
+)
+def other_volumes(golden: Golden) -> None:
+    """Lackey gives a hundredth of its bytes, and a hundred times as many for sorting."""
+    for program in ("stream", "stride", "matmul-ijk", "sort"):
+        path = golden.raw("lackey-wall") / program / "lackey.json"
+        factor = 100 if program == "sort" else 0.01
+        _change(path, lambda answer, factor=factor: {"bytes": int(factor * answer["bytes"])})  # type: ignore[misc]
+
+
+LACKEY = ("stream", "stride", "random", "matmul-ijk", "sort", "btree")
+
+
+def _lackey(tables: Tables) -> None:
+    """Lackey by the virtual clock, which only the full profile runs: 200 times the bytes, 100 times the time."""
+    runs, trials = tables["runs"], tables["trials"]
+    stream = runs[(runs["arm"] == "traced") & (runs["workload"] == "stream")]
+    traced = [stream.assign(workload=name) for name in ("stride", "btree")]
+    lackey = [
+        stream.assign(arm="lackey", method="lackey", workload=name, bytes=200 * size, seconds=100 * stream["seconds"])
+        for name in LACKEY
+        for size in [runs.loc[(runs["arm"] == "traced") & (runs["workload"].isin([name])), "bytes"].max()]
+    ]
+    for frame, name in zip(lackey, LACKEY, strict=True):
+        if name in ("stride", "btree"):
+            frame["bytes"] = 200 * stream["bytes"]
+    tables["runs"] = pd.concat([runs, *traced, *lackey], ignore_index=True)
+    own = trials[trials["arm"] == "traced"].assign(arm="lackey", params="method=lackey")
+    tables["trials"] = pd.concat([trials, own], ignore_index=True)
+
+
+@turns(
+    "faster-than-an-address-tracer-stream",
+    "faster-than-an-address-tracer-stride",
+    *(f"less-data-than-an-address-tracer-{name}" for name in LACKEY),
+    before=_lackey,
+)
+def a_lackey_as_light_as_a_trace(tables: Tables) -> None:
+    """Lackey takes a fiftieth of its time and gives a fiftieth of its bytes, by the virtual clock."""
+    runs = tables["runs"]
+    runs.loc[runs["arm"] == "lackey", ["seconds", "bytes"]] /= 50
+
+
+# -- known sequences -----------------------------------------------------------------------------------------
+
+MACHINES = ("known-pti", "known-la57", "known-smp", "known-smp-pti-la57")
+
+
+def _machines(golden: Golden) -> None:
+    """Trials like that of the arm known on the other machines."""
+    known = next(trial for trial in golden.trials if trial.arm == "known")
+    for arm in MACHINES:
+        folder = golden.raw(arm)
+        shutil.copytree(golden.raw("known"), folder)
+        golden.trials.append(known.model_copy(update={"arm": arm, "path": folder}))
+
+
+@turns("known", *MACHINES, kind="raw", before=_machines)
+def an_answer_in_another_order(golden: Golden) -> None:
+    """A known program says that it touches its pages in the opposite order."""
+    for arm in ("known", *MACHINES):
+        path = golden.raw(arm) / "known" / "known" / "dwell.json"
+        _change(path, lambda answer: {"expected": answer["expected"][::-1]})
+
+
+@turns("file-whole-known", kind="raw")
+def a_known_trace_without_its_end(golden: Golden) -> None:
+    """The last thirty records of a known sequence's trace are gone."""
+    path = golden.raw("known") / "known" / "known" / "dwell.trace"
+    path.write_bytes(path.read_bytes()[: -30 * 24])
+
+
+def _all_cases(tables: Tables) -> None:
+    """As many known sequences as pageknown has."""
+    known = tables["known"]
+    tables["known"] = known.iloc[[0] * 37].reset_index(drop=True)
+
+
+@turns("known-all", before=_all_cases)
+def a_case_without_files(tables: Tables) -> None:
+    """One known sequence left no files."""
+    tables["known"] = tables["known"].iloc[1:]
+
+
+# -- prefetching ---------------------------------------------------------------------------------------------
+
+
+@turns("advice-stream")
+def streams_are_foreseen(tables: Tables) -> None:
+    """Half of the visits of streaming are foreseen."""
+    advice = tables["advice"]
+    advice.loc[advice["workload"] == "stream", "coverage"] = 0.5
+
+
+@turns("advice-stride", "advice-random", kind="raw")
+def walks_change_places(golden: Golden) -> None:
+    """The strided walk's visits come in random order, the random walk's visits one page after the other."""
+    random = np.random.default_rng(1)
+
+    def shuffled(words: Words) -> Words:
+        own = _own(words)
+        words[own, 1] = words[random.permutation(own), 1]
+        return words
+
+    def straight(words: Words) -> Words:
+        own = _own(words)
+        pages = np.arange(own.size, dtype=np.uint64) + np.uint64(0x10000)
+        words[own, 1] = pages << np.uint64(12) | words[own, 1] & np.uint64(0xFFF)
+        words[own, 2] = words[own[0], 2]
+        return words
+
+    _rewrite(golden.raw("traced") / "stride-page" / "trace", shuffled)
+    _rewrite(golden.raw("traced") / "random" / "trace", straight)
+
+
+# -- the neighbour -------------------------------------------------------------------------------------------
+
+
+def _slower(golden: Golden, share: float, factor: float) -> None:
+    """This share of the neighbour's chunks beside the traced program takes so many times as long."""
+    path = golden.raw("neighbour") / "neighbour" / "stdout"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line.get("arm") == "b":
+            slow = int(share * len(line["chunk_ns"]))
+            line["chunk_ns"][:slow] = [int(factor * value) for value in line["chunk_ns"][:slow]]
+            line["wall_ns"] = sum(line["chunk_ns"])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _alike(golden: Golden) -> None:
+    """On a calm host, the neighbour's segments beside the traced program are those beside the untraced one."""
+    _calm(golden)
+    path = golden.raw("neighbour") / "neighbour" / "stdout"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    segments = [line for line in lines if "segment" in line]
+    for one, two in zip(segments[::2], segments[1::2], strict=True):
+        alone, beside = (one, two) if one["arm"] == "a" else (two, one)
+        beside.update({name: alone[name] for name in ("chunk_ns", "wall_ns", "ran_through")})
+        for side in (alone, beside):
+            side["wall_ns"] = sum(side["chunk_ns"])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@turns("neighbour", kind="raw", before=_alike)
+def a_slower_neighbour(golden: Golden) -> None:
+    """All chunks of the neighbour's work take a tenth longer beside the traced program."""
+    _slower(golden, 1.0, 1.1)
+
+
+@turns("neighbour-whole", kind="raw", before=_alike)
+def a_neighbour_that_is_mostly_slower(golden: Golden) -> None:
+    """Seven chunks of ten take ten times as long beside the traced program; the fastest tenth does not see it."""
+    _slower(golden, 0.7, 10.0)
