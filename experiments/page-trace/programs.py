@@ -9,10 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.machine.spec import PLUGIN_FOLDER
 from harness.measure.raw import Answer, Trial, read_answer, read_bytes
 from harness.measure.rows import TableRows
-from harness.oracle.reader import Oracle
+from harness.oracle.reader import Oracle, asked_for
 
 from .trace.comparison import compare
 from .trace.program import Program
@@ -52,7 +51,7 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
         with rows.part(trial, TRACE, workload):
             stats, trace = read_answer(folder / "trace.json", TraceStats), Trace(folder / "trace")
             rows.put("traces", counts(stats, trace), trial, workload)
-        if (trial.path / PLUGIN_FOLDER).is_dir():  # the arm asks for an oracle
+        if asked_for(trial.path):
             with rows.part(trial, COMPARISON, workload):
                 # One program is selected per workload, in order.
                 _compare(rows, trial, workload, folder / "trace", span)

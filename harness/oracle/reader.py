@@ -42,6 +42,11 @@ class OracleAbsent(RunError):
     """A mode has nothing to report, and why."""
 
 
+def asked_for(trial: Path) -> bool:
+    """Whether an oracle was to run in this trial, of which this is the raw folder; it may have failed."""
+    return (trial / PLUGIN_FOLDER).is_dir()
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
