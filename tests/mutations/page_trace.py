@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pandas as pd
 from experiments.page_trace.trace.records import CODE, EXEC, KERNEL, SAME
 
+from harness.oracle.reader import Oracle
 from tests.golden import Golden
 from tests.mutation import turns
 
 HEADER = 64
-TRACED = ("stream", "stride-page", "random", "matmul-ijk", "sort")
+TRACED = ("stream", "stride-page", "random", "sort")
 _COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexplained", "explained", "difference_share"}
 #: What follows from a file's content, whatever it is.
 MAY_CHANGE = {
@@ -140,11 +141,34 @@ def data_is_called_code(golden: Golden) -> None:
     _rewrite(golden.raw("traced") / "sort" / "trace", change)
 
 
-@turns("window-2-loses", "window-16-loses")
-def windows_that_miss_nothing(tables: Tables) -> None:
-    """The comparisons of the windows of several pages find nothing missing."""
-    compared = tables["comparisons"]
-    compared.loc[compared["arm"] != "traced", "missing"] = 0
+def _copied(golden: Golden, arm: str, *copies: str) -> None:
+    """Trials of other arms like that of `arm`."""
+    trial = next(trial for trial in golden.trials if trial.arm == arm)
+    for copy in copies:
+        shutil.copytree(golden.raw(arm), golden.raw(copy))
+        golden.trials.append(trial.model_copy(update={"arm": copy, "path": golden.raw(copy)}))
+
+
+def _windows(golden: Golden) -> None:
+    """The other windows lose what that of sixteen pages does."""
+    _copied(golden, "window-16", "window-2", "window-4")
+
+
+@turns("window-2-loses", "window-16-loses", kind="raw", before=_windows)
+def windows_that_miss_nothing(golden: Golden) -> None:
+    """Traces of larger windows have what the oracle has, written as if each access were a record."""
+    for arm in ("window-2", "window-16"):
+        folder = golden.raw(arm)
+        pages = Oracle(folder).pages(0).runs()["page"].to_numpy()
+
+        def change(words: Words, pages: Words = pages) -> Words:
+            own = _own(words)
+            last = np.flatnonzero(_types(words) == EXEC)[-1]
+            visits = np.repeat(words[own[:1]], pages.size, axis=0)
+            visits[:, 1] = pages << np.uint64(12) | visits[:, 1] & np.uint64(0xFFF)
+            return np.concatenate([words[: last + 1], visits])
+
+        _rewrite(folder / "sort" / "trace", change)
 
 
 # -- the kernel's counts, outputs, times ---------------------------------------------------------------------
@@ -167,7 +191,7 @@ def a_fault_too_many(golden: Golden) -> None:
     _stats(golden, "traced", lambda answer: {"faults": answer["faults"] + 1}, "sort")
 
 
-@turns("balance-window", kind="raw")
+@turns("balance-window", kind="raw", before=_windows)
 def a_fault_too_many_in_a_window(golden: Golden) -> None:
     """The same with a window of four pages."""
     _stats(golden, "window-4", lambda answer: {"faults": answer["faults"] - 1}, "sort")
@@ -186,7 +210,20 @@ def another_checksum(golden: Golden) -> None:
     path.write_text(path.read_text().replace('"checksum": "', '"checksum": "0'))
 
 
-@turns("light-stream", "light-matmul", "window-16-is-light", kind="raw")
+def _renamed(golden: Golden, old: str, new: str, *arms: str) -> None:
+    """A program more in these arms: its files are those of another."""
+    for place, trial in enumerate(golden.trials):
+        if trial.arm in arms:
+            shutil.copytree(trial.path / old, trial.path / new)
+            golden.trials[place] = trial.model_copy(update={"workloads": (*trial.workloads, new)})
+
+
+def _matmul(golden: Golden) -> None:
+    """Sorting is called a matrix product too."""
+    _renamed(golden, "sort", "matmul-ijk", "untraced", "traced")
+
+
+@turns("light-stream", "light-matmul", "window-16-is-light", kind="raw", before=_matmul)
 def other_times(golden: Golden) -> None:
     """Streaming and the larger window take ten times as long, a matrix product a hundredth of its time."""
     _stats(golden, "traced", lambda answer: {"elapsed_ns": 10 * answer["elapsed_ns"]}, "stream")
@@ -203,11 +240,26 @@ def _calm(golden: Golden) -> None:
         _change(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
 
 
+WALL = ("untraced-wall", "traced-wall", "lackey-wall")
+
+
+def _walks(golden: Golden) -> None:
+    """Streaming is called a walk in strides too, and sorting a matrix product."""
+    _renamed(golden, "stream", "stride", *WALL)
+    _renamed(golden, "sort", "matmul-ijk", *WALL)
+
+
+def _calm_walks(golden: Golden) -> None:
+    """The same, on a host that lets every vCPU run."""
+    _calm(golden)
+    _walks(golden)
+
+
 @turns(
     "faster-than-an-address-tracer-stream-wall",
     "faster-than-an-address-tracer-stride-wall",
     kind="raw",
-    before=_calm,
+    before=_calm_walks,
 )
 def a_fast_lackey(golden: Golden) -> None:
     """Lackey takes a thousandth of its time, by the host's clock."""
@@ -222,12 +274,13 @@ def a_fast_lackey(golden: Golden) -> None:
     "less-data-than-an-address-tracer-matmul-ijk-wall",
     "less-data-than-an-address-tracer-sort-wall",
     kind="raw",
+    before=_walks,
 )
 def other_volumes(golden: Golden) -> None:
-    """Lackey gives a hundredth of its bytes, and a hundred times as many for sorting."""
+    """Lackey gives a hundredth of its bytes for streams and strides, and a hundred times as many for the others."""
     for program in ("stream", "stride", "matmul-ijk", "sort"):
         path = golden.raw("lackey-wall") / program / "lackey.json"
-        factor = 100 if program == "sort" else 0.01
+        factor = 0.01 if program.startswith("str") else 100
         _change(path, lambda answer, factor=factor: {"bytes": int(factor * answer["bytes"])})  # type: ignore[misc]
 
 
@@ -237,19 +290,17 @@ LACKEY = ("stream", "stride", "random", "matmul-ijk", "sort", "btree")
 def _lackey(tables: Tables) -> None:
     """Lackey by the virtual clock, which only the full profile runs: 200 times the bytes, 100 times the time."""
     runs, trials = tables["runs"], tables["trials"]
-    stream = runs[(runs["arm"] == "traced") & (runs["workload"] == "stream")]
-    traced = [stream.assign(workload=name) for name in ("stride", "btree")]
+    own = runs["arm"] == "traced"
+    stream, new = runs[own & (runs["workload"] == "stream")], ("stride", "btree", "matmul-ijk")
+    traced = [stream.assign(workload=name) for name in new]
     lackey = [
         stream.assign(arm="lackey", method="lackey", workload=name, bytes=200 * size, seconds=100 * stream["seconds"])
         for name in LACKEY
-        for size in [runs.loc[(runs["arm"] == "traced") & (runs["workload"].isin([name])), "bytes"].max()]
+        for size in [stream["bytes"] if name in new else runs.loc[own & (runs["workload"] == name), "bytes"].max()]
     ]
-    for frame, name in zip(lackey, LACKEY, strict=True):
-        if name in ("stride", "btree"):
-            frame["bytes"] = 200 * stream["bytes"]
     tables["runs"] = pd.concat([runs, *traced, *lackey], ignore_index=True)
-    own = trials[trials["arm"] == "traced"].assign(arm="lackey", params="method=lackey")
-    tables["trials"] = pd.concat([trials, own], ignore_index=True)
+    lackeys = trials[trials["arm"] == "traced"].assign(arm="lackey", params="method=lackey")
+    tables["trials"] = pd.concat([trials, lackeys], ignore_index=True)
 
 
 @turns(
@@ -271,11 +322,7 @@ MACHINES = ("known-pti", "known-la57", "known-smp", "known-smp-pti-la57")
 
 def _machines(golden: Golden) -> None:
     """Trials like that of the arm known on the other machines."""
-    known = next(trial for trial in golden.trials if trial.arm == "known")
-    for arm in MACHINES:
-        folder = golden.raw(arm)
-        shutil.copytree(golden.raw("known"), folder)
-        golden.trials.append(known.model_copy(update={"arm": arm, "path": folder}))
+    _copied(golden, "known", *MACHINES)
 
 
 @turns("known", *MACHINES, kind="raw", before=_machines)
