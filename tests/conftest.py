@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from harness import debian
 from harness.build.store import Store
-from harness.paths import EXPERIMENTS, ROOT
-
-# A name with a dash is none that Python imports: page-trace/trace/records.py is experiments.page_trace.trace.records.
-for _folder in EXPERIMENTS.iterdir():
-    _package = types.ModuleType(f"experiments.{_folder.name.replace('-', '_')}")
-    _package.__path__ = [str(_folder)]
-    sys.modules.setdefault(_package.__name__, _package)
+from harness.paths import ROOT
 
 # Deadlines of hypothesis measure the host's load, not the code; temporary folders are told apart by the tests.
 settings.register_profile(

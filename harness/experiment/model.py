@@ -161,6 +161,8 @@ class Claim(Strict):
             raise ValueError("metric and expect: give both or neither")
         if self.metric is None and self.kind == "finding":
             raise ValueError("a finding needs metric and expect")
+        if self.expect is not None and not (self.because or "").strip():
+            raise ValueError("because is missing: say where the bound comes from")
         if self.refutes is not None and self.kind == "paper":
             raise ValueError("refutes: only a finding refutes a claim")
         return self

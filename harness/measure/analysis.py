@@ -50,9 +50,6 @@ class Analysis:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "analysis.py"
         self._module = load_module(self.path)
-        self.undeclared = not hasattr(self._module, "TABLES")
-        if self.undeclared:
-            self._module.TABLES, self._module.METRICS = [], []  # type: ignore[attr-defined]
         self.declared_tables = (*self._declarations("TABLES", Table), *STANDARD)
         self.declared_metrics = self._declarations("METRICS", Metric)
         self._located(lambda: check_tables(self.declared_tables))
@@ -64,8 +61,6 @@ class Analysis:
     def check(self, experiment: Experiment, folder: Path) -> None:
         """UsageError with file and line when a claim asks for a metric that is not declared."""
         known = {metric.name: metric for metric in self.declared_metrics}
-        if self.undeclared:
-            return
         for index, claim in enumerate(experiment.claims):
             if claim.metric_name is None:
                 continue
@@ -83,8 +78,6 @@ class Analysis:
         """Decoded tables by name, from the trials' raw files: those declared, typed, with `trials` and `problems`."""
         made = self._frames("tables", trials=trials)
         declared = {table.name: table for table in self.declared_tables}
-        if self.undeclared:
-            return made
         for name in made:
             if name not in declared:
                 raise UsageError(f"tables(): {name} is not in TABLES", where=str(self.path))
@@ -100,8 +93,6 @@ class Analysis:
         frame = self._call("metrics", tables=tables)
         if not isinstance(frame, pd.DataFrame) or not set(METRIC_COLUMNS) - {"unit"} <= set(frame.columns):
             raise UsageError(f"metrics() must return a table with {', '.join(METRIC_COLUMNS)}", where=str(self.path))
-        if self.undeclared:
-            return frame.loc[:, list(METRIC_COLUMNS)].astype({"trial": "int64", "value": "float64"})
         rows = MetricRows(self.declared_metrics, tables[PROBLEMS.name])
         for row in frame.to_dict("records"):
             self._located(functools.partial(_put, rows, row))

@@ -103,11 +103,7 @@ class Writer:
         """tables/NAME.parquet, each with its declaration."""
         folder = self.path / "tables"
         folder.mkdir(exist_ok=True)
-        known = {table.name for table in declared}
-        for name, frame in tables.items():
-            if not {*tables} >= known:
-                frame.reset_index(drop=True).to_parquet(folder / f"{name}.parquet", index=False)
-        for table in declared if {*tables} >= known else ():
+        for table in declared:
             write_table(tables[table.name], table, folder / f"{table.name}.parquet")
 
     def write_metrics(self, metrics: pd.DataFrame, declared: Sequence[Metric]) -> None:

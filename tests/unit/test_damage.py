@@ -1,10 +1,13 @@
-"""Every raw file of the golden trials, deleted, truncated and filled with noise: the rest of the analysis stands."""
+"""Raw files of the golden trials, deleted, truncated or filled with noise: the rest of the analysis stands.
+
+Each file of the chosen arms in one of these ways; tests/faults/test_damage_everywhere.py tries all ways and arms.
+"""
 
 from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,20 +17,23 @@ from harness.experiment.trial import TrialRecord
 from tests.golden import golden_names, records, unpack
 
 KEY = ["arm", "trial", "metric"]
+STATES = ("deleted", "truncated", "noise")
 #: Files of the harness that no analysis reads.
 UNREAD = {"console.log", "qmp-events.json", "dmesg"}
 
 
-def damaged(path: Path) -> Iterator[str]:
-    """The file in each state in turn, then as it was."""
+def damaged(path: Path, states: Sequence[str]) -> Iterator[str]:
+    """The file in each of these states in turn, then as it was."""
     whole = path.read_bytes()
-    path.unlink()
-    yield "deleted"
-    path.write_bytes(whole[: len(whole) // 2])
-    yield "truncated"
-    path.write_bytes(random.Random(path.name).randbytes(max(len(whole), 64)))
-    yield "noise"
-    path.write_bytes(whole)
+    for state in states:
+        if state == "deleted":
+            path.unlink()
+        elif state == "truncated":
+            path.write_bytes(whole[: len(whole) // 2])
+        else:
+            path.write_bytes(random.Random(path.name).randbytes(max(len(whole), 64)))
+        yield state
+        path.write_bytes(whole)
 
 
 def values(metrics: pd.DataFrame) -> dict[tuple[str, int, str], tuple[float | None, str | None]]:
@@ -37,39 +43,39 @@ def values(metrics: pd.DataFrame) -> dict[tuple[str, int, str], tuple[float | No
     }
 
 
-def may_change(name: str) -> dict[str, set[str]]:
-    """MAY_CHANGE of an experiment's mutations: by name of a file the families whose values follow from any content."""
-    module = importlib.import_module(f"tests.mutations.{name.replace('-', '_')}")
-    return dict(getattr(module, "MAY_CHANGE", {}))
-
-
 def files(trial: TrialRecord) -> list[Path]:
     return [path for path in sorted(trial.path.rglob("*")) if path.is_file() and path.name not in UNREAD]
 
 
-def pairs() -> list[tuple[str, str]]:
-    """The arms to damage: DAMAGED of an experiment's mutations, with every kind of file between them; else all."""
-    chosen = []
-    for name in golden_names():
-        module = importlib.import_module(f"tests.mutations.{name.replace('-', '_')}")
-        arms = getattr(module, "DAMAGED", None)
-        chosen += [
-            (name, arm) for arm in dict.fromkeys(trial.arm for trial in records(name)) if not arms or arm in arms
-        ]
-    return chosen
+def arms_of(name: str) -> list[str]:
+    """The arms that have golden trials."""
+    return list(dict.fromkeys(trial.arm for trial in records(name)))
 
 
-@pytest.mark.parametrize(("name", "arm"), pairs())
-def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path):
-    golden = unpack(name, tmp_path)
-    arms = list(dict.fromkeys(trial.arm for trial in golden.trials))
+def told_apart(trial: TrialRecord, path: Path, by_workload: bool) -> TrialRecord:
+    """The trial, with only the workload that the file is of, where an experiment decodes workloads one by one."""
+    first = path.relative_to(trial.path).parts[0]
+    alone = by_workload and first in trial.workloads
+    return trial.model_copy(update={"workloads": (first,)}) if alone else trial
+
+
+def check_damage(name: str, arm: str, root: Path, every_state: bool) -> None:
+    """Damage each file of an arm's first trial; without `every_state` in one way each, the three taking turns."""
+    golden = unpack(name, root)
+    module = importlib.import_module(f"tests.mutations.{name.replace('-', '_')}")
+    allowed: dict[str, set[str]] = getattr(module, "MAY_CHANGE", {})
+    by_workload: bool = getattr(module, "BY_WORKLOAD", False)
+    arms = arms_of(name)
     other = arms[(arms.index(arm) + 1) % len(arms)]  # one more arm is enough to see that others stand
-    golden.trials = [trial for trial in golden.trials if trial.arm in (arm, other)]
-    damaged_trial = next(trial for trial in golden.trials if trial.arm == arm)
-    whole = values(golden.metrics(golden.tables()))
-    allowed = may_change(name)
-    for path in files(damaged_trial):
-        for state in damaged(path):
+    mine, *others = sorted((one for one in golden.trials if one.arm in (arm, other)), key=lambda one: one.arm != arm)
+    before: dict[tuple[str, ...], dict[tuple[str, int, str], tuple[float | None, str | None]]] = {}
+    for index, path in enumerate(files(mine)):
+        golden.trials = [told_apart(mine, path, by_workload), *others]
+        part = golden.trials[0].workloads
+        if part not in before:
+            before[part] = values(golden.metrics(golden.tables()))
+        whole = before[part]
+        for state in damaged(path, STATES if every_state else [STATES[index % len(STATES)]]):
             what = f"{path.relative_to(golden.root)} {state}"
             tables = golden.tables()
             left = values(golden.metrics(tables))
@@ -79,7 +85,20 @@ def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path
                 elif key in whole and key[2].partition(".")[0] not in allowed.get(path.name, set()):
                     assert value == whole[key][0], (what, key)
             gone = whole.keys() - left.keys()
-            mine = (damaged_trial.arm, damaged_trial.repetition)
             problems = tables["problems"]
-            told = ((problems["arm"] == mine[0]) & (problems["trial"] == mine[1])).any()
-            assert told or not any(key[:2] == mine for key in gone), (what, sorted(gone)[:3])
+            told = ((problems["arm"] == mine.arm) & (problems["trial"] == mine.repetition)).any()
+            assert told or not any(key[:2] == (mine.arm, mine.repetition) for key in gone), (what, sorted(gone)[:3])
+
+
+def pairs(*, chosen: bool) -> list[tuple[str, str]]:
+    """Experiments and arms; `chosen`: DAMAGED of the mutations, with every kind of file between them, where it is."""
+    found = []
+    for name in golden_names():
+        module = importlib.import_module(f"tests.mutations.{name.replace('-', '_')}")
+        found += [(name, arm) for arm in (chosen and getattr(module, "DAMAGED", None)) or arms_of(name)]
+    return found
+
+
+@pytest.mark.parametrize(("name", "arm"), pairs(chosen=True))
+def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path):
+    check_damage(name, arm, tmp_path, every_state=False)

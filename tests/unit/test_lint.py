@@ -15,6 +15,7 @@ import pytest
 
 from harness.paths import ROOT
 from tests.conftest import MYPY
+from tests.typecheck import typecheck
 
 MAX_LINES = 450
 PUBLIC = ("pypi.org", "pythonhosted.org", "debian.org", "github.com", "ubuntu.com")
@@ -40,6 +41,12 @@ def test_mypy(request):
     else:
         said = running.communicate()[0]
         assert running.returncode == 0, said
+
+
+def test_types_of_the_experiments():
+    """Strict too, by names that Python can have (tests/typecheck.py)."""
+    status, said = typecheck()
+    assert status == 0, said
 
 
 def tracked() -> dict[str, str]:

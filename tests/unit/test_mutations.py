@@ -6,6 +6,7 @@ import pytest
 
 from harness.experiment.model import load_experiment
 from harness.paths import EXPERIMENTS, ROOT
+from tests.claims_page import PAGE, claims_page
 from tests.mutation import Mutation, mutations, verdicts
 
 NAMES = sorted(path.stem.replace("_", "-") for path in (ROOT / "tests/mutations").glob("[a-z]*.py"))
@@ -25,3 +26,7 @@ def test_a_mutation_turns_the_claims_that_it_names(name, mutation: Mutation, tmp
     for claim in mutation.claims:
         assert before[claim].verdict != "not-measurable", (claim, before[claim].reason)
         assert after[claim].verdict not in {before[claim].verdict, "not-measurable"}, (claim, after[claim].reason)
+
+
+def test_the_page_of_claims_is_that_of_the_experiments():
+    assert PAGE.read_text() == claims_page(), "python -m tests.claims_page writes it"

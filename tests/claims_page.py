@@ -1,0 +1,75 @@
+"""docs/claims.md: every claim and finding, where its bound comes from, and the mutation that turns it.
+
+`python -m tests.claims_page` writes it; a test compares.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness.experiment.model import Claim, experiment_names, load_experiment
+from harness.paths import EXPERIMENTS, RESULTS, ROOT
+from tests.mutation import mutations
+
+PAGE = ROOT / "docs" / "claims.md"
+HEAD = """\
+# Claims and findings
+
+Made by `python -m tests.claims_page` from the experiments and their tests; do not edit.
+
+A *claim* is the paper's, a *finding* is ours. The bound is written with where it comes from. What was chosen after data
+had been seen says so. The last column is the mutation of raw files or tables that turns the verdict: a test makes it
+(`tests/mutations/`), so no claim here is one that cannot fail. The verdict is that of the committed reference run.
+"""
+
+
+def claims_page() -> str:
+    """The whole page."""
+    return HEAD + "".join(_experiment(name) for name in experiment_names())
+
+
+def _experiment(name: str) -> str:
+    experiment = load_experiment(EXPERIMENTS / name)
+    verdicts = _verdicts(RESULTS / "reference" / name / "verdicts.json")
+    turned = {claim: one.sentence for one in reversed(mutations(name)) for claim in one.claims}
+    rows = [
+        f"| `{claim.id}` | {_kind(claim)} | {_says(claim)} | {_bound(claim)} | {_because(claim)} | "
+        f"{_cell(turned.get(claim.id, ''))} | {verdicts.get(claim.id, 'not in the reference')} |"
+        for claim in experiment.claims
+    ]
+    columns = ("claim", "whose", "says", "bound", "because", "turned by", "reference")
+    table = "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
+    paper = experiment.paper
+    return f"\n## {name}\n\n{', '.join(paper.authors)}: *{paper.title}* ({paper.year}).\n\n{table}\n"
+
+
+def _kind(claim: Claim) -> str:
+    if claim.kind == "paper":
+        return f"paper, § {claim.section}" if claim.section else "paper"
+    return f"finding, refutes `{claim.refutes}`" if claim.refutes else "finding"
+
+
+def _says(claim: Claim) -> str:
+    return _cell(". ".join(text.rstrip(".") for text in (claim.paper, claim.statement) if text))
+
+
+def _bound(claim: Claim) -> str:
+    return f"`{claim.metric}` {_cell(str(claim.expect))}" if claim.metric else "by the finding that refutes it"
+
+
+def _because(claim: Claim) -> str:
+    return _cell(claim.because or "") + (f" **After data:** {_cell(claim.after_data)}" if claim.after_data else "")
+
+
+def _verdicts(path: Path) -> dict[str, str]:
+    return {claim["id"]: claim["verdict"] for claim in json.loads(path.read_text())["claims"]} if path.is_file() else {}
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(claims_page())
+    print(PAGE)

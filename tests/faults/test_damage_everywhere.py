@@ -1,0 +1,12 @@
+"""Every raw file of a golden trial of every arm: deleted, truncated and filled with noise in turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_damage import check_damage, pairs
+
+
+@pytest.mark.parametrize(("name", "arm"), pairs(chosen=False))
+def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path):
+    check_damage(name, arm, tmp_path, every_state=True)
