@@ -174,6 +174,11 @@ class OracleReport(_Read):
         return f"{report.lost_spans} selections were lost" if report.lost_spans else None
 
 
+def oracle_ran(trial: Path) -> bool:
+    """Whether a trial's raw folder has anything of an oracle, damaged or not."""
+    return (trial / PLUGIN_FOLDER).is_dir()
+
+
 class Oracle:
     """The oracle's files of one trial."""
 
