@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
-from . import decoding, shown
 from .declared import TABLES
+from .decoding import block, contention, fill, filters, pairs, site_sums, sums, trace_row, useful_locks
 from .exact import oracle_rows
 from .families import METRICS
 from .figures import draw
@@ -25,6 +25,7 @@ from .locks.blocks import block_slices
 from .locks.lockstat import read_lock_stat
 from .measured import measured
 from .run import Run, every
+from .shown import beside_the_paper, in_short
 
 __all__ = ["METRICS", "TABLES", "figures", "metrics", "paper", "summary", "tables", "timeline"]
 
@@ -43,7 +44,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             if run.trace == "validate":
                 _validation(rows, run)
             if run.trace in ("all", "validate"):
-                _exact(rows, run, block=first[run.trial.arm] == run.trial.repetition)
+                _exact(rows, run, first=first[run.trial.arm] == run.trial.repetition)
     return rows.frames()
 
 
@@ -56,7 +57,7 @@ def _workload(rows: TableRows, run: Run) -> None:
     rows.put("runs", row, trial, workload)
     if run.timed_pairs:
         with rows.part(trial, "pair", workload):
-            costs, quantiles = decoding.pairs(run)
+            costs, quantiles = pairs(run)
             rows.put("pair", costs, trial, workload)
             rows.put("quantiles", quantiles, trial, workload)
     if (run.folder / LOCK_STAT).exists():
@@ -68,43 +69,43 @@ def _trace(rows: TableRows, run: Run) -> None:
     """What every trace has."""
     trial, workload = run.trial, run.workload
     with rows.part(trial, "traces", workload):
-        rows.put("traces", decoding.trace_row(run), trial, workload)
+        rows.put("traces", trace_row(run), trial, workload)
     with rows.part(trial, "sums", workload):
-        rows.put("sums", decoding.sums(run), trial, workload)
+        rows.put("sums", sums(run), trial, workload)
     with rows.part(trial, "contention", workload):
-        rows.put("contention", decoding.contention(run), trial, workload)
+        rows.put("contention", contention(run), trial, workload)
     with rows.part(trial, "fill", workload):
-        rows.put("fill", decoding.fill(run), trial, workload)
+        rows.put("fill", fill(run), trial, workload)
     with rows.part(trial, "known", workload):
         rows.put("known", known_rows(run), trial, workload)
     if run.trace in ("per-lock", "validate"):
         with rows.part(trial, "useful", workload):
-            rows.put("useful", decoding.useful_locks(run), trial, workload)
+            rows.put("useful", useful_locks(run), trial, workload)
 
 
 def _validation(rows: TableRows, run: Run) -> None:
     """What the full log and both filters tell together."""
     trial, workload = run.trial, run.workload
     with rows.part(trial, "filters", workload):
-        filters, differences = decoding.filters(run)
-        rows.put("filters", filters, trial, workload)
+        compared, differences = filters(run)
+        rows.put("filters", compared, trial, workload)
         rows.put("differences", differences, trial, workload)
     with rows.part(trial, "gaps", workload):
         rows.put("gaps", gap_rows(run), trial, workload)
     with rows.part(trial, "site_sums", workload):
-        rows.put("site_sums", decoding.site_sums(run), trial, workload)
+        rows.put("site_sums", site_sums(run), trial, workload)
 
 
-def _exact(rows: TableRows, run: Run, *, block: bool) -> None:
+def _exact(rows: TableRows, run: Run, *, first: bool) -> None:
     """What a full log tells: beside the oracle, and, of an arm's first trial, one block with its waiters."""
     trial, workload = run.trial, run.workload
     with rows.part(trial, "oracle", workload):
         calls, locks = oracle_rows(run)
         rows.put("oracle", calls, trial, workload)
         rows.put("oracle_locks", locks, trial, workload)
-    if block:
+    if first:
         with rows.part(trial, "block", workload):
-            rows.put("block", decoding.block(run), trial, workload)
+            rows.put("block", block(run), trial, workload)
 
 
 def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -114,12 +115,12 @@ def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def summary(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """shown.py makes it."""
-    return shown.summary(tables, metrics)
+    return in_short(tables, metrics)
 
 
-def paper(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def paper(metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """shown.py makes it."""
-    return shown.paper(tables, metrics)
+    return beside_the_paper(metrics)
 
 
 def figures(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:

@@ -61,7 +61,7 @@ def _digits(value: float) -> str:
 # -- the paper ---------------------------------------------------------------------------------------------------
 
 
-def paper(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def beside_the_paper(metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Each of the paper's figures, with ours."""
     values = _Values(metrics)
     return {
@@ -138,7 +138,7 @@ def _gaps(values: _Values) -> pd.DataFrame:
 # -- everything --------------------------------------------------------------------------------------------------
 
 
-def summary(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def in_short(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """What the terminal shows: few columns, one row an arm."""
     shown: dict[str, pd.DataFrame] = {}
     values = _Values(metrics)
