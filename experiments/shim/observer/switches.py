@@ -174,8 +174,8 @@ def share_of(spans: pd.DataFrame, pid: int, begin: int, end: int) -> float:
     """Share of the time from `begin` to `end` that belongs to a thread; NaN without such time."""
     if end <= begin:
         return float("nan")
-    mine = spans[spans["pid"] == pid]
-    low, high = mine["begin"].clip(lower=begin), mine["end"].clip(upper=end)
+    own = spans[spans["pid"] == pid]
+    low, high = own["begin"].clip(lower=begin), own["end"].clip(upper=end)
     return float((high - low).clip(lower=0).sum() / (end - begin))
 
 
