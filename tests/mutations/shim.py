@@ -15,6 +15,8 @@ from tests.golden import Golden
 from tests.mutation import turns
 
 Tables = dict[str, pd.DataFrame]
+#: Each workload is decoded by itself.
+BY_WORKLOAD = True
 #: A trial without a record of the host counts as undisturbed: then its figures of time are told.
 MAY_CHANGE = {"host-sched.json": {metric.name for metric in METRICS if metric.timing}}
 
