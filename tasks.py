@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Invoke's tasks: what harness/commands declares. `./inv --list` shows them."""
 
 from harness.commands.tasks import collection

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """krepro: reproduces kernel-measurement papers, claim by claim, with an exact ground truth beside them."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a user chooses among by a word, on the command line or in experiment.yaml. Standard library only."""
 
 from __future__ import annotations

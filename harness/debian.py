@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian packages this project needs, and how they get onto the host.
 
 Standard library only: `inv` imports this before the virtual environment exists.

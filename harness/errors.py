@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors that a user sees: one line saying what is wrong, where, and what to do about it."""
 
 from __future__ import annotations

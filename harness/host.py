@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What this host can do: tools, disk, accelerator, PMU. `doctor` prints it."""
 
 from __future__ import annotations

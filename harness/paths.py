@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the repository's own folders are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Progress for anything longer than a second: rich bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations

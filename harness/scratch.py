@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Temporary folders that a killed process cannot leave behind for ever."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """YAML files into pydantic models; an error names the file, the line and the field."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The project's tests. Importing this makes the experiments' folders importable by names that Python can have."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A headless Chromium, driven over its DevTools protocol on two pipes: Debian's package, no driver and no library.
 
 Chromium reads messages from file descriptor 3 and writes them to 4, JSON with a NUL behind each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """docs/claims.md: every claim and finding, where its bound comes from, and the mutation that turns it.
 
 `python -m tests.claims_page` writes it; a test compares.

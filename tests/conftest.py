@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What all tests share: markers by folder, a store of their own, a small valid experiment."""
 
 from __future__ import annotations

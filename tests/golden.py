@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Golden trials: trimmed real trials of every experiment, and what they decode to.
 
 tests/golden/NAME/raw.tar.xz  raw/ARM/REPETITION/… and kernels/…, as in a result set

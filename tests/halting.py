@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A host on which QEMU's CPU thread dawdles behind each halt, and what a guest's boot on it comes to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * Linked into locktrace instead of the kernel: /dev/lock_trace gives LOCK_FAKE_EVENTS events in pieces, some of them
  * only after the stop, and debugfs is the folder LOCK_FAKE_TABLES. LOCK_FAKE_START is START's errno.

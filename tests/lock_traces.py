@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Made-up lock traces: threads that take locks by the locks' own rules, and what the filters must keep of it.
 
 Every event knows which acquisition it belongs to, so what is expected here is found without any matching of events: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mutations: of raw files or of tables, each of which turns the verdicts of the claims that it names.
 
 tests/mutations/NAME.py, one per experiment, has functions with `@turns("claim", …)`; the docstring says in a sentence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes the files of an oracle as the plugin does, for tests without a guest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs tests/guest/page_trace/pt-suite.sh in a guest and judges what it left: for the tests of page traces.
 
 The programs there are for tests only; they are compiled together with the experiment's, in a folder made for that.

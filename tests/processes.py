@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Processes of tests: QEMU's of one test, told from others by the folder of their files; programs that get signals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The output of util-linux's `readprofile -b`, parsed, for comparison with our decoder."""
 
 from __future__ import annotations

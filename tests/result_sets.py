@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small finished result sets, made without a guest: raw files as trials would leave them, analysed as a run does it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real guests of the experiment shim, and a storm of modules in one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Preloaded into QEMU: its CPU thread, having marked itself as halted, takes its time to account for it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small whole result sets for tests of reports and exports: written by the harness's own writer, in milliseconds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """mypy over the experiments, whose folders' names are none of Python's: `python -m tests.typecheck [NAME ...]`.
 
 Each folder is seen through a link whose name is one, in a folder of its own.

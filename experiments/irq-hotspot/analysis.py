@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Yang & Lu (2004): kernel hot spots by tick sampling, and interrupt handlers as its blind spot.
 
 The hooks; each job has a file beside this one. Numbers in brackets, "fault 3", are those of this folder's README.

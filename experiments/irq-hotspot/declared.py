@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of irq-hotspot: their columns, types, units and meanings."""
 
 from __future__ import annotations

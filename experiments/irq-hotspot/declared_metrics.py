@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The families of metrics of irq-hotspot; those with `timing` are measured by the guest's clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raw files of trials into the tables of declared.py, file by file: what one file tells stands without the others."""
 
 from __future__ import annotations

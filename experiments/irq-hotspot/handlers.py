@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's functions that have a part in the experiment, and the handlers behind the lines of /proc/interrupts."""
 
 from __future__ import annotations

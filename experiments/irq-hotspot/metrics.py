@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From the tables of irq-hotspot to one value per trial and metric; declared_metrics.py says what each means."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the paper prints for N = 4: both of its tables, as far as the known copy can be read; and ours beside.
 
 Facts of Yang and Lu (2004), sections 3.3 and 4. The third column is ticks per byte of function, whatever the paper

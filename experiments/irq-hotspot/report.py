@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The small tables of irq-hotspot for terminal and report: means over the trials of an arm."""
 
 from __future__ import annotations

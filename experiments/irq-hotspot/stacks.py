@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weighted stacks for `./inv export`: the buffer's counts, and with an oracle the exact ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Anisimov (2013): which waits for locks matter, filtered while they are traced.
 
 declared.py and families.py say what the tables and metrics mean. decoding.py, known.py and exact.py make tables of raw

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables that lock-trace decodes its trials into."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One traced workload's raw files as rows of the declared tables; known.py compares with what is known besides."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Traces against the oracle: calls of the locks' functions between two marks, lock by lock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The metrics of lock-trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures of lock-trace, drawn from its tables in the style of harness.report.figures."""
 
 from __future__ import annotations

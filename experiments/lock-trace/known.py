@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Traces against the module's own counts, and what the filters keep of the module's locks."""
 
 from __future__ import annotations

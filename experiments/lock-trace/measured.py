@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Metrics of lock-trace's tables.
 
 A metric of one workload is called NAME.WORKLOAD, of a filter NAME.FILTER.WORKLOAD. One without a workload is of the

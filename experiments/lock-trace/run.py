@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One workload of one trial: its raw files, each read once and only when something asks for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a run of lock-trace shows: the paper's figures with ours beside them, and small tables of everything."""
 
 from __future__ import annotations

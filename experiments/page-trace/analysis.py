@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Li, Wang and Wang (2009): the order of pages that a program touches, by a second page table.
 
 Pure functions of a result set's raw folders and tables. declared.py says what tables and metrics there are;

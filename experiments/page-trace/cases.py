@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Known sequences, and a neighbour's speed: what the arms known* and neighbour say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What page-trace declares of its data: the tables of its decoders, and the families of metrics."""
 
 from __future__ import annotations

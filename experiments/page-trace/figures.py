@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures of page-trace, drawn from its tables and metrics in the style of harness.report.figures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What pageknown says it did, and how a recorded sequence of pages differs from that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Metrics of page-trace, from its tables: per program, per trial, and those that compare trials of two arms."""
 
 from __future__ import annotations

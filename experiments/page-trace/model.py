@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The access model: what the traces of one arm say of the programs. A trace is read in pieces, once for all tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures of the access model: one panel per program of the exact arm's first trial."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs that a trial ran by the arm's method: their time and data, the kernel's counts, the oracle beside them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small tables: what the patent says beside what was measured, and the summary."""
 
 from __future__ import annotations

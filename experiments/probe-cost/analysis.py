@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """probe-cost: what probecost printed into runs, stages, a cost model, and its predictions of held-out scripts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tables and metrics of probe-cost are.
 
 Costs in tables are ns of the guest's clock. Under the virtual clock with shift 0 an instruction takes 1 ns, so there

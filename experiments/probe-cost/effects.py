@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hits that are lost, against known answers; and where costs stop being what the model says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures: cost by stage, predicted against measured, slowdown against the rate of firings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From the runs of one trial that differ in one thing to its stages."""
 
 from __future__ import annotations

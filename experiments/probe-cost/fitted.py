@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From stages to the cost model: medians over an arm's trials as a table, and the typed model made of that table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The metrics, from the tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The hook `predict`: what a trace will cost before it runs, by a fitted model and a script."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables for the terminal and the report: few columns, short names, medians over trials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What probecost printed: one line of JSON a run; and the oracle's counts of each of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the guest ran, as text, into the same objects that ./inv predict reads from YAML."""
 
 from __future__ import annotations

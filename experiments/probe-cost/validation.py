@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Held-out scripts: what their trial's own fit predicts, beside what they cost."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Yang, Blackburn and McKinley (2015): performance microscopy from a neighbouring CPU.
 
 Pure functions: `tables` decodes the raw folders (decoding.py, cpu.py), `metrics` gives one value per trial and name

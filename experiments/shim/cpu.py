@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who had the observed CPU: switches, idle periods and rates by thread, against the kernel's own trace."""
 
 from __future__ import annotations

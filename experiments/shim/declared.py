@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of shim; its metrics are in families.py.
 
 Cycles are of the guest's time-stamp counter, which both CPUs share. A window lies between two samples. A piece is a

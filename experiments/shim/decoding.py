@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raw folders of shim's trials into the tables of declared.py: every workload but those of cpu.py."""
 
 from __future__ import annotations

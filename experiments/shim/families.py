@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The metrics of shim. Those with `timing` are false when the host keeps a vCPU waiting."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures of shim, drawn from its tables in the style of harness.report.figures.
 
 The paper's numbers are of native hardware: they are drawn to show what it says, not to be compared.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The metrics of families.py from the tables of declared.py: one value per trial and name, or why there is none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One workload of one trial as its decoders see it, and one run of the observer in it."""
 
 from __future__ import annotations

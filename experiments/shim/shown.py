@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small tables of shim: the paper's figures beside ours, and the summary of a run. Both fit into 80 columns."""
 
 from __future__ import annotations

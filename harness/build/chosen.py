@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Some files of Debian packages, without the packages' dependencies."""
 
 from __future__ import annotations

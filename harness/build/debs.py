@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian packages as material: fetched through apt for any architecture, never installed on the host.
 
 A private apt state below the store keeps the host's dpkg database and its list of architectures untouched,

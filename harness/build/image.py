@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guest's initramfs: Debian's busybox and dropbear, the project's init, an experiment's programs."""
 
 from __future__ import annotations

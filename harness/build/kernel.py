@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel builds: merged fragments, checked options, reproducible output, an artefact per set of inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ssh keys of an image: a host key that the harness pins and a key pair for logging in.
 
 They travel in a second, tiny initramfs that only ssh machines load; the image itself stays reproducible.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shared libraries that a program in an image needs, from unpacked Debian packages."""
 
 from __future__ import annotations

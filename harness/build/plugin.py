@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """QEMU TCG plugins: C sources of this harness, compiled into the store."""
 
 from __future__ import annotations

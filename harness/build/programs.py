@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Guest programs and scripts: static C programs and shell scripts from a folder, modules against a kernel.
 
 A guest folder has `NAME.sh`, `NAME.c` or a folder `NAME/` of C files for each program, and `lib/`: a library of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Running build tools: output kept in a log, progress shown, failures reported with their first error line."""
 
 from __future__ import annotations

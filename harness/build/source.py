@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel sources: fetched, checked, unpacked and patched into trees that builds share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel specs: `images/kernels/NAME.yaml`; and files of Debian packages, as users choose them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A content-addressed store of artefacts: kernels, images, plugins, saved states.
 
 An artefact is a folder named by the hash of all its inputs. It is built in a temporary folder and renamed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From raw files to tables, metrics, claims, documents and figures on disk: what a run does once, and a check again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`bench`: the harness's own times."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The harness's own times: how long until a workload starts by each way of getting a guest, what an oracle costs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`boot`: a person's shell in a guest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`build`: kernels and base images into the store."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All commands, in the order of docs/commands.md, and what a host needs for one. Standard library only."""
 
 from __future__ import annotations

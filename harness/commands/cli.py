@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every command shares: the console, signals, one-line errors, exit codes.
 
 Standard library only where it is imported: `inv` reads the commands before the virtual environment exists.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`compare`: one set against another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparing two finished result sets: bits first, then arm by arm and metric by metric."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a command declares its options: once, in its function's signature.
 
     @command()

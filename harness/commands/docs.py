@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of options in docs/commands.md: `python -m harness.commands.docs` writes them from the declarations."""
 
 from __future__ import annotations

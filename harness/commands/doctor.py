@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`doctor`: what this host can do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`export`: files for other tools."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`figures`: drawn again from the set alone."""
 
 from __future__ import annotations

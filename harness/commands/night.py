@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every experiment in its full profile within a budget, against the reference sets; resumed where it was stopped."""
 
 from __future__ import annotations

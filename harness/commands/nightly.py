@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`nightly`: every experiment within a budget, against the references."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The whole way of a run: load, plan, prepare, run, decode, judge, write, print. Each stage is a function of files."""
 
 from __future__ import annotations

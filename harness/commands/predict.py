@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`predict`: from what an experiment has fitted."""
 
 from __future__ import annotations

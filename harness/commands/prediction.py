@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Predicting from what an experiment has fitted: `./inv predict` asks the experiment's own hook."""
 
 from __future__ import annotations

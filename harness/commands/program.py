@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line that `./inv` runs: Invoke, with the project's exit code for words that it does not know."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`prune`: old sets away."""
 
 from __future__ import annotations

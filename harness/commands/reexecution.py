@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Executing virtual-clock and recorded trials of a result set again, from the set alone, comparing bit by bit."""
 
 from __future__ import annotations

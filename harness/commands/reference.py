@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`reference`: what CI compares runs with from now on."""
 
 from __future__ import annotations

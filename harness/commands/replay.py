@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`replay`: trials of a set again, from the set alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`report`: HTML for people."""
 
 from __future__ import annotations

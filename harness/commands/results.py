@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`results`: the finished sets."""
 
 from __future__ import annotations

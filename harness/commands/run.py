@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`run`: what a user chooses for one run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Options that several commands have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A person's shell in a guest, on its serial console."""
 
 from __future__ import annotations

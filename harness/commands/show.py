@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`show`: what a set's run printed."""
 
 from __future__ import annotations

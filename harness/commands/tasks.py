@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Invoke tasks of the commands: parse, check, call, and end with the exit code."""
 
 from __future__ import annotations

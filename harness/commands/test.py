@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`test`: the project's own tests."""
 
 from __future__ import annotations

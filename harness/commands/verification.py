@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verifying a result set: every bit is what was written, and everything derived follows from the raw files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`verify`: every bit of a set, and what follows from its raw files."""
 
 from __future__ import annotations

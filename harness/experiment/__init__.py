@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Experiments: the model of experiment.yaml, the plan of trials, the runner."""

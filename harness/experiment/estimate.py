@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How long a run will take, from an earlier run of the same experiment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One trial: a function from its description to its files and its record, and of nothing else."""
 
 from __future__ import annotations

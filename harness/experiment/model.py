@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The model of `experiment.yaml`, and experiment folders anywhere on disk."""
 
 from __future__ import annotations

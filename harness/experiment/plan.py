@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plan of a run: arms x repetitions, each trial with its own seed, in a seeded random order."""
 
 from __future__ import annotations

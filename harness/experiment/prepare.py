@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From arms to what their trials need: every kernel, image, key and saved state built or found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Running the trials of a run: in parallel where load changes nothing, else one at a time."""
 
 from __future__ import annotations

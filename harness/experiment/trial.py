@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trials: the resolved description that a worker process gets, and the record that an analysis reads."""
 
 from __future__ import annotations

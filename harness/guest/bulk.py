@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bulk data from a guest: framed tar archives that it wrote to its virtio-serial port, a file on the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Jobs: the shell text that a guest runs for one trial. The same text over ssh and through the mailbox."""
 
 from __future__ import annotations

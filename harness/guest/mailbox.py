@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mailbox session: the job is in a fw_cfg file, the result in the bulk file, the end is QEMU's exit.
 
 Nothing of it depends on the host's time, so a virtual-clock guest stays bit-for-bit the same.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recorded session: a machine that replays a recording does again what its guest was told over ssh then."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One interface to a guest: run a job, get a folder. Workloads cannot tell which session carried them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ssh session: paramiko to the guest's sshd on a forwarded loopback port, host key pinned, own deadlines."""
 
 from __future__ import annotations

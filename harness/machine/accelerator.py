@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which accelerator works here. KVM is proved by booting the kernel in question under a time limit.
 
 A /dev/kvm that opens proves nothing: on hosts that nest virtual machines badly, ordinary guests hang for ever.

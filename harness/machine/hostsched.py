@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the host schedules a machine's CPU threads: pinning them to host cores, and how long they waited for one.
 
 A guest cannot see that the host took a CPU away from it. What was measured then is of the host, not of the guest.

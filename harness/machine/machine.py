@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One QEMU process as a context manager. It always ends: normally, by panic, hang, timeout, or with its harness."""
 
 from __future__ import annotations

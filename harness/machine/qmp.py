@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """QMP over an inherited socket: commands and events of one QEMU process, without asyncio at the call sites."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Booted states: boot once per kernel, image and machine, save the stopped machine, restore it per trial."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a machine is, before it runs: a value that can be hashed, sent to a worker and put in a manifest."""
 
 from __future__ import annotations

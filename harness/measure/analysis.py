@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Loading an experiment's analysis.py and checking what it declares and returns."""
 
 from __future__ import annotations

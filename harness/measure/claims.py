@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verdicts: each claim of a paper, and each finding about it, against the metrics of its trials."""
 
 from __future__ import annotations

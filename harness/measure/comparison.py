@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Metric by metric: is B another than A, the same, or can nobody tell from so few trials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an experiment declares of its data: tables by their columns, and families of metrics.
 
 Declarations are checked when an experiment is loaded, and again against every table and metric that is written. They

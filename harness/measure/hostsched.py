@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The host's scheduling of a trial's vCPU threads: whether what the guest measured may be believed.
 
 A vCPU that is ready to run and does not stands still while the guest's wall clock runs on. host-sched.json says for how

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """/proc/interrupts into tables, and the difference of two snapshots.
 
 The format is that of show_interrupts() in kernel/irq/proc.c and arch_show_interrupts() in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading a trial's raw files: one way, and one kind of error that names the file.
 
 Every function raises RunError whose `where` is the file when it is absent, damaged, or not what it should be. A decoder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where decoders put rows and metrics, and the one policy for what is missing or damaged.
 
 A part of a trial that cannot be decoded costs that part only: its rows are absent, the table `problems` says why, and

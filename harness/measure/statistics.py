@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Statistics of trials. The unit of analysis is the trial (a boot, or a restore with a new seed).
 
 docs/statistics.md tells the choices; here are the formulas and where they come from.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel symbol maps: System.map and /proc/kallsyms into arrays that decoders search by address.
 
 A map has addresses, not sizes, so a function's size is the distance to the next text address; alignment

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table `trials`, which every result set has, and what becomes of figures when the host kept a guest waiting."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The units that columns and metrics may have: one small vocabulary, so that equal things are written alike."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The words of a verdict, apart from what decides it: a list of sets needs the words only."""
 
 from __future__ import annotations

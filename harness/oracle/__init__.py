@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The oracle: exact ground truth for a trial, taken from outside the guest by a QEMU TCG plugin."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a plan to trials that can run: all that they need is built, and `oracle:` of an arm becomes QEMU's plugin."""
 
 from __future__ import annotations

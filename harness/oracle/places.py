@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the plugin must know of a guest's kernel, from its System.map and configuration: a text of a few facts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading what the plugin wrote: a checked report, and tables by function, page and sample.
 
 Nothing is returned of an oracle whose self-check does not hold, or of a mode that is absent: both raise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A profiler's estimate beside the truth: shares of kernel time per function, errors, agreement.
 
 Truth is the share of the kernel's executed instructions; an estimate is anything that counts per function.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run against its reference: one case per claim, one for the digest, and the medians that moved most."""
 
 from __future__ import annotations

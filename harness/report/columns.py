@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The dictionary of a result set: what every column of its tables and every family of its metrics means."""
 
 from __future__ import annotations

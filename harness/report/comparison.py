@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The terminal table of a comparison, and the lines below it."""
 
 from __future__ import annotations

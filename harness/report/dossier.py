@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a reader is told first: what the paper says, what of it holds, what does not, what could not be told here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures: one style for all experiments, vector files that come out the same every time."""
 
 from __future__ import annotations

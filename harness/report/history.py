@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All result sets of a folder, and the history of each verdict and metric over them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What all HTML pages share: one file each, no network, no script but our own."""
 
 from __future__ import annotations

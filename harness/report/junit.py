@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """JUnit XML, as CI servers read it: one testsuite per experiment, one testcase per thing that was checked."""
 
 from __future__ import annotations

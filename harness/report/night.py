@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A night: the state that a stopped `nightly` goes on from, and what is made of it in the end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report on one result set: a single HTML file that needs nothing else."""
 
 from __future__ import annotations

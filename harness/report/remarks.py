@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Remarks beside the verdicts: too few trials, outliers, drift; one line each."""
 
 from __future__ import annotations

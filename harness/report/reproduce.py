@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command that makes a result set again, from its manifest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The list of result sets, as plain lines. Imports no pandas: the list must be there at once."""
 
 from __future__ import annotations

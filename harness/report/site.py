@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writing reports: one set's page, or an index of all sets with a page for each of the newest."""
 
 from __future__ import annotations

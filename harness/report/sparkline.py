@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Histories as small SVG drawings, in the colour of the text around them."""
 
 from __future__ import annotations

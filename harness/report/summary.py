@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The lines below the tables of a run or of a finished set: verdicts, warnings, advice, times, digest, path."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The terminal summary of a run: what holds, what does not, claim by claim, then the path; readable at 80 columns."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Result sets: written once, whole, and never changed."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Values that may be absent, and never without a reason."""
 
 from __future__ import annotations

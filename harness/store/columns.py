@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables and metrics as Parquet files that carry what their columns mean."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The digest: one hash over all that must come out the same anywhere, and what differs when it does not."""
 
 from __future__ import annotations

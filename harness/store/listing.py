@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Finding and listing result sets without reading them whole: a thousand are listed in well under a second.
 
 Imports no pandas and no model of a manifest: `results` spends its second on reading files.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The manifest of a result set: a documented, versioned schema."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Manifests of older versions, brought to this one step by step while they are read; files are never changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a result comes from: repository state, host, packages."""
 
 from __future__ import annotations

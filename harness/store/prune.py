@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Removing old result sets: never the latest, never a reference, and never half of one under its own name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparing a run's digest with a reference, and saying which input or file differs when it is another."""
 
 from __future__ import annotations

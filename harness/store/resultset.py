@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writing and reading result sets. A set appears whole under its final name, or not at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The JSON Schema of manifest.json, from the models. `python -m harness.store.schema` writes the committed file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The seal of a result set: what proves that no bit of it, its manifest's included, has changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The small tables that a run shows: stored with the set, so that to show it again nothing of it is executed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a reference run found: verdict, value and interval of every claim, and the median of every metric."""
 
 from __future__ import annotations

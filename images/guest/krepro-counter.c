@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * krepro-counter [LOOPS]: executed instructions of every CPU, as JSON, before and after a loop of LOOPS times two
  * instructions on the CPU that it runs on. Without counters it fails, with the reason.

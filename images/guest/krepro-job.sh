@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Run the job on standard input and send everything it left behind to the host.
 # A job is shell text; /run/krepro/out is what the host gets.
 echo 1 >/sys/bus/pci/rescan

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* krepro-known loop N | pages SEED N PAIR: work whose instructions or page accesses are known to the last one. */
 #include "krepro.h"
 #include "krepro-roi.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * krepro-pmu: decide by known work whether this guest's hardware counters count.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * krepro-roi begin|end: mark where the part of a trial begins and ends that the oracle counts.
  *

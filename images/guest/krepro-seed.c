@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * krepro-seed SEED: make what follows a function of SEED.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Send a folder to the host as one framed tar over the bulk port: "krepro-bulk 1 LENGTH\n", then the bytes.
 for port in /sys/class/virtio-ports/*; do
 	[ "$(cat "$port/name")" = krepro.bulk ] && device=/dev/${port##*/}

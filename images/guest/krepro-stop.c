@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * krepro-stop: stop the machine by its ib700 watchdog while the CPU idles, and go on when it runs again.
  *

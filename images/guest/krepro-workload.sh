@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # krepro-workload NAME TIMEOUT_S COMMAND [COLLECTOR...]
 # Run one workload between the begin and the end of its collectors; keep output and exit status.
 name=$1 limit=$2 command=$3

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* outb PORT VALUE: write one byte to an I/O port. */
 #include "krepro.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands as users and CI call them, as far as they come before anything is built.
 
 Most run Invoke in this process (importing the harness once, not thirty times); some are real processes.

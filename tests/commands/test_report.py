@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reports in a real browser: links, sorting, filter, narrow and dark; no console errors, nothing from a network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Commands on finished sets as a user starts them: in a process of their own, at a terminal, without QEMU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every raw file of a golden trial of every arm: deleted, truncated and filled with noise in turn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """locktorture and a parallel load, traced and not, on a kernel that checks its locks; and on one that checks memory."""
 
 from __future__ import annotations

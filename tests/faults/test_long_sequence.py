@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A hundred million accesses of one process: every one is there, in bounded memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A hundred million records of a page trace: decoded fast, and turned into tables in bounded memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's own tests of memory management have the same outcome with a page trace running."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page traces for long, killed at random moments, in every shape of machine, and on a kernel that checks itself."""
 
 from __future__ import annotations

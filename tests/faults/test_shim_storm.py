@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A kernel that patches itself for long while two CPUs run at once."""
 
 from __future__ import annotations

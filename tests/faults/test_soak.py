@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Long and rough: many boots of one state, and runs killed at random moments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernels and images are built once per test session, in the user's store, as a run would build them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Both kernels boot, answer ssh, and are the machines that their specs promise."""
 
 from __future__ import annotations

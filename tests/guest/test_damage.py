@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A damaged kernel or image in the store is noticed, built again, and said so; the new one has the same bits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A CPU goes idle at an exact moment of its virtual clock, however the host's threads meet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files of Debian packages in an image: there without the rest of their packages, and they run."""
 
 from __future__ import annotations

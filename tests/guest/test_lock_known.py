@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """lockknown's counts against what each scenario must come to, on one CPU and on two."""
 
 from __future__ import annotations

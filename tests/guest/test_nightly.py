@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A night with a real guest: run, judged against a reference, resumed; ended by its budget; killed."""
 
 from __future__ import annotations

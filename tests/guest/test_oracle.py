@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The oracle against work whose answer is known: every bit, every instruction, every page."""
 
 from __future__ import annotations

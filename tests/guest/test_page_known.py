@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """pageknown's expectations against the oracle, which sees every access: what a tracer of pages is held to is true."""
 
 from __future__ import annotations

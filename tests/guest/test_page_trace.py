@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page traces in a guest: each known sequence exactly, in every shape of machine; nothing else is different."""
 
 from __future__ import annotations

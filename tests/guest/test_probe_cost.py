@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """probe-cost in a real guest: a few of its runs, against what must come out whatever the kernel's costs are."""
 
 from __future__ import annotations

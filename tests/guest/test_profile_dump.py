@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """util-linux readprofile and our decoder read the same total and buckets out of a real guest's buffer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The QMP connection to a QEMU without a guest."""
 
 from __future__ import annotations

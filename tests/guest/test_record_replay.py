@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trial over ssh is recorded and replayed to the same bytes; what is not the recording's does not pass for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run here has the bits of the committed reference, or the distribution gave us other inputs and we say which."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same inputs give the same kernel, wherever it is built and whatever the compiler cache remembers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands as a user calls them: a run from start to verdict, an experiment outside the repository, errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`boot` gives a person a shell: driven here through a real pseudo-terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The device /dev/ppid_map and the observer in real guests: rights, loading in the middle of everything, slots."""
 
 from __future__ import annotations

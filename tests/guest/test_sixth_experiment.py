@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A sixth experiment, outside the repository, with all that an experiment may own; on a real guest.
 
 It has tables and metrics of its own, decoders in a package with a package inside, and a hook `predict`. What its set

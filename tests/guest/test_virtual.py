@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The virtual clock keeps every bit, a seed changes what it should, and damage to a saved state is noticed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What turns each claim and finding of irq-hotspot."""
 
 from __future__ import annotations

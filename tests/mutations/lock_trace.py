@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What turns the claims of lock-trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mutations of page-trace's golden trials. They are real and cut: programs to their first 3,000 visits, with the
 oracle's sequence cut at the same visit and the kernel's counts lowered by what is gone; two known sequences of 37.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What turns each claim of probe-cost.
 
 The golden trials are whole but for the oracle's file: it has the functions that the decoder looks at, and of every run

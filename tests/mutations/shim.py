@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What turns each claim of shim. The golden trials are of a busy host: where time matters, `quiet` comes first."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* library WHAT ARGUMENTS...: calls one thing of the guests' library, for tests. */
 #include "krepro.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* The plugin stale with a QEMU of a few lines: two pages of code, one block, and what is given up of it. */
 #include "../../harness/machine/stale/stale.c"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Loading analysis.py: files beside it, nothing written beside it, hooks checked."""
 
 from __future__ import annotations

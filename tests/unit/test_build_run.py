@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build tools: their output is kept, their first error told, their environment clean, their processes ended."""
 
 from __future__ import annotations

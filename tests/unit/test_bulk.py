@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Frames of a guest's bulk port: whole or refused, and never outside their folder."""
 
 from __future__ import annotations

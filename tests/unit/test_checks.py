@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run against its reference: which claims turned, and what is not compared and why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Some files of Debian packages: which .deb, what goes into the image and its key, and what is wrong with a choice."""
 
 from __future__ import annotations

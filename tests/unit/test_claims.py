@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verdicts: what a claim expects against what the trials gave."""
 
 from __future__ import annotations

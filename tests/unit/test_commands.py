@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the commands declare, and that tasks, values, help and the page of docs follow from it."""
 
 from __future__ import annotations

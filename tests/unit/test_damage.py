@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raw files of the golden trials, deleted, truncated or filled with noise: the rest of the analysis stands.
 
 Each file of the chosen arms in one of these ways; tests/faults/test_damage_everywhere.py tries all ways and arms.

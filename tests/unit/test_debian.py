@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian packages: which task needs which, and what a user who is not root is told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declared tables and metrics, rows and reasons: what does not fit is refused, what is absent says why."""
 
 from __future__ import annotations

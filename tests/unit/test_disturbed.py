@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What becomes of figures that the host spoilt; absent reasons stay absent on their way through files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The documents are true: commands exist, links resolve, fields are complete, and the example is a real experiment."""
 
 from __future__ import annotations

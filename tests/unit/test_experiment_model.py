@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """experiment.yaml: every slip is named by line and field; folders anywhere are experiments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Exports: what other tools read, valid by the formats' own rules, the same bytes every time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The style of figures: series that grey cannot confuse, spans that say what was measured."""
 
 from __future__ import annotations

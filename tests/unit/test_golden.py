@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The golden trials of every experiment decode to what they decoded to; see tests/golden.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What runs in guests, as far as it needs none: scripts parse, programs compile without a warning."""
 
 from __future__ import annotations

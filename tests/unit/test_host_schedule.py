@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the host's scheduler says of a machine's CPU threads: real threads of this process, and files like theirs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who may import whom: a folder of harness/ imports only from those above it (the design's order)."""
 
 from __future__ import annotations

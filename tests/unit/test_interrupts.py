@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """/proc/interrupts of the 8259 machine and of SMP machines, and differences of snapshots."""
 
 from __future__ import annotations

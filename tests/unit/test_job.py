@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Jobs, run by a real sh with stub programs: hostile words arrive in the guest as they were written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """JUnit XML as CI servers read it, by the rules of the junit-10.xsd of Jenkins' xunit plugin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Config fragments against the final .config: every request is fulfilled or named."""
 
 from __future__ import annotations

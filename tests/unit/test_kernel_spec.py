@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel specs: found by name, the experiment's own first, and every file that they name is there."""
 
 from __future__ import annotations

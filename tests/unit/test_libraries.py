@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Libraries of programs in an image: from the packages, never from the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Linters and types run as tests; no file tells of the machine that it was written on; none is too long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lists of result sets: at once, newest first, broken ones with their reason; and what a word means."""
 
 from __future__ import annotations

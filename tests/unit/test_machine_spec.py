@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """QEMU's command line of every kind of machine, and the machines that cannot be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every claim and every finding can fail: each has a mutation that turns its verdict."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A night without guests: what is resumed, what the budget allows, what a killed process leaves, how it ends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An oracle that an arm cannot have is refused before anything is built."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plugin's parts: who may use whom. Modes use the shared parts, main.c wires, and nothing is a circle."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The oracle's reader: what the plugin's files mean, and when it refuses to say."""
 
 from __future__ import annotations

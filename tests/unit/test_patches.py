@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Patches onto a miniature kernel tree, with the real git."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plan: all trials, in an order and with seeds that the run's seed decides."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a result comes from: what is not committed is part of it, wherever it lies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Removing old sets: which, only after asking, and never half of one."""
 
 from __future__ import annotations

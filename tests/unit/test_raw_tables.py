@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables of guests' programs: whole ones, and every way in which one can be damaged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be recorded, what is refused with the reason, and the words that QEMU gets."""
 
 from __future__ import annotations

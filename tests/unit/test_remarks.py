@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a summary says beside its verdicts: advice, outliers, drift; and nothing where there is nothing to say."""
 
 from __future__ import annotations

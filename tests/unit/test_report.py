@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reports without a browser: what a page says, what it does not run, the command that reproduces a set, histories."""
 
 from __future__ import annotations

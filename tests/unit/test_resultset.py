@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Result sets: whole or not there, found again, verified, and compared by digest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Worker processes end with the process that started them, whenever it ends."""
 
 from __future__ import annotations

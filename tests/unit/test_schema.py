@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The manifest's schema: committed as the models are, every key explained, and old sets readable where they lie."""
 
 from __future__ import annotations

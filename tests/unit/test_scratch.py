@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Temporary folders: one's own are kept, those of processes that were killed go with the next use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Finished sets on the command line: shown, drawn again, compared, on a host that has no QEMU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The logic of the plugin stale, beside a QEMU of a few lines. A kernel patches itself in test_shim.py."""
 
 from __future__ import annotations

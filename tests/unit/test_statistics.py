@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Intervals are right about as often as they say; effects, advice, outliers and drift as scipy and hand say."""
 
 from __future__ import annotations

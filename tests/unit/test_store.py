@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The content-addressed store: built once, checked when read, whole or not there."""
 
 from __future__ import annotations

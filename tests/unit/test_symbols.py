@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """System.map and kallsyms: sizes, aliases, bounds, and maps that are no maps."""
 
 from __future__ import annotations

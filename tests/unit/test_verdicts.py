@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reference verdicts: written from a set, read again, and refused where they would say nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A finished set: one bit changed anywhere is found and the file named; what is derived is made again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """YAML into models: what does not fit is named by file, line and field."""
 
 from __future__ import annotations

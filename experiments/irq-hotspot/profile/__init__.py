@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """/proc/profile: its buffer, and what different decoders make of it."""

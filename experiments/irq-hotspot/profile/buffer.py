@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The /proc/profile buffer into ticks per function.
 
 Format (kernel/profile.c of 6.1, read_profile()): little-endian unsigned 32-bit words whatever the word size

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # begin-inside KIND THREADS: a lock is held, and THREADS - 1 wait for it, when the trace begins; and, unless it is a spin
 # lock (the end of a trace waits for CPUs that spin), another time when it ends.
 # Counts: begin/known.tsv before the trace; known.begin.tsv and known.tsv, release and hold, in it; end/known.tsv after.

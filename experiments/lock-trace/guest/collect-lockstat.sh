@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # collect-lockstat begin|end DIR: /proc/lock_stat of the workload alone, where the kernel has it.
 [ -e /proc/lock_stat ] || exit 0
 case $1 in

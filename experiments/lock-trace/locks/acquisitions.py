@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Acquisitions: who asked for which lock, when it was got and let go, put together from single events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Blocks of a lock, from free to free, and one of them with its waiters on a time line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names for addresses: the functions of call sites, and the classes of locks.
 
 A lock's class is what all locks of its kind have in common: a static lock's symbol; the slab cache and the place in its

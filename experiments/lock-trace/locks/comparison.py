@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A kept stream against what the offline filter selects of the full log, event for event."""
 
 from __future__ import annotations

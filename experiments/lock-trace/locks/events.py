@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A lock trace's file: events of 64 bytes, as the kernel's include/uapi/linux/lock_trace.h has them.
 
 The launcher appends what it reads: whole events, those of a CPU's ring in order, rings one after another. An event's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's own tables of a lock trace, as the launcher copied them: `locks.tsv` and `sites.tsv`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's own lock statistics, /proc/lock_stat: contentions, acquisitions, waits and holds by lock class."""
 
 from __future__ import annotations

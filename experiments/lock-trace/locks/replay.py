@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The two filters offline: what each should have kept of a full log, event for event.
 
 Written from the filters' definitions, not from the kernel's code. The per-lock filter follows each lock's events by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the kernel counted while it traced (`status.json`), and whether its sums hold."""
 
 from __future__ import annotations

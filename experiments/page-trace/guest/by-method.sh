@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # by-method COMMAND...: run a command in the way that KREPRO_METHOD names; what that yields lies beside its output.
 # plain: only timed; trace: by pagetrace with a window of KREPRO_WINDOW pages, and marked for the oracle; lackey; damon.
 out=/run/krepro/out/$KREPRO_WORKLOAD

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # known-cases: trace every case of pageknown; its answer, the trace and the counts lie in known/CASE.*.
 # No restartable sequences: after a preemption the kernel touches theirs, and no case states that.
 out=/run/krepro/out/$KREPRO_WORKLOAD/known

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # page-swap: give the guest 16 MiB of swap space, so that pages can be paged out. The space is memory of a file system
 # that is never swapped itself.
 set -e

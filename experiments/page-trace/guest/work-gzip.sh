@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # work-gzip [COMMAND...]: compress KREPRO_LINES lines of text (default 1000) with Debian's gzip, run by the command if
 # there is one: "roi-exec", or "pagetrace -o FILE --". Prints the result's checksum as JSON. The path is there because
 # busybox takes itself for gzip.

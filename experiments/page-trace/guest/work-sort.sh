@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # work-sort [COMMAND...]: sort KREPRO_LINES lines of text (default 2000) with Debian's busybox, a static program, run by
 # the command if there is one: "roi-exec", or "pagetrace -o FILE --". Prints the result's checksum as JSON.
 lines=${KREPRO_LINES:-2000}

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # work-sqlite [COMMAND...]: Debian's sqlite3 makes two tables in memory, KREPRO_ROWS rows (default 2000) in one of them,
 # an index, and a join; run by the command if there is one: "roi-exec", or "pagetrace -o FILE --". Prints what the join
 # gives, and its checksum, as JSON.

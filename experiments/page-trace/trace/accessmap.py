@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The access model as a picture's data: visits by interval of time and by page, or by groups of pages where there are
 too many.
 """

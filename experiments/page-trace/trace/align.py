@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lines up two long sequences of pages that differ little, in one pass and in bounded memory.
 
 Equal stretches are compared as arrays. At a difference, windows of growing size are aligned exactly (`lcs`) until some

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Visits that were none: an instruction that is begun anew makes its visits again, and the record says so (AGAIN).
 
 It replaces the visits of its thread and mode (user, kernel) from the last one on that does not belong to the

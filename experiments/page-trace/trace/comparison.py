@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace against an exact sequence of the same run, visit for visit, with a reason for each difference.
 
 Both become visits of data pages: pages of the trace's CODE records are left out, then repeats are collapsed. What

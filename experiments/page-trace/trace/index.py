@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page numbers into small integers, and places by page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Longest common subsequences of short sequences, by the bits of long integers (Hyyrö 2004)."""
 
 from __future__ import annotations

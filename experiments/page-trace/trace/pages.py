@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What happened to each page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A program's own part of a trace: what follows the last exec. Before it ran the launcher's child, and its starter."""
 
 from __future__ import annotations

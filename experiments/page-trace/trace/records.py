@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A page trace's file: a header of 64 bytes, then records of three little-endian 64-bit words.
 
     word 0   time << 12 | flags            time: ns since the start; flags: bits 0-3 below, bits 8-11 the type

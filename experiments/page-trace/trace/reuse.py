@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reuse distance: how many other pages were visited since the page's last visit (LRU stack distance, Mattson 1970).
 
 With prev[i] the place of the visit before to the same page, the distance of visit i is the number of first visits

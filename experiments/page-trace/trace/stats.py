@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the launcher says of a trace: one line of JSON, the kernel's counters and its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Streams: visits that a table of strides per instruction foresees (Chen and Baer 1995), and prefetch advice from it.
 
 An instruction (of one thread) that went the same distance twice, in pages, is expected to go it again. A visit is

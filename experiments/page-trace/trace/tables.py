@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One pass over a trace for any number of tables; memory is proportional to the distinct pages, not to the records."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page visits as slices for a timeline viewer: one track per region of memory, a bounded number of slices."""
 
 from __future__ import annotations

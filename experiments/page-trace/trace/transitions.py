@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which page follows which, in one thread: the transition matrix, sparse."""
 
 from __future__ import annotations

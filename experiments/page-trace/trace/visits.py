@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Records into visits: a thread's consecutive records of one page are one visit.
 
 A visit lasts until the thread's next one, its exec or its exit. What a visit lasted is known only then, so a row tells

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The working set (Denning 1968): the pages in use within the last tau.
 
 A page is in use from the begin of a visit to its end, so it is in W(t, tau) when one of its visits meets (t - tau, t].

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # effects [--only PREFIX,...]: hits that are lost, with a known answer; and where costs stop being linear.
 cat >/run/effects.script <<'END'
 run plain.getppid work=getppid

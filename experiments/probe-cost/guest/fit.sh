@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # fit [--only PREFIX,...]: runs of probecost that differ in one thing each. Names are PROVIDER.WHAT; analysis.py says which two make a stage.
 
 # block NAME WORK WORDS PROBE [USE ...]

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # validate [--only PREFIX,...]: scripts and workloads that take no part in the fit. Each runs untraced, then counted, then traced.
 cat >/run/validate.script <<'END'
 run v01-service-mixed work=service rounds=300 check=1

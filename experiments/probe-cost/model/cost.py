@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The cost model of dynamic tracing, and the scripts of probes whose cost it predicts (prediction.py).
 
 After Tao Jie and Yang Min (2009), "Performance Model of Dynamic Tracing System": the cost of a trace is a sum over

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a script of probes will cost a workload, by a fitted cost model, split by probe and stage."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # collect-ppid begin|end DIR: switch on the module that KREPRO_PPID names (callback, tracepoint; off: none).
 [ "$KREPRO_PPID" = off ] && exit 0
 case $1 in

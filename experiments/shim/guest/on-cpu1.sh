@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # on-cpu1 NAME: one workload of the experiment. What it looks at runs on CPU 1, the observer and all else on CPU 0.
 # Files go to the workload's folder; the observer's period is KREPRO_PERIOD.
 dir=/run/krepro/out/$KREPRO_WORKLOAD

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # ppid-storm TURNS: load, switch and unload both modules while CPU 1 switches threads all the time, goes offline and
 # comes back, and the map is in use. What the kernel thinks of it is in its log. Says what was done, as JSON.
 turns=${1:-10}

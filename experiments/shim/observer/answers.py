@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the programs say of themselves: JSON and CSV files beside the binary ones."""
 
 from __future__ import annotations

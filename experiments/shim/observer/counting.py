@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Counters between samples: their value at given moments, and their rate by thread and time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Histograms of the observer's period: buckets [low, high) of begin-to-begin intervals in cycles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An observation in pieces, and how the host ran both CPUs in each: whether what was seen there may be believed.
 
 An observed CPU that the host has descheduled stands still, and the trust test does not notice: both of the observer's

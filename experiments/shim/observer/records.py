@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Binary files of the observer and of what it is compared with: little-endian records without a header.
 
 docs/file-formats.md describes them. Files are read in bounded pieces; what is damaged is an error that says where.

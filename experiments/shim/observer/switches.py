@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The switches that an observer saw against the kernel's own sched_switch trace of the same CPU.
 
 The slot counts switches, so the k-th switch of the slot is the k-th event of the trace, but for where each begins to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The trust test of a window between two samples, in exact arithmetic.
 
 A window has two lengths: B between the begin clocks of its samples, and E between their end clocks. It is trusted when

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What this plugin uses of QEMU, declared by hand: no package ships qemu-plugin.h. Plugin API version 1.
  *

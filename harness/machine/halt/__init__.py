@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plugin that keeps the virtual clock exact where a CPU goes idle; halt.c says why."""
 
 from __future__ import annotations

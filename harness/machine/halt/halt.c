@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Keeps the virtual clock exact where a CPU goes idle.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plugin that keeps translations true where several CPUs run and patch code; stale.c says why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Has QEMU forget what it translated from code that another CPU was just patching.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Self-checks: what was counted of krepro-roi's known work. It is done several times before each workload, and the
  * least disturbed counts: the least of them. One number a workload, so that none hides another.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The context that the guest is in, known without its help. Entry points push what they enter; iret, sysexit and
  * sysret in the kernel's entry code pop it; the function that runs softirqs pushes and pops on its own. Each kernel

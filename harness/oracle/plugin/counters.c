@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Executed instructions per CPU, published to the guest in the memory of its ivshmem device: a counter that any CPU
  * can read of any other, where there is no PMU. Works with several CPUs and without the virtual clock.

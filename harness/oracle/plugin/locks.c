@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Acquires and releases per lock and call site: who called the given functions, for which lock.
  *

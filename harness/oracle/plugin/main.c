@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The oracle: exact ground truth about a guest, taken from outside it by a QEMU TCG plugin.
  *

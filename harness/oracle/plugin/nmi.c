@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * NMIs to the guest at moments of the jittered timer, while a workload runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a mode of the oracle is: a table of callbacks. main.c calls them, and alone knows all modes. A mode uses the
  * shared parts (places, registers, regions, contexts, the timer, output) and no other mode.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Files in the folder `out`, and the end when one cannot be written. */
 #ifndef KREPRO_OUTPUT_H
 #define KREPRO_OUTPUT_H

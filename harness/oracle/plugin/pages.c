@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The exact sequence of data pages that one process touches, in its own code and in the kernel's on its behalf.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The guest's kernel as the host's reader describes it; addresses ascend. */
 #ifndef KREPRO_PLACES_H
 #define KREPRO_PLACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The region of interest: what lies between the marks that guest programs execute. */
 #ifndef KREPRO_REGION_H
 #define KREPRO_REGION_H

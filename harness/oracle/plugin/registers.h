@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Registers of a CPU, by the numbers in qemu.h. Any is true between two instructions outside a block; general ones
  * also at a block's first instruction, and what only helpers write (CR3, CS, RFLAGS.IF) everywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The ideal profiler: a timer on the virtual clock with a jittered period, which fires between two instructions,
  * interrupts on or off, and reads where the CPU is.

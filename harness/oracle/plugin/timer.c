@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 #include "timer.h"
 
 enum { TIMER_BYTES = 512, MAX_USERS = 8, DEFAULT_NS = 10000000 };

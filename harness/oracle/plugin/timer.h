@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One timer on the virtual clock with a jittered period, for all modes that look at the guest at moments of it. */
 #ifndef KREPRO_TIMER_H
 #define KREPRO_TIMER_H

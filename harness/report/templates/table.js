@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 "use strict";
 // Sorting by a click on a heading, a row filter, and all of a page when it is printed. No other script runs here.
 (() => {

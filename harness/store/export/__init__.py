@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Result sets in formats that other tools read. Equal sets give equal bytes, whenever and wherever they are written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """RO-Crate 1.1 (https://w3id.org/ro/crate/1.1): the whole set, and beside it what it is in JSON-LD."""
 
 from __future__ import annotations

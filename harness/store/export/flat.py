@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables, metrics and claims as plain files: CSV for anything, Parquet for what keeps types."""
 
 from __future__ import annotations

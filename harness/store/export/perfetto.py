@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What happened when, for https://ui.perfetto.dev: the JSON trace event format of Chrome ("Trace Event Format")."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Profiles for https://www.speedscope.app: its file format, https://www.speedscope.app/file-format-schema.json."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The analysis of experiments/irq-hotspot over synthetic raw folders."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profile decoder: conserved totals, bounds, the last counter, and util-linux's readprofile beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guest programs of irq-hotspot on the host: what of them needs no guest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """lock-trace's analysis on made-up raw folders: tables, metrics with their reasons, the contention table, figures."""
 
 from __future__ import annotations

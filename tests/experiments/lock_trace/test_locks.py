@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lock traces: the file's checks, sums that must hold, acquisitions put together, names, the kernel's tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The programs of lock-trace on this host: arguments, statuses, what the launcher does with what the kernel gives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The offline filters against what made-up threads are known to have done; streams with known differences."""
 
 from __future__ import annotations

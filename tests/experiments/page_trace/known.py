@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The cases of pageknown, for tests; reading its answers is the experiment's own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """page-trace's analysis on made-up raw folders: what follows from several arms, and what is absent with its reason."""
 
 from __future__ import annotations

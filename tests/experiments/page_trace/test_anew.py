@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Visits that a later record makes void, against a loop that goes by the letter of the kernel's header."""
 
 from __future__ import annotations

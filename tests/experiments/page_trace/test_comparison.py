@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace against an exact sequence: what is equal, what differs, and why."""
 
 from __future__ import annotations

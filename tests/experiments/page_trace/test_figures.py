@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures of page-trace: each is drawn from tables as the decoder makes them, and left out where there are none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The launcher pagetrace against a made-up device: what it writes, passes on, and says when something fails."""
 
 from __future__ import annotations

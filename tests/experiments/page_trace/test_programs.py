@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The programs of page-trace on this host: they end well, say the same each time, and compute what they claim to."""
 
 from __future__ import annotations

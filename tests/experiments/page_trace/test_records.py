@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page traces: the file, its records, the visits made of them."""
 
 from __future__ import annotations

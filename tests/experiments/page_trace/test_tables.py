@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables of page traces against naive implementations, and against themselves in other pieces."""
 
 from __future__ import annotations

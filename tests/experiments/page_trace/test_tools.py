@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What runs beside the launcher: plain timing, valgrind's lackey, the neighbour."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes page traces as the launcher does, for tests without a guest."""
 
 from __future__ import annotations

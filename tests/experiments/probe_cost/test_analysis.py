@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """experiments/probe-cost without a guest: a known model makes the runs of its own scripts, and must be found again."""
 
 from __future__ import annotations

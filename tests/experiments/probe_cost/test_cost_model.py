@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The cost model of probes: sums worked out by hand, refusals in one line, and what ./inv predict prints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files of an observer that never ran: a CPU's known switches, what an observer saw of them, and its samples."""
 
 from __future__ import annotations

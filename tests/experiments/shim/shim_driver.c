@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * Calls into the observer, experiments/shim/guest/shim without its main(), for tests: one answer a line for each line of
  * standard input, or a whole test by itself.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """shim's analysis on made-up raw folders: each figure from files whose truth is known, or absent with its reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Decoders of shim: records, the trust test in exact arithmetic, switches against the kernel's trace, counters."""
 
 from __future__ import annotations

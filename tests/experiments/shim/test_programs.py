@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The observer's C on this host: exact trust, the perf page's seqlock, rings and losses, options, what it reports."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # lt-torture SECONDS: files, pipes and forks for so long, untraced and traced by each arm in turn, beside whatever
 # locktorture does; a trace that ends by a signal, and one whose reader goes away. Leaves a folder per trace.
 end=$(($(date +%s) + $1))

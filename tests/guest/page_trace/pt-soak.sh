@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # pt-soak CYCLES KILLS: start and stop traces CYCLES times, kill launchers and traced processes KILLS times each at
 # random moments, a hundred execs; MemFree and the pages of slab before and after, in soak.json.
 cycles=$1 kills=$2

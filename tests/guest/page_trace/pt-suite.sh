@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # pt-suite MS: what tests of page traces want to know of one guest. Answers, traces and counts lie beside the output.
 ms=$1
 out=/run/krepro/out/$KREPRO_WORKLOAD

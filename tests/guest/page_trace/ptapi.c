@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * ptapi: what /dev/page_trace answers to each wrong use. One line per question: its name, the errno got, the errno
  * wanted; exit 3 if one differs. Every process asked about is a child of this one; root only.

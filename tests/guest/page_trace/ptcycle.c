@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * ptcycle N MAX_US PID [follow]: start and stop a trace of a running process N times, each for up to MAX_US µs.
  *

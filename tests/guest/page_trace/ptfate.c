@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * ptfate KIND [caught]: end in one way, or with `caught` say what the signal handler was told and exit 0.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * ptring lost | abuse: a reader that is too slow, or that writes anything into the ring's first page.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * ptstep [BLOCK]: run a child by PTRACE_SINGLESTEP (or PTRACE_SINGLEBLOCK) over instructions that touch several pages.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * ptstorm KIND MS: a process that is hard to trace, for MS milliseconds; it looks at all that it wrote.
  *

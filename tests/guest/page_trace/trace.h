@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the test programs of page traces share: the device, a started trace, small helpers. */
 #ifndef TRACE_H
 #define TRACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /* What the kernel's /dev/lock_trace gives and takes: include/uapi/linux/lock_trace.h of kernel-patches/lock-trace. */
 #ifndef LOCK_TRACE_H
 #define LOCK_TRACE_H

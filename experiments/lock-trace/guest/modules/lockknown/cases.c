@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Cases in which each thread is for itself, but for interrupts. */
 #include <linux/slab.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * lockknown: locks whose use is known. A program asks for a scenario by ioctl on /dev/lockknown (lockknown.h); threads
  * of the module carry it out and count exactly what they did to which lock, without any lock of the kernel's for the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Cases in which threads hand a lock over that sleeps (and, to hold it while a trace begins, any lock). */
 #include <linux/cpumask.h>
 #include <linux/sched/signal.h>

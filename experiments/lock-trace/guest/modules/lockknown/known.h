@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What the files of the module share: locks, threads, and exact counts of what was done to which lock. */
 #ifndef KNOWN_H
 #define KNOWN_H

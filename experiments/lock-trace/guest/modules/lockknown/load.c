@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Loads. Each thread has a lock of its own. In the chosen share of operations two partners meet at a lock that they
  * share, and one waits for the other: the first takes it, and does not let go before the second is seen waiting.

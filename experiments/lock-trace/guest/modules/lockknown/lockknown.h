@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /* lockknown: what a program asks of the module. See device.c. */
 #ifndef LOCKKNOWN_H
 #define LOCKKNOWN_H

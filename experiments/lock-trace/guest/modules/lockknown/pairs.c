@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* What one acquire and release costs: each pair timed by itself, as in the paper. */
 #include <linux/mm.h>
 #include <linux/uaccess.h>

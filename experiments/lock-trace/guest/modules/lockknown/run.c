@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Runs: threads that begin together, and what they counted. */
 #include <linux/completion.h>
 #include <linux/cpumask.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* /dev/ppid_map by a hook in the scheduler: kernel-patches/ppid, the paper's way. */
 #include <linux/ppid.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * /dev/ppid_map: which thread runs on which CPU now, one line of 64 bytes per
  * possible CPU, to be mapped for reading. The two modules include this and

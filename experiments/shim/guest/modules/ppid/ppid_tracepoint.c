@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* /dev/ppid_map by the trace point sched_switch, which an unpatched kernel has. */
 #include <linux/tracepoint.h>
 #include <trace/events/sched.h>

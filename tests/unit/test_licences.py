@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Every source file names its licence in its first lines: the one of its place, with its text in LICENSES."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from harness.paths import ROOT
+
+TAG = "SPDX-License-Identifier: "
+#: The first pattern that fits decides. A header of the kernel's interface may be included by any program.
+INTERFACE = "GPL-2.0-only WITH Linux-syscall-note"
+RULES = (
+    ("experiments/*/guest/modules/lockknown/lockknown.h", INTERFACE),
+    ("experiments/*/guest/modules/*", "GPL-2.0-only"),
+    ("experiments/page-trace/guest/page_trace.h", INTERFACE),
+    ("experiments/lock-trace/guest/lib/lock_trace.h", INTERFACE),
+    ("harness/oracle/plugin/*.[ch]", "GPL-2.0-or-later"),
+    ("harness/machine/halt/*.[ch]", "GPL-2.0-or-later"),
+    ("harness/machine/stale/*.[ch]", "GPL-2.0-or-later"),
+    ("harness/build/include/*.h", "GPL-2.0-or-later"),
+    ("*", "MIT"),
+)
+#: How the line is written: by suffix, else by name.
+HASH, LINE, BLOCK, TEMPLATE = "# {}", "// {}", "/* {} */", "{{#- {} -#}}"
+STYLES = {
+    **dict.fromkeys((".py", ".sh", ".yaml", ".yml", ".toml", ".config"), HASH),
+    **dict.fromkeys((".h", ".S", ".css", ".js"), BLOCK),
+    ".c": LINE,
+    ".j2": TEMPLATE,
+}
+NAMED = {"inv": HASH, "init": HASH, "run": HASH, "Kbuild": HASH, "Makefile": HASH}
+LEFT_OUT = ("docs/figures/*", "results/*", "tests/fixtures/*")
+
+
+def style_of(path: str) -> str | None:
+    """How the licence is written in a file, or None for a file that is no source."""
+    file = Path(path)
+    if any(fnmatch(path, pattern) for pattern in LEFT_OUT):
+        return None
+    return STYLES.get(file.suffix) if file.suffix else NAMED.get(file.name)
+
+
+def licence_of(path: str) -> str:
+    return next(licence for pattern, licence in RULES if fnmatch(path, pattern))
+
+
+def line_of(path: str) -> str:
+    """The line that a source file has to have."""
+    style = style_of(path)
+    assert style is not None, path
+    return style.format(TAG + licence_of(path))
+
+
+def tracked() -> list[str]:
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("no git checkout")
+    return [path for path in done.stdout.splitlines() if (ROOT / path).is_file()]
+
+
+def wrong_lines(paths: list[str]) -> dict[str, str]:
+    """File to what stands where the licence should: in the first line, or the second of a script."""
+    wrong = {}
+    for path in paths:
+        if style_of(path) is None:
+            continue
+        lines = (ROOT / path).read_text().splitlines()
+        at = 1 if lines and lines[0].startswith("#!") else 0
+        if lines[at : at + 1] != [line_of(path)]:
+            wrong[path] = lines[at] if len(lines) > at else ""
+    return wrong
+
+
+def test_every_source_file_has_the_licence_of_its_place():
+    paths = tracked()
+    assert len([path for path in paths if style_of(path)]) > 300
+    assert wrong_lines(paths) == {}
+
+
+def test_no_rule_is_without_a_file():
+    paths = [path for path in tracked() if style_of(path)]
+    for pattern, licence in RULES:
+        assert any(fnmatch(path, pattern) and licence_of(path) == licence for path in paths), pattern
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("experiments/shim/guest/modules/ppid/Kbuild", "# SPDX-License-Identifier: GPL-2.0-only"),
+        ("harness/oracle/plugin/main.c", "// SPDX-License-Identifier: GPL-2.0-or-later"),
+        ("harness/machine/halt/__init__.py", "# SPDX-License-Identifier: MIT"),
+        ("harness/report/templates/base.html.j2", "{#- SPDX-License-Identifier: MIT -#}"),
+        ("images/guest/lib/krepro.h", "/* SPDX-License-Identifier: MIT */"),
+        ("images/init", "# SPDX-License-Identifier: MIT"),
+    ],
+)
+def test_the_line_of_a_place(path, line):
+    assert line_of(path) == line
+
+
+@pytest.mark.parametrize("path", ["README.md", "tests/fixtures/page-trace/fake_device.c", "requirements.lock"])
+def test_what_is_no_source(path):
+    assert style_of(path) is None
+
+
+def test_files_that_a_patch_adds_have_the_kernels_own_line():
+    fits = re.compile(r"\+(//|/\*|\.\.|#) SPDX-License-Identifier: GPL-2\.0(-only)?( WITH Linux-syscall-note)?( \*/)?")
+    added = {}
+    for patch in sorted(ROOT.glob("kernel-patches/*/*/*.patch")):
+        for file in re.split(r"^diff --git ", patch.read_text(), flags=re.MULTILINE)[1:]:
+            name = file.split()[1].removeprefix("b/")
+            first = re.search(r"^@@ -0,0 .*\n(.*)", file, re.MULTILINE)
+            if "\nnew file mode" in file and first and Path(name).suffix in {".c", ".h", ".S", ".rst"}:
+                added[f"{patch.name}: {name}"] = first.group(1)
+    assert added
+    assert {name: line for name, line in added.items() if not fits.fullmatch(line)} == {}
+
+
+def test_each_licence_has_its_text_and_pyproject_names_it():
+    identifiers = {word for _, licence in RULES for word in licence.split(" WITH ")}
+    assert {path.stem for path in (ROOT / "LICENSES").iterdir()} == identifiers
+    text = (ROOT / "pyproject.toml").read_text()
+    (expression,) = re.findall(r'^license = \{text = "([^"]*)"\}$', text, re.MULTILINE)
+    assert {word for part in expression.split(" AND ") for word in part.strip("()").split(" WITH ")} == identifiers
