@@ -9,12 +9,23 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.measure.analysis import Analysis
 
+ANSWER = "import pandas as pd\n\n\ndef answer():\n    return {{'{place}': pd.DataFrame({{'arm': ['{place}']}})}}\n"
+PLACES = ("one", "two")
 WITH_SIBLING = "from .part import answer\n\n\ndef tables(trials):\n    return answer()\n"
+
+
+#: Behind the text, so that lines keep their numbers.
+DECLARED = """\
+from harness.measure.declared import ARM, Table
+
+TABLES = [Table(name, "a row", (ARM,)) for name in ("one", "two")]
+METRICS = []
+"""
 
 
 def analysis_in(folder, text, **siblings):
     folder.mkdir(parents=True)
-    (folder / "analysis.py").write_text(text)
+    (folder / "analysis.py").write_text(f"{text}\n\n{DECLARED}")
     for name, content in siblings.items():
         (folder / f"{name}.py").write_text(content)
     return Analysis(folder)
@@ -25,11 +36,14 @@ def test_a_file_beside_it_is_its_own_also_where_folders_share_a_name(tmp_path):
         analysis_in(
             tmp_path / place / "naps",
             WITH_SIBLING,
-            part=f"import pandas as pd\n\n\ndef answer():\n    return {{'{place}': pd.DataFrame()}}\n",
+            part=ANSWER.format(place=place),
         )
-        for place in ("one", "two")
+        for place in PLACES
     ]
-    assert [list(analysis.tables([])) for analysis in loaded] == [["one"], ["two"]]
+    assert [analysis.tables([])[place]["arm"].tolist() for analysis, place in zip(loaded, PLACES, strict=True)] == [
+        ["one"],
+        ["two"],
+    ]
     assert not list(tmp_path.rglob("__pycache__")), "a finished result set gets no files"
 
 

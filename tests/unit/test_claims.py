@@ -20,7 +20,9 @@ def verdict(expect: dict[str, object], values: list[float], reason: str | None =
     rows = [("arm", trial, "m", value, "us", reason) for trial, value in enumerate(values)]
     noise = [("other", 0, "m", 1e9, "1", None), ("arm", 0, "m2", -1e9, "1", None)]
     metrics = pd.DataFrame([*noise, *rows], columns=list(METRIC_COLUMNS))
-    (result,) = judge([Claim.model_validate({"id": "c", "metric": "m/arm", "expect": expect, **fields})], metrics)
+    (result,) = judge(
+        [Claim.model_validate({"id": "c", "metric": "m/arm", "expect": expect, "because": "so", **fields})], metrics
+    )
     return result
 
 

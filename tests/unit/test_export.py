@@ -25,6 +25,8 @@ from tests.oracle_files import write_oracle
 from tests.small_sets import small_experiment, small_set
 
 HOOKS = """
+import pandas as pd
+
 
 def profiles(tables):
     rows = [("left: ticks", "none", "idle;default_idle", 3.0), ("left: ticks", "none", "schedule", 0.5),

@@ -20,7 +20,7 @@ def frame(values: dict[str, list[float]]) -> pd.DataFrame:
 
 
 def advised(expect: dict[str, object], values: list[float]) -> list[str]:
-    claims = [Claim.model_validate({"id": "c", "metric": "m/arm", "expect": expect})]
+    claims = [Claim.model_validate({"id": "c", "metric": "m/arm", "expect": expect, "because": "so"})]
     return advice(claims, judge(claims, frame({"arm": values})))
 
 
@@ -48,7 +48,8 @@ def test_advice_near_a_bound_grows_with_nearness():
 
 
 def test_many_claims_are_counted():
-    claims = [Claim.model_validate({"id": f"c{k}", "metric": "m/arm", "expect": {"at_least": 1}}) for k in range(7)]
+    claim = {"metric": "m/arm", "expect": {"at_least": 1}, "because": "so"}
+    claims = [Claim.model_validate({"id": f"c{k}", **claim}) for k in range(7)]
     said = advice(claims, judge(claims, frame({"arm": [2.0, 3.0]})))
     assert said == ["3 more repetitions would give an interval to: c0, c1, c2, c3, c4 and 2 more"]
 

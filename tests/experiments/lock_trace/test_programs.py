@@ -39,7 +39,7 @@ def programs(tmp_path_factory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
     sources = program_sources([GUEST])
     build_programs("x86_64", {name: sources[name] for name in PROGRAMS}, folder, folder / "log")
-    fake = Path(__file__).parents[1] / "lock_fake.c"
+    fake = Path(__file__).parents[2] / "lock_fake.c"
     wrap = [f"-Wl,--wrap={name}" for name in ("open", "ioctl", "read")]
     build_program("x86_64", sources["locktrace"], folder / "faked", folder / "log", [*wrap, fake])
     return folder
