@@ -20,7 +20,7 @@ _TOLD: tuple[tuple[Verdict, str], ...] = (
 def dossier(paper: Paper, claims: Sequence[ClaimResult]) -> list[tuple[str, str]]:
     """Heading and text of each sentence; none of a kind that is empty."""
     own = [claim for claim in claims if claim.kind == "paper"]
-    sentences = [("The paper says", paper.says)] if paper.says else []
+    sentences = [("The paper says", " ".join(paper.says.split()))] if paper.says else []
     for verdict, heading in _TOLD:
         names = [claim.id for claim in own if claim.verdict == verdict]
         if names:

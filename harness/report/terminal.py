@@ -104,7 +104,7 @@ def measured(claim: ClaimResult) -> str:
     text = number(claim.measured)
     if claim.interval is not None and claim.interval[0] != claim.interval[1]:
         text += f" [{number(claim.interval[0])}, {number(claim.interval[1])}]"
-    unit = "" if claim.unit == "1" else claim.unit or ""  # a share or a ratio is a plain number
+    unit = "" if claim.unit in ("1", "count") else claim.unit or ""  # a ratio and a count are plain numbers
     return f"{text} {unit}".rstrip()
 
 
