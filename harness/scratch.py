@@ -1,24 +1,148 @@
 # SPDX-License-Identifier: MIT
-"""Temporary folders that a killed process cannot leave behind for ever."""
+"""Temporary folders that a killed process cannot leave behind for ever.
+
+Who makes one holds a lock on it (flock) until it is discarded or its process ends, however that ends. A folder of
+this name whose lock is free belongs to nobody. No process id is looked at: it would mean another process in another
+PID namespace.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 PREFIX = ".krepro-"
+#: Open locks of this process, by the folder that they were taken on.
+_held: dict[Path, int] = {}
 
 
 def scratch_folder(parent: Path, label: str) -> Path:
-    """A new folder in `parent`, named by this process; folders there whose process has ended are removed first.
+    """A new folder in `parent`, locked by this process; those that nobody holds are removed first.
 
-    The caller removes the folder; only a process that is killed does not come to that.
+    `label` begins with a letter. The caller gives the folder to `discard`, whether it still lies there or was renamed;
+    only a process that is killed does not come to that.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    for path in parent.glob(f"{PREFIX}[0-9]*"):
-        owner = path.name.removeprefix(PREFIX).split("-", 1)[0]
-        if not Path("/proc", owner).exists():
-            shutil.rmtree(path, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{label}-", dir=parent))
+    sweep(parent)
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
+        handle = try_lock(path)
+        if handle is not None:
+            _held[path] = handle
+            return path
+        # Another process swept it before it was locked, or this file system has no locks: then nobody sweeps here.
+        if path.is_dir() and not _locks_work(parent):
+            return path
+
+
+def discard(path: Path) -> None:
+    """Remove a scratch folder, as far as it is still there, and give up its lock; errors are left to the next sweep."""
+    with suppress(OSError):
+        remove_tree(path)
+    handle = _held.pop(path, None)
+    if handle is not None:
+        os.close(handle)
+
+
+def sweep(parent: Path) -> None:
+    """Remove the scratch folders of this user in `parent` that no process holds; what cannot be removed stays."""
+    for path in parent.glob(f"{PREFIX}[a-z]*"):
+        if path in _held:
+            continue
+        with suppress(OSError):
+            if path.lstat().st_uid != os.geteuid():
+                continue
+            handle = try_lock(path)
+            if handle is None:
+                continue
+            try:
+                remove_tree(path)
+            finally:
+                os.close(handle)
+
+
+def try_lock(path: Path) -> int | None:
+    """An open file that holds the lock of this file or folder, for `os.close`; None while somebody else holds it.
+
+    None too when another thing lies there than was locked, or where the file system has no locks.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        here, there = os.fstat(handle), path.lstat()
+        if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
+
+
+def remove_tree(root: Path) -> None:
+    """Remove `root` and all below it, however deep; nothing to do where it is not there. OSError when it cannot be.
+
+    `shutil.rmtree` calls itself for every level: a guest can make more of them than Python takes. Here each folder
+    empties its folders into the root, which ends, whatever the depth, with two folders open.
+    """
+    try:
+        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fchmod(top, 0o700)
+        number = 0
+        while names := os.listdir(top):  # noqa: PTH208
+            for name in names:
+                if _unlinked(name, top):
+                    continue
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+                try:
+                    os.fchmod(inner, 0o700)
+                    for below in os.listdir(inner):  # noqa: PTH208
+                        if not _unlinked(below, inner):
+                            number = _moved_up(below, inner, top, number)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    root.rmdir()
+
+
+def _moved_up(name: str, inner: int, top: int, number: int) -> int:
+    """Rename the folder `name` in `inner` to a number above `number` in `top`; that number."""
+    os.chmod(name, 0o700, dir_fd=inner)
+    while True:
+        number += 1
+        try:
+            os.rename(name, f"{number}.up", src_dir_fd=inner, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
+                raise
+        else:
+            return number
+
+
+def _unlinked(name: str, folder: int) -> bool:
+    """Whether it was no folder, and is gone."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except (IsADirectoryError, PermissionError):
+        return False
+    return True
+
+
+def _locks_work(parent: Path) -> bool:
+    with tempfile.TemporaryFile(dir=parent) as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True

@@ -31,6 +31,7 @@ from harness.build.store import Artefact, Store, hash_file, usable
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
 from harness.progress import step
+from harness.scratch import discard
 
 #: Raised when the way of building changes in a manner that changes its output.
 RECIPE_VERSION = 2
@@ -148,7 +149,7 @@ def _build(
             (root / "etc/profile").write_text(f"export PATH={GUEST_PATH}\n")
             write_cpio(kernel.file("gen_init_cpio"), root, folder / "image.cpio")
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
 
 
 def _install_base(unpacked: Path, root: Path, triplet: str) -> None:

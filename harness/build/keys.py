@@ -7,7 +7,6 @@ They travel in a second, tiny initramfs that only ssh machines load; the image i
 from __future__ import annotations
 
 import base64
-import shutil
 import struct
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from harness.build.image import write_cpio
 from harness.build.store import Artefact, Store
+from harness.scratch import discard
 
 ALGORITHM = b"ssh-ed25519"
 
@@ -33,7 +33,7 @@ def image_keys(store: Store, image: Artefact, kernel: Artefact) -> Artefact:
             (root / "root/.ssh/authorized_keys").write_text(_public_line(client) + "\n")
             write_cpio(kernel.file("gen_init_cpio"), root, folder / "keys.cpio")
         finally:
-            shutil.rmtree(root, ignore_errors=True)
+            discard(root)
         (folder / "host.pub").write_text(_public_line(host) + "\n")
         (folder / "client").touch(mode=0o600)
         (folder / "client").write_bytes(

@@ -19,6 +19,7 @@ from harness.build.spec import Arch
 from harness.build.store import Store
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
+from harness.scratch import discard
 
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
 MACHINE_FLAGS: dict[Arch, tuple[str, ...]] = {"i386": ("-m32", "-march=i686"), "x86_64": ("-m64",)}
@@ -174,7 +175,7 @@ def build_modules(
             for module in built:
                 shutil.copyfile(module, target / module.name)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            discard(scratch)
 
 
 def safe_name(name: str) -> bool:

@@ -19,6 +19,7 @@ from harness.build.spec import KernelRecipe, Source
 from harness.build.store import Artefact, Store, hash_file, hash_of, hash_tree, usable
 from harness.errors import RunError, UsageError
 from harness.progress import step
+from harness.scratch import discard
 
 FETCH_TIMEOUT_S = 60
 COMPLETE = ".krepro-complete"
@@ -137,7 +138,7 @@ def _unpack(store: Store, source: Source, archive: Artefact | None, tree: Path) 
                 raise UsageError(f"field source.debian: {source.debian} holds {len(tarballs)} source archives, not 1")
             _extract(tarballs[0], tree, log)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            discard(scratch)
 
 
 def _extract(file: Path, tree: Path, log: Path) -> None:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from harness.errors import RunError, UsageError
 from harness.progress import note, warn
-from harness.scratch import scratch_folder
+from harness.scratch import discard, remove_tree, scratch_folder
 
 SEAL = "artefact.json"
 
@@ -159,10 +158,10 @@ class Store:
                 home = self.root / kind / key
                 home.parent.mkdir(parents=True, exist_ok=True)
                 if home.exists():
-                    shutil.rmtree(home)
+                    remove_tree(home)
                 folder.rename(home)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard(folder)
 
     def _read(self, kind: str, key: str) -> Artefact | None:
         home = self.root / kind / key

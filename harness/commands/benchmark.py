@@ -28,7 +28,7 @@ from harness.measure.statistics import median_estimate
 from harness.oracle.attach import prepare_trials
 from harness.progress import step
 from harness.report.terminal import frame_table
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 
 KERNEL = "classic"
 TIMEOUT_S = 120.0
@@ -52,7 +52,7 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
                 try:
                     samples.append(way(folder))
                 finally:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    discard(folder)
                 bar.advance()
             for part in samples[0]:
                 estimate = median_estimate([sample[part] for sample in samples])
@@ -101,7 +101,7 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
                 shutil.rmtree(trial.folder)
                 bar.advance()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
     return pd.DataFrame(
         [(name, round(s, 3), round(s / best["none"], 3)) for name, s in best.items()],
         columns=["oracle", "cpu_s", "ratio"],

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.saved import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
 from harness.oracle.attach import Prepared, prepare_trials
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.reference import deterministic_inputs, first_input_difference
@@ -51,7 +50,7 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
             cause = f"input {changed}" if changed else "all inputs are equal"
             raise RunError(f"replay differs: {difference} ({cause})", where=str(result.path))
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
     console.print(f"{len(chosen)} trials replayed, {len(expected)} files: every bit is equal")
     return 0
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, Device, machine_spec, prepare_folder
 from harness.progress import note
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 
 
 def shell(
@@ -46,5 +45,5 @@ def shell(
         with Machine(spec, files, scratch) as machine:
             machine.process.wait()
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
     return 0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from harness.errors import EXIT_OK, KreproError, RunError
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.progress import step
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.listing import CLAIMS, MANIFEST, find_set
 from harness.store.provenance import OWN, package_versions
@@ -84,7 +83,7 @@ def _verify_analysis(result: ResultSet) -> list[str]:
         failures = [f"as in the run, something fails that shows them: {error}" for error in made.failures]
         return [f"{counts} follow from the raw files", _verify_figures(result, scratch / "figures"), *failures]
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
 
 
 def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> None:

@@ -20,7 +20,7 @@ from harness.guest.ssh import SshSession
 from harness.machine.hostsched import HOST_SCHED
 from harness.machine.machine import Machine
 from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 
 READY_TIMEOUT_S = 120.0
 #: Host files of a machine that belong to a trial's raw data.
@@ -85,7 +85,7 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
     finally:
         seconds["trial"] = round(time.monotonic() - started, 3)
         _keep(scratch, spec, machine)
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
     pmu = _pmu(spec)
     fidelity = spec.machine.fidelity
     return TrialRecord(

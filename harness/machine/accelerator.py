@@ -19,6 +19,7 @@ from harness.build.store import Artefact, Store
 from harness.errors import UsageError
 from harness.machine.saved import qemu_version
 from harness.progress import step
+from harness.scratch import discard
 from harness.yamlfile import Strict
 
 PROOF_LIMIT_S = 8.0
@@ -113,7 +114,7 @@ def _boot_under_kvm(store: Store, kernel: Artefact) -> KvmVerdict:
             reason=f"/dev/kvm opens, but a kernel under it {_came(console)} within {PROOF_LIMIT_S:.0f} s",
         )
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
 
 
 def _came(console: Path) -> str:

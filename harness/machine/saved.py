@@ -14,6 +14,7 @@ from harness.errors import RunError, UsageError
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, MachineSpec, argv, prepare_folder
 from harness.progress import step
+from harness.scratch import discard
 
 BOOT_TIMEOUT_S = 120.0
 
@@ -57,7 +58,7 @@ def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) ->
             _keep(scratch, store.root / "logs" / f"boot-{name}")
             raise
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            discard(scratch)
         return {"bytes": (folder / "state").stat().st_size}
 
     return store.obtain("state", name, state_inputs(spec, files), build)

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import datetime
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import RunError
-from harness.scratch import scratch_folder
+from harness.scratch import discard, remove_tree, scratch_folder
 from harness.store.listing import REFERENCE, describe, latest_of, set_paths
 
 
@@ -70,7 +69,8 @@ def remove(path: Path) -> None:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-        shutil.rmtree(grave)
+        remove_tree(grave)
+        discard(grave)
     except OSError as error:
         raise RunError(f"cannot be removed: {error.strerror}", where=error.filename or str(path)) from error
 

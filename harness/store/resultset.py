@@ -20,7 +20,7 @@ from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table
 from harness.measure.rows import METRIC_COLUMNS
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.store.manifest import Manifest
@@ -155,7 +155,7 @@ def write_result_set(results: Path, experiment: str) -> Iterator[Writer]:
         with usable(results):
             yield writer
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
 
 
 def copy_experiment(folder: Path, root: Path) -> None:

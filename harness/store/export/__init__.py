@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.build.store import usable
 from harness.choices import ExportFormat
 from harness.errors import UsageError
-from harness.scratch import scratch_folder
+from harness.scratch import discard, scratch_folder
 from harness.store.export.crate import write_crate
 from harness.store.export.flat import write_csv, write_parquet
 from harness.store.export.perfetto import write_perfetto
@@ -45,5 +44,5 @@ def export(result: ResultSet, form: ExportFormat, out: Path | None) -> Path:
             write(result, scratch / path.name)
             (scratch / path.name).rename(path)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            discard(scratch)
     return path
