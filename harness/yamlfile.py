@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from harness.errors import UsageError
 
 Model = TypeVar("Model", bound=BaseModel)
+#: Of one file; the largest experiment has some hundreds.
+MOST_VALUES = 100_000
 
 
 class Strict(BaseModel):
@@ -67,16 +70,42 @@ def load_model(path: Path, model: type[Model]) -> Model:
         raise UsageError(f"not valid YAML: {error}", where=str(path)) from error
     if not isinstance(data, dict):
         raise UsageError("must be a mapping of fields", where=f"{path}:1")
+    for location, problem in _no_json(data):
+        field = ".".join(map(str, location)).encode("utf-8", "replace").decode() or "(whole file)"
+        raise UsageError(f"field {field}: {problem}", where=f"{path}:{_line(tree, location)}")
     try:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        location = [part for part in first["loc"] if not str(part).startswith("function-")]
-        field = ".".join(map(str, location)) or "(whole file)"
+        way = [part for part in first["loc"] if not str(part).startswith("function-")]
+        field = ".".join(map(str, way)) or "(whole file)"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         message = first["msg"].removeprefix("Value error, ")
         got = "" if first["type"] in {"missing", "value_error"} else f", got {_short(first.get('input'))}"
-        raise UsageError(f"field {field}: {message}{got}{more}", where=f"{path}:{_line(tree, location)}") from error
+        raise UsageError(f"field {field}: {message}{got}{more}", where=f"{path}:{_line(tree, way)}") from error
+
+
+def _no_json(data: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What of this data JSON cannot hold, by its place: nothing could be sealed that was made of it.
+
+    Aliases are counted as often as they stand there: a few lines of them can mean more values than there is memory.
+    """
+    left: list[tuple[tuple[str | int, ...], object]] = [((), data)]
+    seen = 0
+    while left:
+        location, value = left.pop()
+        seen += 1
+        if seen > MOST_VALUES:
+            yield (), f"it has more than {MOST_VALUES} values, aliases counted as often as they are used"
+            return
+        if isinstance(value, float) and not math.isfinite(value):
+            yield location, f"must be a finite number, got {value}"
+        elif isinstance(value, str) and value != value.encode("utf-8", "replace").decode():
+            yield location, f"must be text, got half a surrogate pair in {value!a}"
+        elif isinstance(value, dict):
+            left += [((*location, str(key)), part) for key, part in reversed(value.items()) for part in (key, part)]
+        elif isinstance(value, list):
+            left += [((*location, index), part) for index, part in reversed(list(enumerate(value)))]
 
 
 def misfit(location: tuple[str | int, ...], message: str) -> ValidationError:

@@ -45,12 +45,18 @@ def hash_file(path: Path) -> str:
 
 
 def hash_tree(root: Path) -> dict[str, str]:
-    """sha256 of every regular file below `root`, by its POSIX path relative to `root`."""
-    return {
-        path.relative_to(root).as_posix(): hash_file(path)
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.is_symlink()
-    }
+    """sha256 of every regular file below `root`, by its POSIX path relative to `root`.
+
+    RunError naming a file whose name is not UTF-8: no JSON can hold it.
+    """
+    hashes = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            name = path.relative_to(root).as_posix()
+            if not name.isascii() and name != name.encode("utf-8", "replace").decode():
+                raise RunError("the file's name is not UTF-8", where=ascii(str(path)))
+            hashes[name] = hash_file(path)
+    return hashes
 
 
 @dataclass(frozen=True)

@@ -33,33 +33,37 @@ def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialR
     """Write all that follows from `trials` (at least one) into the set that is being written.
 
     Tables and metrics are given on as they come back from their files: so every later reader of the set, who has only
-    these, gets the same. An error in tables or metrics is raised; one in what shows them costs that only.
+    these, gets the same. Whatever goes wrong is an error of the analysis, unless it is the host's (OSError). In tables
+    or metrics it is raised; in what shows them it costs that only.
     """
-    writer.write_tables(analysis.tables(trials), analysis.declared_tables)
-    tables = read_tables(writer.path)
-    writer.write_metrics(analysis.metrics(tables, claims), analysis.declared_metrics)
-    metrics = read_metrics(writer.path)
-    made = Analysed(tables, metrics, judge(claims, metrics))
-    writer.write_claims(made.claims)
+    with analysis.contained("tables()"):
+        writer.write_tables(analysis.tables(trials), analysis.declared_tables)
+        tables = read_tables(writer.path)
+    with analysis.contained("metrics()"):
+        writer.write_metrics(analysis.metrics(tables, claims), analysis.declared_metrics)
+        metrics = read_metrics(writer.path)
+        made = Analysed(tables, metrics, judge(claims, metrics))
+        writer.write_claims(made.claims)
 
     def show() -> None:
-        made.shown = Shown.of(
-            analysis.paper(tables, metrics, made.claims), analysis.summary(tables, metrics, made.claims)
-        )
+        papers = analysis.paper(tables, metrics, made.claims)
+        shown = Shown.of(papers, analysis.summary(tables, metrics, made.claims))
+        writer.write_shown(shown)
+        made.shown = shown
 
     def draw() -> None:
         with figure_style():
             write_figures(analysis.figures(tables, metrics), writer.path / "figures")
 
-    steps: list[Callable[[], None]] = [
-        show,
-        lambda: writer.write_documents(analysis.documents(tables, metrics)),
-        draw,
-    ]
-    for step in steps:
+    steps: dict[str, Callable[[], None]] = {
+        "paper() or summary()": show,
+        "documents()": lambda: writer.write_documents(analysis.documents(tables, metrics)),
+        "figures()": draw,
+    }
+    for name, step in steps.items():
         try:
-            step()
+            with analysis.contained(name):
+                step()
         except KreproError as error:
             made.failures.append(error)
-    writer.write_shown(made.shown)
     return made

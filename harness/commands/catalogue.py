@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness import debian
+from harness.commands.analyse import analyse
 from harness.commands.bench import bench
 from harness.commands.boot import boot
 from harness.commands.build import build
@@ -39,6 +40,7 @@ _ALL: Sequence[Command[Any]] = (
     results,
     show,
     verify,
+    analyse,
     compare,
     figures,
     predict,

@@ -6,11 +6,14 @@ Standard library only where it is imported: `inv` reads the commands before the 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 #: Results go to standard output; wide enough for side-by-side tables when it is no terminal.
 PIPE_WIDTH = 200
 EXIT_INTERRUPTED = 130
+#: Ctrl-C, a polite kill, a terminal that is closed.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: What an orderly end may take after one of them; guests and workers die with this process in any case.
+END_S = 8.0
+#: Errors of the host that may meet any command.
+_HOSTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENOMEM}
 
 
 def output() -> Console:
@@ -35,23 +44,22 @@ def output() -> Console:
 
 
 def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
-    """Run a command's action; turn expected errors into one line and their exit code, and SIGTERM into an orderly end.
+    """Run a command's action; turn expected errors into one line and their exit code, and signals into an orderly end.
 
     `debug`: let tracebacks through.
     """
     from invoke import Exit
 
-    signal.signal(signal.SIGTERM, _terminate)
+    end_in_order()
     try:
         code = action()
     except KreproError as error:
         if debug:
             raise
-        print(f"krepro: {' '.join(str(error).split())}", file=sys.stderr)
+        _say("; ".join([str(error), *_notes(error)]))
         code = error.exit_code
-    except KeyboardInterrupt:
-        print("krepro: interrupted; guests are ended and nothing half-written is left", file=sys.stderr)
-        code = EXIT_INTERRUPTED
+    except KeyboardInterrupt as error:
+        code = interrupted(error)
     except BrokenPipeError:
         # The reader of our output has gone (head, less): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -60,16 +68,57 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
         if debug:
             raise
         # Python's own exit code for this is 1, which here says that a claim is contradicted.
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        print(
-            f"krepro: unexpected {type(error).__name__}: {' '.join(str(error).split())} "
-            f"(a bug of krepro at {Path(place.filename).name}:{place.lineno}; --debug shows the traceback)",
-            file=sys.stderr,
-        )
+        _say("; ".join([_unexpected(error), *_notes(error)]))
         code = EXIT_RUN_FAILED
     if code:
         raise Exit(code=code)
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
+def end_in_order() -> None:
+    """From now on the first of these signals raises KeyboardInterrupt; one that was ignored stays so (nohup)."""
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def interrupted(error: KeyboardInterrupt) -> int:
+    """Say in one line that it has ended, with the notes of `error`; the exit code."""
+    notes = _notes(error) or ["guests are ended and nothing half-written is left"]
+    _say("; ".join(["interrupted", *notes]))
+    return EXIT_INTERRUPTED
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was added to an error on its way: what is kept in spite of it."""
+    return list(getattr(error, "__notes__", []))
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    for number in ENDING:  # the end is on its way: a second Ctrl-C must not break into it
+        signal.signal(number, signal.SIG_IGN)
+    last = threading.Timer(END_S, _end_at_once)
+    last.daemon = True
+    last.start()
     raise KeyboardInterrupt
+
+
+def _end_at_once() -> None:
+    _say("interrupted; something did not end in time, and was left to itself")
+    os._exit(EXIT_INTERRUPTED)
+
+
+def _say(text: str) -> None:
+    """One line to standard error, if there still is one; what others wrote in it reaches no terminal's controls."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    with suppress(OSError):
+        print(f"krepro: {' '.join(line.split())}", file=sys.stderr, flush=True)
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "this host has not enough memory for it"
+    if isinstance(error, OSError) and error.errno in _HOSTS:
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return f"unexpected {type(error).__name__}: {error} (a bug of krepro at {where}; --debug shows the traceback)"

@@ -55,7 +55,8 @@ class Parameter:
     @property
     def flag(self) -> str:
         """What stands on the command line."""
-        return f"--{self.name.replace('_', '-')}" if len(self.name) > 1 else f"-{self.name}"
+        name = self.name.strip("_")  # with_ is --with, which Python has for a word of its own
+        return f"--{name.replace('_', '-')}" if len(name) > 1 else f"-{name}"
 
     @property
     def required(self) -> bool:

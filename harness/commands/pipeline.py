@@ -14,6 +14,7 @@ from rich.console import Console
 
 from harness.build.store import Store, hash_tree
 from harness.commands.analysis import Analysed, analyse
+from harness.commands.resuming import earlier_set, take_earlier, working_on
 from harness.commands.run import RunOptions
 from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
@@ -28,11 +29,12 @@ from harness.measure.verdict import FAILS
 from harness.oracle.attach import Prepared, prepare_trials, with_oracle
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
+from harness.store.description import describe_trial
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe_kernel
 from harness.store.provenance import host, load, package_versions, repository
 from harness.store.reference import check_digest, find_reference
-from harness.store.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
+from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,20 @@ class Measured:
     def problem(self) -> RunError | None:
         """Why this run has failed, if it has."""
         where = str(self.result.path)
+        name = f"{self.result.manifest.experiment.name}/{self.result.path.name}"
         if self.unanalysed is not None:
-            return RunError(f"trials are kept, but their analysis failed: {self.unanalysed}", where=where)
+            return RunError(
+                f"trials are kept, but their analysis failed: {self.unanalysed}",
+                where=where,
+                hint=f"./inv analyse {name} --with FOLDER, with the FOLDER of the experiment once it is mended",
+            )
         if self.failed:
             first = self.failed[0]
             return RunError(
                 f"{len(self.failed)} of {len(self.result.manifest.trials)} trials failed; the first: "
                 f"{first.arm} {first.repetition}: {first.reason}",
                 where=where,
+                hint=f"the same command with --resume {self.result.path.name} keeps the others",
             )
         if self.unshown:
             return RunError(f"verdicts are kept, but something to show them failed: {self.unshown[0]}", where=where)
@@ -125,13 +133,21 @@ def measure(options: RunOptions) -> Measured:
     )
     store = Store.default()
     load_before = load()
-    with write_result_set(options.results, experiment.name) as writer:
-        copy_experiment(folder, writer.path)
-        clock.lap("harness")
-        prepared = prepare_trials(store, experiment, folder, plan, writer.path, options.accel)
+    home = options.results / experiment.name
+    earlier = earlier_set(options, home)
+    with working_on(options, home, len(plan), earlier) as run:
+        writer = Writer(home, run.set)
+        prepared = prepare_trials(store, experiment, folder, plan, run.running, options.accel)
         clock.lap("build")
-        records = run_trials(prepared.trials)
-        clock.lap("guests")
+        run.keep({(spec.arm, spec.repetition): describe_trial(spec) for spec in prepared.trials})
+        copy_experiment(folder, writer.path)
+        take_earlier(run, prepared.trials, options, earlier)
+        clock.lap("harness")
+        run.guests_begin()
+        left = [spec for spec in prepared.trials if (spec.arm, spec.repetition) not in run.sealed]
+        run_trials(left, run.seal)
+        clock.lap("guests", run.spent_s)
+        records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         _copy_symbols(prepared.builds, writer.path)
         good = [record.relocated(writer.path) for record in records if record.status == "ok"]
         unanalysed: KreproError | None = None
@@ -141,11 +157,16 @@ def measure(options: RunOptions) -> Measured:
                 analysed = analyse(analysis, experiment.claims, good, writer)
         except KreproError as error:  # what was measured is kept, whatever an analysis makes of it
             unanalysed = error
+            writer.remove_derived()
         if not analysed.claims:
             writer.write_claims([])
         clock.lap("harness")
         manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
-        result = writer.finish(manifest)
+        manifest = manifest.model_copy(
+            update={"resumed": run.resumed, "unanalysed": _why_not(unanalysed, good, folder)}
+        )
+        result = writer.finish(manifest, latest=not manifest.unanalysed)
+        run.finished()
     clock.lap("harness")
     failed = [record for record in records if record.status == "failed"]
     return Measured(result, analysed.claims, failed, unanalysed, analysed.failures, clock.seconds)
@@ -158,10 +179,19 @@ class _Clock:
         self.seconds: dict[str, float] = {}
         self._last = time.monotonic()
 
-    def lap(self, part: str) -> None:
+    def lap(self, part: str, before: float = 0.0) -> None:
+        """What has passed since the last lap is of this part, and `before` too."""
         now = time.monotonic()
-        self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last, 3)
+        self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last + before, 3)
         self._last = now
+
+
+def _why_not(error: KreproError | None, good: Sequence[TrialRecord], folder: Path) -> str:
+    """Why a set has no verdicts, without folders of the host; empty when it has."""
+    if error is None:
+        return "" if good else "no trial was good"
+    place = Path(error.where).name if error.where else "analysis.py"
+    return f"{place}: {error.message}".replace(f"{folder}/", "")
 
 
 def _copy_symbols(builds: Mapping[str, KernelBuild], target: Path) -> None:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import invoke
 from invoke import Exit, ParseError, Program
 
+from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import spelled_out
 from harness.errors import EXIT_USAGE
@@ -45,4 +47,8 @@ def _usage() -> Iterator[None]:
 program = Krepro(name="krepro", binary="inv", binary_names=["inv"], version=invoke.__version__)
 
 if __name__ == "__main__":
-    program.run()
+    cli.end_in_order()
+    try:
+        program.run()
+    except KeyboardInterrupt as error:  # before the command began, or after it was done
+        sys.exit(cli.interrupted(error))

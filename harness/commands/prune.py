@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import datetime
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
@@ -13,15 +14,19 @@ from harness.commands.shared import ResultsFolder
 from harness.errors import EXIT_OK, UsageError
 from harness.paths import RESULTS
 
+if TYPE_CHECKING:
+    from harness.store.prune import Candidate
+
 
 @command()
 def prune(
     keep: Annotated[int, Option("that many newest of each experiment are never removed")] = 10,
     older_than: Annotated[int, Option("only what is older than that many days")] = 0,
+    unfinished: Annotated[bool, Option("unfinished runs too, but those that are going on")] = False,
     yes: Annotated[bool, Option("do not ask")] = False,
     results: ResultsFolder = RESULTS,
 ) -> int:
-    """Remove old result sets, after saying which and asking.
+    """Remove old result sets and unfinished runs, after saying which and asking.
 
     UsageError when nobody can be asked and not `yes`.
     """
@@ -29,7 +34,7 @@ def prune(
     from harness.store.prune import choose, remove
 
     console = cli.output()
-    choice = choose(results, keep, older_than, datetime.datetime.now(datetime.UTC))
+    choice = choose(results, keep, older_than, datetime.datetime.now(datetime.UTC), unfinished=unfinished)
     for path in choice.broken:
         warn(f"{path} is broken and is left alone")
     for candidate in choice.candidates:
@@ -37,7 +42,7 @@ def prune(
     if not choice.candidates:
         console.print("nothing to remove")
         return EXIT_OK
-    total = f"{len(choice.candidates)} sets, {_size(sum(candidate.size for candidate in choice.candidates))}"
+    total = f"{_counted(choice.candidates)}, {_size(sum(candidate.size for candidate in choice.candidates))}"
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"{total} would be removed, and there is no terminal to ask at", hint="--yes removes them")
@@ -49,6 +54,12 @@ def prune(
         remove(candidate.path)
     console.print(f"{total} removed")
     return EXIT_OK
+
+
+def _counted(candidates: Sequence[Candidate]) -> str:
+    runs = sum(candidate.unfinished for candidate in candidates)
+    sets = f"{len(candidates) - runs} sets"
+    return f"{sets}, {runs} unfinished runs" if runs else sets
 
 
 def _size(count: float) -> str:

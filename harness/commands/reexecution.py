@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.store import Store, hash_file, hash_tree
+from harness.commands.reanalysis import measured_experiment
 from harness.errors import RunError, UsageError
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
@@ -21,7 +22,7 @@ from harness.scratch import discard, scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
 from harness.store.manifest import Manifest, describe_image, describe_kernel
 from harness.store.reference import deterministic_inputs, first_input_difference
-from harness.store.resultset import EXPERIMENT, ResultSet, find_result_set
+from harness.store.resultset import ResultSet, find_result_set
 
 
 def replay(results: Path, text: str, trial: str | None, console: Console) -> int:
@@ -35,7 +36,7 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
     scratch = scratch_folder(Path(tempfile.gettempdir()), "replay")
     try:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
-        experiment, folder = result.manifest.experiment, result.path / EXPERIMENT
+        experiment, folder = result.manifest.experiment, measured_experiment(result)
         prepared = prepare_trials(Store.default(), experiment, folder, plan, scratch, "tcg")
         trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in prepared.trials]
         records = run_trials(trials)

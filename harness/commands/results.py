@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`results`: the finished sets."""
+"""`results`: the finished sets, and the runs that are not."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def results(
     experiment: Annotated[str | None, Option("only sets of this one", none="all")] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:
-    """List result sets, newest first, with their verdicts."""
-    from harness.report.setlist import list_lines
-    from harness.store.listing import describe, set_paths
+    """List result sets, newest first, with their verdicts, and runs that are not finished."""
+    from harness.report.setlist import list_lines, unfinished_lines
+    from harness.store.listing import describe, set_paths, unfinished_runs
 
     paths = set_paths(results, experiment)
-    if not paths:
+    runs = unfinished_runs(results, experiment)
+    if not paths and not runs:
         wanted = f"no result sets of {experiment!r}" if experiment else "there is no result set yet"
         raise UsageError(wanted, where=str(results), hint="./inv run experiment=NAME")
-    print("\n".join(list_lines([describe(path) for path in paths])))
+    print("\n".join([*list_lines([describe(path) for path in paths]), *unfinished_lines(runs)]))

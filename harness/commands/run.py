@@ -52,6 +52,22 @@ class RunOptions:
             none="as the arms say",
         ),
     ] = None
+    resume: Annotated[
+        str | None,
+        Option(
+            "go on with this unfinished run (a unique start of its ID, or `latest`), or try the failed trials of this "
+            "result set again",
+            none="the newest unfinished run that was begun with the same words, if there is one",
+        ),
+    ] = None
+    fresh: Annotated[bool, Option("begin anew, also where an unfinished run with the same words is there")] = False
+    reuse: Annotated[
+        bool,
+        Option(
+            "take virtual-clock trials with an equal description from earlier sets of this folder, after checking "
+            "their files; the set says of each where it comes from"
+        ),
+    ] = False
 
 
 @command(guests=True)

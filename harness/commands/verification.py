@@ -41,6 +41,8 @@ def verify(results: Path, text: str, console: Console) -> int:
     _verify_digest(result)
     if result.manifest.digest is not None:
         console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")
+    for line in _verify_origin(result):
+        console.print(line, markup=False, soft_wrap=True)
     with step("analysing again"):
         for line in _verify_analysis(result):
             console.print(line, markup=False, soft_wrap=True)
@@ -59,11 +61,33 @@ def _verify_digest(result: ResultSet) -> None:
         raise RunError("the digest is not that of the raw files", where=str(result.path / MANIFEST))
 
 
+def _verify_origin(result: ResultSet) -> list[str]:
+    """Of a set that was analysed again: its raw files are those of the set that measured them, where that is there."""
+    steps = result.manifest.analysed_from
+    if not steps:
+        return []
+    told = f"analysed again; measured by the set {steps[0].id}"
+    measured = result.path.parent / steps[0].id
+    if not (measured / MANIFEST).is_file():
+        return [f"{told}, which is not here"]
+    there = ResultSet(measured).manifest.files
+    difference = first_difference(_sources(there), _sources(result.manifest.files))
+    if difference is not None:
+        raise RunError(f"is not what {steps[0].id} measured: {difference}", where=str(result.path))
+    return [f"{told}: every raw file is the same"]
+
+
+def _sources(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in files.items() if name.startswith(("raw/", "kernels/"))}
+
+
 def _verify_analysis(result: ResultSet) -> list[str]:
     """What was made again and came out equal, one line each."""
     trials = [trial for trial in result.trials if trial.status == "ok"]
     if not trials:
         return ["no trial was good: there is nothing to analyse"]
+    if result.manifest.unanalysed:
+        return [f"only the raw files are verified: the set was not analysed: {result.manifest.unanalysed}"]
     claims = result.claims
     scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
     try:

@@ -8,11 +8,12 @@ import json
 import shutil
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import KreproError, RunError
-from harness.experiment.trial import TrialRecord, TrialSpec
+from harness.experiment.trial import Fidelity, TrialRecord, TrialSpec
 from harness.guest.mailbox import MailboxSession
 from harness.guest.recorded import RecordedSession
 from harness.guest.session import JobResult, Session
@@ -26,6 +27,8 @@ READY_TIMEOUT_S = 120.0
 #: Host files of a machine that belong to a trial's raw data.
 KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
 EVENTS = "qmp-events.json"
+#: Characters of a failed trial's reason; the files have it whole.
+MOST_REASON = 500
 
 
 @contextlib.contextmanager
@@ -52,8 +55,12 @@ def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
 
 def run_trial(spec: TrialSpec) -> TrialRecord:
     """Boot or restore, run the workloads, collect, end. Writes `spec.folder`; a failed trial is a record too."""
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "trial")
+    try:
+        scratch = scratch_folder(Path(tempfile.gettempdir()), "trial")
+    except OSError as error:
+        return failed_record(spec, _unexpected(error))
     started = time.monotonic()
+    inside = f"raw/{spec.arm}/{spec.repetition}"
     seconds: dict[str, float] = {}
     reason: str | None = None
     machine = Machine(
@@ -65,8 +72,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         plugin=spec.plugin,
     )
     accelerator = spec.machine.accelerator
-    spec.folder.mkdir(parents=True, exist_ok=True)
     try:
+        spec.folder.mkdir(parents=True, exist_ok=True)
         prepare_folder(spec.machine, scratch, spec.job)
         if spec.recording is not None:
             shutil.copyfile(spec.recording, scratch / RECORDING)
@@ -81,13 +88,43 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         if spec.machine.record == "record" and machine.process.returncode != 0:
             reason = reason or f"QEMU did not finish the recording (status {machine.process.returncode})"
     except KreproError as error:
-        reason = str(error).replace(str(scratch), spec.folder.name)
+        reason = str(error).replace(str(scratch), inside)
+    except Exception as error:  # whatever it is, it costs this trial and no other
+        reason = _unexpected(error).replace(str(scratch), inside)
     finally:
         seconds["trial"] = round(time.monotonic() - started, 3)
-        _keep(scratch, spec, machine)
-        discard(scratch)
+        try:
+            _keep(scratch, spec, machine)
+        except (OSError, shutil.Error) as error:
+            reason = reason or _unexpected(error)
+        finally:
+            discard(scratch)
     pmu = _pmu(spec)
     fidelity = spec.machine.fidelity
+    return _record(
+        spec,
+        _one_line(reason) if reason else None,
+        fidelity="kvm+pmu" if fidelity == "kvm" and pmu.startswith("ok:") else fidelity,
+        pmu=pmu,
+        argv=tuple(machine.argv),
+        seconds=seconds,
+    )
+
+
+def failed_record(spec: TrialSpec, reason: str) -> TrialRecord:
+    """The record of a trial that nothing is known of but that it failed."""
+    return _record(spec, reason, fidelity=spec.machine.fidelity, pmu="absent: the trial failed", argv=(), seconds={})
+
+
+def _record(
+    spec: TrialSpec,
+    reason: str | None,
+    *,
+    fidelity: Fidelity,
+    pmu: str,
+    argv: tuple[str, ...],
+    seconds: dict[str, float],
+) -> TrialRecord:
     return TrialRecord(
         arm=spec.arm,
         repetition=spec.repetition,
@@ -97,16 +134,33 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         kernel=spec.kernel,
         clock=spec.machine.clock,
         session=spec.machine.session,
-        fidelity="kvm+pmu" if fidelity == "kvm" and pmu.startswith("ok:") else fidelity,
+        fidelity=fidelity,
         pmu=pmu,
         params=spec.params,
         cmdline=spec.cmdline,
         workloads=tuple(workload.name for workload in spec.workloads),
-        argv=tuple(machine.argv),
+        argv=argv,
         seconds=seconds,
         path=Path("raw") / spec.arm / str(spec.repetition),
         system_map=Path("kernels") / spec.kernel / "System.map",
     )
+
+
+def _unexpected(error: Exception) -> str:
+    """Of the host, or a bug of krepro."""
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}:{last.lineno}"
+    return f"unexpected {type(error).__name__}: {error} (a bug of krepro at {where})"
+
+
+def _one_line(text: str) -> str:
+    """A reason that can be stored and shown: what a guest said may be anything."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(shown.encode("utf-8", "replace").decode().split())
+    return line if len(line) <= MOST_REASON else f"{line[: MOST_REASON - 1]}…"
 
 
 def _pmu(spec: TrialSpec) -> str:
@@ -114,7 +168,7 @@ def _pmu(spec: TrialSpec) -> str:
     if spec.machine.accelerator == "tcg":
         return "absent: TCG emulates no PMU"
     try:
-        return (spec.folder / "pmu").read_text().strip()
+        return (spec.folder / "pmu").read_text(errors="replace").strip()
     except OSError:
         return "absent: the guest's known-work check did not run"
 
@@ -125,7 +179,7 @@ def _job_failure(spec: TrialSpec, result: JobResult) -> str | None:
     for workload in spec.workloads:
         failed = spec.folder / workload.name / "failed"
         if failed.is_file():
-            return f"workload {workload.name}: {failed.read_text().strip()}"
+            return f"workload {workload.name}: {failed.read_text(errors='replace').strip()}"
     last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.exit_status}"]
     return f"job: {last[0]}"
 

@@ -8,57 +8,120 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from harness.experiment.execution import run_trial
+from harness.experiment.execution import failed_record, run_trial
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.progress import Step, step, warn
+from harness.scratch import sweep
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: What ends a command. Workers never see them: the process that started them ends them.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+KILLED = "the process that ran it was killed, twice; the host's kernel does so when memory runs out"
+
+Finished = Callable[[TrialSpec, TrialRecord], None]
 
 
-def run_trials(trials: Sequence[TrialSpec]) -> list[TrialRecord]:
+def run_trials(trials: Sequence[TrialSpec], finished: Finished | None = None) -> list[TrialRecord]:
     """Run all trials: those of the virtual clock in parallel, one per core, then the others one at a time.
 
-    A trial that fails does not end the run. Ctrl-C does, and ends every guest first.
+    `finished` is called in this process with each trial as soon as it has ended, well or not. A trial that fails, or
+    whose process is killed, does not end the run. Ctrl-C does, at once, and ends every guest first.
     """
     virtual = [trial for trial in trials if trial.machine.clock == "virtual"]
     wall = [trial for trial in trials if trial.machine.clock == "wall"]
     records: list[TrialRecord] = []
     with step(f"running {len(trials)} trials", total=len(trials)) as bar:
+
+        def done(spec: TrialSpec, record: TrialRecord) -> None:
+            if finished is not None:
+                finished(spec, record)
+            records.append(record)
+            _progress(bar, record)
+
         if virtual:
-            with worker_pool(min(len(virtual), len(os.sched_getaffinity(0)))) as executor:
-                records += submit_all(executor, virtual, bar)
+            _in_parallel(virtual, done)
         for trial in wall:
-            records.append(run_trial(trial))
-            _progress(bar, records[-1])
+            done(trial, run_trial(trial))
     order = {(trial.arm, trial.repetition): index for index, trial in enumerate(trials)}
     return sorted(records, key=lambda record: order[record.arm, record.repetition])
 
 
-def submit_all(executor: concurrent.futures.Executor, trials: Sequence[TrialSpec], bar: Step) -> list[TrialRecord]:
-    """Hand trials to any Executor (processes here, a Dask client's on many machines) and gather their records."""
-    futures = [executor.submit(run_trial, trial) for trial in trials]
-    records = []
+def _in_parallel(trials: Sequence[TrialSpec], done: Finished) -> None:
+    """Trials whose worker was killed run once more, each alone: it fails if that worker is killed too."""
+    left: Sequence[TrialSpec] = trials
+    while left:
+        workers = min(len(left), len(os.sched_getaffinity(0)))
+        with worker_pool(workers) as executor:
+            suspects, left = submit_all(executor, left, workers, done)
+        for suspect in suspects:
+            with worker_pool(1) as executor:
+                killed, _ = submit_all(executor, [suspect], 1, done)
+            for spec in killed:
+                done(spec, failed_record(spec, KILLED))
+
+
+def submit_all(
+    executor: concurrent.futures.Executor, trials: Iterable[TrialSpec], at_once: int, done: Finished
+) -> tuple[list[TrialSpec], list[TrialSpec]]:
+    """Hand trials to any Executor (processes here, a Dask client's on many machines), so many at once.
+
+    Not one more: those that were running are then known when the executor breaks, because a worker was killed. Returns
+    these, and those that had not begun; both are empty where it did not break.
+    """
+    waiting = deque(trials)
+    running: dict[concurrent.futures.Future[TrialRecord], TrialSpec] = {}
+    while waiting or running:
+        try:
+            while waiting and len(running) < at_once:
+                with _unsignalled():  # a new worker inherits this: a terminal's Ctrl-C is none of its business
+                    future = executor.submit(run_trial, waiting[0])
+                running[future] = waiting.popleft()
+        except concurrent.futures.BrokenExecutor:
+            return list(running.values()), list(waiting)
+        ended, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+        whole = [future for future in ended if not isinstance(future.exception(), concurrent.futures.BrokenExecutor)]
+        for future in whole:
+            done(running[future], future.result())
+            del running[future]
+        if len(whole) < len(ended):
+            return list(running.values()), list(waiting)
+    return [], []
+
+
+@contextmanager
+def worker_pool(workers: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
+    """Processes that run trials and die with this one; when the block is left by an error, they are killed at once.
+
+    Nothing is asked of a worker then: it may wait for anything. Its guests die with it, and what it left in the folder
+    for temporary files is removed.
+    """
+    # A guest whose worker dies in the moment in which it starts becomes a child of this process, not of init.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = set(multiprocessing.active_children())
+    with _unsignalled():  # multiprocessing starts a process of its own here
+        executor = concurrent.futures.ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=die_with_parent,
+            initargs=(os.getpid(),),
+        )
     try:
-        for future in concurrent.futures.as_completed(futures):
-            records.append(future.result())
-            _progress(bar, records[-1])
+        yield executor
     except BaseException:
-        for future in futures:
-            future.cancel()
+        for worker in set(multiprocessing.active_children()) - before:
+            worker.kill()
+        executor.shutdown(wait=True, cancel_futures=True)
+        _end_orphans()
+        sweep(Path(tempfile.gettempdir()))
         raise
-    return records
-
-
-def worker_pool(workers: int) -> concurrent.futures.ProcessPoolExecutor:
-    """Processes that run trials and die with this one."""
-    return concurrent.futures.ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=die_with_parent,
-        initargs=(os.getpid(),),
-    )
+    executor.shutdown(wait=True)
+    _end_orphans()
 
 
 def die_with_parent(parent: int) -> None:
@@ -66,6 +129,27 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended while this process was starting: no signal comes any more
         os._exit(1)
+
+
+def _end_orphans() -> None:
+    """Kill and reap the guests of workers that have ended; the kernel does so too, a moment later."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            head, _, tail = status.read_text(errors="replace").rpartition(")")
+            name, parent = head.partition("(")[2], int(tail.split()[1])
+            if parent == os.getpid() and name.startswith(("qemu-system", "setpriv")):
+                os.kill(int(status.parent.name), signal.SIGKILL)
+                os.waitpid(int(status.parent.name), 0)
+
+
+@contextmanager
+def _unsignalled() -> Iterator[None]:
+    """Put off what ends a command until the block is done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _progress(bar: Step, record: TrialRecord) -> None:

@@ -73,6 +73,12 @@ class TrialRecord(Strict):
     pmu: Annotated[str, about("ok: COUNTED of EXPECTED instructions; or absent: and why")]
     path: Annotated[Path, about("raw folder, relative to the set")]
     system_map: Annotated[Path, about("of its kernel, relative to the set")]
+    description: Annotated[
+        str | None, about("sha256 of all that the trial is a function of; null: the set is older than that")
+    ] = None
+    taken_from: Annotated[
+        str | None, about("the set whose trial it is, with an equal description; null: this run measured it")
+    ] = None
 
     def relocated(self, root: Path) -> TrialRecord:
         """The same record with paths below `root` (records are stored with relative paths)."""

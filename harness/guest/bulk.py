@@ -12,6 +12,8 @@ from harness.errors import RunError
 
 HEADER = re.compile(rb"krepro-bulk 1 (\d+)\n")
 HEADER_LIMIT = 64
+#: Folders in folders that a guest may leave: what reads them later calls itself for each level.
+MAX_DEPTH = 64
 TAR_END = bytes(2 * tarfile.BLOCKSIZE)
 
 
@@ -75,6 +77,14 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) ->
     tarfile's extraction filters would do, but Debian 12's Python has none.
     """
     parts = [part for part in member.name.split("/") if part not in {"", "."}]
+    if not _is_text(member.name):
+        raise RunError(f"the guest left {member.name!a}, whose name is not UTF-8", where=str(target))
+    if len(parts) > MAX_DEPTH:
+        raise RunError(
+            f"the guest left {parts[0]}/…, {len(parts)} levels deep; {MAX_DEPTH} are taken", where=str(target)
+        )
+    if member.sparse is not None:  # one of 2 KB may say that it is of 2^50 bytes
+        raise RunError(f"the guest left {member.name}, a sparse file", where=str(target))
     if ".." in parts:
         raise RunError(f"the guest left {member.name!r}, which is outside the destination", where=str(target))
     path = target.joinpath(*parts)
@@ -88,3 +98,12 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) ->
             shutil.copyfileobj(content, sink)
     else:
         raise RunError(f"the guest left {member.name}, neither file nor folder", where=str(target))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can stand in a manifest; tarfile makes half surrogates of bytes that are no UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

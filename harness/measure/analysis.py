@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib.machinery
 import importlib.util
@@ -10,7 +11,8 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -38,6 +40,10 @@ HOOKS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("summary", "paper"), frozenset({"tables", "metrics", "claims"})),
     "predict": frozenset({"document", "script"}),
 }
+#: Of a table, a figure or a document: a name that leads out of no folder and hides nothing.
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: What no analysis is to blame for.
+HOSTS_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
 #: Tables that every set has, beside those that the experiment declares.
 STANDARD = (TRIALS, PROBLEMS)
 
@@ -78,6 +84,8 @@ class Analysis:
     def tables(self, trials: Sequence[TrialRecord]) -> dict[str, pd.DataFrame]:
         """Decoded tables by name, from the trials' raw files: those declared, typed, with `trials` and `problems`."""
         made = self._frames("tables", trials=trials)
+        for name in made:
+            self._file_name("tables", name)
         declared = {table.name: table for table in self.declared_tables}
         for name in made:
             if name not in declared:
@@ -94,6 +102,8 @@ class Analysis:
         frame = self._call("metrics", tables=tables)
         if not isinstance(frame, pd.DataFrame) or not set(METRIC_COLUMNS) - {"unit"} <= set(frame.columns):
             raise UsageError(f"metrics() must return a table with {', '.join(METRIC_COLUMNS)}", where=str(self.path))
+        if not frame.columns.is_unique:
+            raise UsageError("metrics() gives a column twice", where=str(self.path))
         rows = MetricRows(self.declared_metrics, tables[PROBLEMS.name])
         for row in frame.to_dict("records"):
             self._located(functools.partial(_put, rows, row))
@@ -110,15 +120,16 @@ class Analysis:
         if not hasattr(self._module, "documents"):
             return {}
         made = self._call("documents", tables=tables, metrics=metrics)
-        names = list(made) if isinstance(made, dict) else [None]
-        if not all(isinstance(name, str) and re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name) for name in names):
+        if not isinstance(made, dict):
             raise UsageError("documents() must return a dict by names of files", where=str(self.path))
+        for name in made:
+            self._file_name("documents", name)
         try:
             return {
                 name: json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
                 for name, value in made.items()
             }
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"documents(): a value is no JSON: {error}", where=str(self.path)) from error
 
     def figures(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
@@ -128,6 +139,8 @@ class Analysis:
         made = self._call("figures", tables=tables, metrics=metrics)
         if not isinstance(made, Mapping) or not all(isinstance(figure, Figure) for figure in made.values()):
             raise UsageError("figures() must return a dict of matplotlib figures", where=str(self.path))
+        for name in made:
+            self._file_name("figures", name)
         return dict(made)
 
     def summary(
@@ -159,6 +172,29 @@ class Analysis:
             raise UsageError("predict() must return tables by title, and lines", where=str(self.path))
         tables, lines = made
         return dict(tables), [str(line) for line in lines]
+
+    def _file_name(self, hook: str, name: object) -> None:
+        if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
+            what = f"must return a dict by names of files: {name!r} is none (letters, digits, dots, dashes and _)"
+            raise UsageError(f"{hook}() {what}", where=str(self.path))
+
+    @contextmanager
+    def contained(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong with what this analysis made is its mistake: RunError with its file and line.
+
+        Only an error of the host passes (`usable` tells it): no space, or a folder that cannot be written.
+        """
+        try:
+            yield
+        except KreproError as error:
+            if error.where is not None:
+                raise
+            raise type(error)(error.message, where=str(self.path), hint=error.hint) from error
+        except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.errno in HOSTS_ERRORS:
+                raise
+            text = " ".join(str(error).split())
+            raise RunError(f"{what} failed: {type(error).__name__}: {text}", where=_place(error, self.path)) from error
 
     def _typed(self, table: Table, frame: pd.DataFrame | None) -> pd.DataFrame:
         made: pd.DataFrame = self._located(lambda: table.empty() if frame is None else table.typed(frame))

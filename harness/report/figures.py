@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from harness.choices import FigureFormat
+from harness.errors import RunError
 from harness.measure.statistics import MIN_TRIALS, median_estimate
 
 #: Readable in grey and in print; a fixed salt keeps element ids of SVG files equal from run to run.
@@ -61,7 +62,10 @@ def figure_style() -> Iterator[None]:
 
 
 def write_figures(figures: Mapping[str, Figure], folder: Path, form: FigureFormat = "svg") -> list[Path]:
-    """Write each figure to `folder`/NAME.form, byte-identical for equal figures; the paths written."""
+    """Write each figure to `folder`/NAME.form, byte-identical for equal figures; the paths written.
+
+    RunError naming the figure that cannot be drawn: much of what is wrong in one, matplotlib sees only now.
+    """
     if not figures:
         return []
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +73,14 @@ def write_figures(figures: Mapping[str, Figure], folder: Path, form: FigureForma
     with figure_style():
         for name, figure in figures.items():
             path = folder / f"{name}.{form}"
-            figure.savefig(path, format=form, metadata=METADATA[form], dpi=150)
+            try:
+                figure.savefig(path, format=form, metadata=METADATA[form], dpi=150)
+            except OSError:
+                raise
+            except (Exception, SystemExit) as error:
+                path.unlink(missing_ok=True)
+                what = " ".join(str(error).split())
+                raise RunError(f"figure {name} cannot be drawn: {type(error).__name__}: {what}") from error
             written.append(path)
     return written
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from harness.measure.verdict import Verdict
-from harness.store.listing import Listed
+from harness.store.listing import Listed, Unfinished
 
 COLUMNS = ("id", "experiment", "created", "profile", *get_args(Verdict), "trials", "failed")
 #: From this column on a row is about what is inside the set, which of a broken one is not known.
@@ -22,9 +22,21 @@ def list_lines(sets: Sequence[Listed]) -> list[str]:
     return ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=False)).rstrip() for row in rows]
 
 
+def unfinished_lines(runs: Sequence[Unfinished]) -> list[str]:
+    """A heading and one line per run that is not finished; nothing when there is none."""
+    lines = ["", "not finished (the same ./inv run goes on; ./inv prune --unfinished removes them)"] if runs else []
+    for run in runs:
+        state = "running" if run.running else "broken off"
+        place = f"{run.path.name}  {run.experiment}"
+        lines.append(f"{place}  {run.done} of {run.trials} trials  {state}, begun {run.begun}")
+    return lines
+
+
 def _row(one: Listed) -> tuple[str, ...]:
     place = (one.path.name, one.path.parent.name)
     if one.broken is not None:
         return (*place, f"broken: {one.broken}")
+    if one.unanalysed:
+        return (*place, f"not analysed, {one.trials} trials: {one.unanalysed}")
     counts = (str(one.verdicts.get(verdict, 0)) for verdict in get_args(Verdict))
     return (*place, one.created, one.profile, *counts, str(one.trials), str(one.failed))

@@ -31,6 +31,17 @@ def closing_lines(
     """
     manifest = result.manifest
     lines = [verdict_counts(claims)]
+    if manifest.unanalysed:
+        again = f"./inv analyse {manifest.experiment.name}/{manifest.id} --with FOLDER"
+        lines = [f"not analysed: {manifest.unanalysed} ({again})"]
+    if manifest.analysed_from:
+        lines.append(f"analysed again; measured by the set {manifest.analysed_from[0].id}")
+    if manifest.resumed:
+        lines.append(f"gone on with at {', '.join(manifest.resumed)}")
+    taken = sorted({trial.taken_from for trial in manifest.trials if trial.taken_from})
+    if taken:
+        count = sum(trial.taken_from is not None for trial in manifest.trials)
+        lines.append(f"{count} of {len(manifest.trials)} trials were taken from {', '.join(taken)}")
     failed = sum(trial.status == "failed" for trial in manifest.trials)
     if failed:
         lines.append(f"{failed} of {len(manifest.trials)} trials failed and took no part in the figures")

@@ -17,10 +17,13 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from harness.errors import UsageError
 from harness.measure.verdict import Verdict
+from harness.scratch import try_lock
 
 MANIFEST = "manifest.json"
 CLAIMS = "claims.json"
 LATEST = "latest"
+#: Folder of runs that are going on or were broken off, in an experiment's folder.
+UNFINISHED = ".unfinished"
 #: Folder of committed references beside the experiments' folders: nothing in it is listed or removed.
 REFERENCE = "reference"
 #: The name of a finished set: UTC time and 8 hex digits. What is being written or removed has another.
@@ -35,14 +38,29 @@ class _Trial(BaseModel):
     status: str
 
 
+class _Step(BaseModel):
+    id: str
+
+
+class _Plan(BaseModel):
+    trials: int
+    sittings: list[str]
+
+
+class _Seal(BaseModel):
+    record: _Trial
+
+
 class _Head(BaseModel):
-    """Those fields of a manifest that every version of it has and a list shows; the others are skipped unread."""
+    """Those fields of a manifest that a list shows, and every version of it has or needs not; others are skipped."""
 
     schema_version: int
     created: str
     profile: str
     experiment: _Named
     trials: list[_Trial]
+    unanalysed: str = ""
+    analysed_from: list[_Step] = []
 
 
 class _Claim(BaseModel):
@@ -64,6 +82,23 @@ class Listed:
     trials: int = 0
     failed: int = 0
     broken: str | None = None
+    unanalysed: str = ""
+    analysed_from: str | None = None
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that was broken off or is going on: its folder, when it was begun, and how many trials have ended."""
+
+    path: Path
+    begun: str
+    trials: int
+    done: int
+    running: bool
+
+    @property
+    def experiment(self) -> str:
+        return self.path.parent.parent.name
 
 
 def set_paths(results: Path, experiment: str | None = None) -> list[Path]:
@@ -94,7 +129,29 @@ def describe(path: Path) -> Listed:
         verdicts=Counter(claim.verdict for claim in claims),
         trials=len(head.trials),
         failed=sum(trial.status != "ok" for trial in head.trials),
+        unanalysed=head.unanalysed,
+        analysed_from=head.analysed_from[0].id if head.analysed_from else None,
     )
+
+
+def unfinished_runs(results: Path, experiment: str | None = None) -> list[Unfinished]:
+    """Runs below `results` that are not finished, newest first."""
+    homes = [results / experiment] if experiment else [path for path in _folders(results) if path.name != REFERENCE]
+    runs = [run for home in homes for path in _folders(home / UNFINISHED) if (run := _unfinished(path)) is not None]
+    return sorted(runs, key=lambda run: run.path.name, reverse=True)
+
+
+def _unfinished(path: Path) -> Unfinished | None:
+    try:
+        plan = _Plan.model_validate_json((path / "plan.json").read_bytes())
+        seals = [_Seal.model_validate_json(seal.read_bytes()) for seal in path.glob("trials/*/*.json")]
+    except (OSError, ValidationError):
+        return None
+    done = sum(seal.record.status == "ok" for seal in seals)
+    lock = try_lock(path)
+    if lock is not None:
+        os.close(lock)
+    return Unfinished(path, plan.sittings[0], plan.trials, done, lock is None)
 
 
 def find_set(results: Path, text: str) -> Path:
@@ -111,7 +168,9 @@ def find_set(results: Path, text: str) -> Path:
         newest = [path for home in homes if (path := latest_of(home)) is not None]
         if newest:
             return max(newest, key=lambda path: path.name)
-        raise UsageError("there is no result set yet", where=str(results), hint="./inv run experiment=NAME")
+        sets = any(_finished(home) for home in homes)
+        what = "no result set was analysed yet" if sets else "there is no result set yet"
+        raise UsageError(what, where=str(results), hint="./inv results" if sets else "./inv run experiment=NAME")
     matches = [path for home in homes for path in _finished(home) if wanted and _fits(path.name, wanted)]
     if len(matches) == 1:
         return matches[0]
@@ -123,11 +182,12 @@ def find_set(results: Path, text: str) -> Path:
 
 
 def latest_of(home: Path) -> Path | None:
-    """The set that `latest` means in `home`; the newest where that link was lost, as in a copy, or leads nowhere."""
+    """The set that `latest` means in `home`; the newest that was analysed, where the link was lost or leads nowhere."""
     link = home / LATEST
     if (link / MANIFEST).is_file():
         return link.resolve()
-    return max(_finished(home), key=lambda path: path.name, default=None)
+    newest = sorted(_finished(home), key=lambda path: path.name, reverse=True)
+    return next((path for path in newest if not describe(path).unanalysed), None)
 
 
 def _fits(name: str, wanted: str) -> bool:

@@ -46,6 +46,17 @@ class ImageManifest(Strict):
     packages: Annotated[dict[str, str], about("Debian package to version")]
 
 
+class AnalysedFrom(Strict):
+    """Of a set that was analysed again: one that had its raw files before, and what that one was made with."""
+
+    id: Annotated[str, about("name of the set's folder")]
+    created: Annotated[str, about("UTC, ISO 8601")]
+    command_line: Annotated[list[str], about("program and arguments")]
+    repository: Annotated[Repository, about("state of the project then")]
+    packages: Annotated[dict[str, str], about("versions then")]
+    experiment_files: Annotated[dict[str, str], about("sha256 of every file of its experiment's folder")]
+
+
 class Manifest(Strict):
     """Everything that a reader of a result set needs to know about where it comes from."""
 
@@ -70,6 +81,12 @@ class Manifest(Strict):
     digest: Annotated[str | None, about("hash over everything deterministic")]
     deterministic: Annotated[dict[str, str], about("sha256 of each file that the digest covers")]
     files: Annotated[dict[str, str], about("sha256 of every file of the set but this one")]
+    resumed: Annotated[list[str], about("UTC times at which the run was gone on with; empty: it ran in one go")] = []
+    unanalysed: Annotated[str, about("why there are no tables, metrics and verdicts; empty: there are")] = ""
+    analysed_from: Annotated[
+        list[AnalysedFrom],
+        about("the set that measured the raw files, then each that analysed them again; empty: its own run did"),
+    ] = []
     absent: Reasons = {}
 
     _reasons = model_validator(mode="after")(check_reasons)

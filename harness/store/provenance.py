@@ -87,14 +87,18 @@ def load() -> float:
     return round(os.getloadavg()[0], 2)
 
 
+def cpu_model() -> str:
+    """Model name of the host's CPU."""
+    model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return model[1] if model else platform.machine()
+
+
 def host(load_before: float) -> Host:
     """What this host is, and its load now, at the end of a run."""
-    cpuinfo = Path("/proc/cpuinfo").read_text()
-    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     known = governor.is_file()
     return Host(
-        cpu=model[1] if model else platform.machine(),
+        cpu=cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
         governor=governor.read_text().strip() if known else None,
         kernel=platform.release(),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import RunError
-from harness.scratch import discard, remove_tree, scratch_folder
-from harness.store.listing import REFERENCE, describe, latest_of, set_paths
+from harness.scratch import discard, remove_tree, scratch_folder, try_lock
+from harness.store.listing import REFERENCE, UNFINISHED, describe, latest_of, set_paths, unfinished_runs
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Candidate:
 
     path: Path
     size: int
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Choice:
     broken: list[Path]
 
 
-def choose(results: Path, keep: int, older_than_days: float, now: datetime.datetime) -> Choice:
+def choose(
+    results: Path, keep: int, older_than_days: float, now: datetime.datetime, *, unfinished: bool = False
+) -> Choice:
     """Sets that are both older than that and not among the `keep` newest of their experiment.
 
-    Left alone: what `latest` leads to, everything in a folder named `reference`, and sets that cannot be read.
-    `now` is in UTC; a set's age is that of the time in its ID.
+    `unfinished`: runs that were broken off too. Left alone: what `latest` leads to, everything in a folder named
+    `reference`, and sets that cannot be read. `now` is in UTC; a set's age is that of the time in its ID.
     """
     candidates, broken = [], []
     kept: dict[Path, int] = {}
@@ -50,6 +53,10 @@ def choose(results: Path, keep: int, older_than_days: float, now: datetime.datet
             continue
         if now - written > datetime.timedelta(days=older_than_days):
             candidates.append(Candidate(path, _size(path)))
+    for run in unfinished_runs(results) if unfinished else ():
+        written = _written(run.path.name)
+        if not run.running and written is not None and now - written > datetime.timedelta(days=older_than_days):
+            candidates.append(Candidate(run.path, _size(run.path), unfinished=True))
     return Choice(candidates[::-1], broken)
 
 
@@ -60,6 +67,9 @@ def remove(path: Path) -> None:
     it cannot be renamed or removed.
     """
     home = path.parent
+    lock = try_lock(path) if home.name == UNFINISHED else None
+    if home.name == UNFINISHED and lock is None:
+        raise RunError("another process works on it", where=str(path))
     try:
         grave = scratch_folder(home, "removing")
         path.rename(grave / path.name)
@@ -73,6 +83,9 @@ def remove(path: Path) -> None:
         discard(grave)
     except OSError as error:
         raise RunError(f"cannot be removed: {error.strerror}", where=error.filename or str(path)) from error
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _written(name: str) -> datetime.datetime | None:

@@ -20,7 +20,7 @@ from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table
 from harness.measure.rows import METRIC_COLUMNS
-from harness.scratch import discard, scratch_folder
+from harness.scratch import discard, remove_tree, scratch_folder
 from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.store.manifest import Manifest
@@ -31,6 +31,8 @@ from harness.store.shown import SHOWN, Shown, read_shown
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
 #: The experiment's folder as it was run: a set can be decoded and replayed without anything else.
 EXPERIMENT = "experiment"
+#: Of a set that was analysed again by another experiment's folder: that which its raw files were measured with.
+MEASURED = "measured"
 MAX_EXPERIMENT_MIB = 16
 METRICS = "metrics.parquet"
 #: What an analysis found, for programs to read: JSON.
@@ -114,30 +116,40 @@ class Writer:
     def write_shown(self, shown: Shown) -> None:
         """shown.json; no file when there is nothing to show."""
         if shown.paper or shown.summary:
-            (self.path / SHOWN).write_text(shown.text(), encoding="utf-8")
+            (self.path / SHOWN).write_bytes(shown.text().encode())  # encoded first: no file when it cannot be
 
     def write_documents(self, documents: Mapping[str, str]) -> None:
         """documents/NAME.json; no folder when there are none."""
         for name, text in documents.items():
             path = self.path / DOCUMENTS / f"{name}.json"
             path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(text.encode())
 
     def write_claims(self, claims: Sequence[ClaimResult]) -> None:
         data = [claim.model_dump(mode="json") for claim in claims]
         (self.path / CLAIMS).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    def finish(self, manifest: Manifest) -> ResultSet:
-        """Seal the set: hash every file, name it by time and content, flush it to disk, rename it into place."""
+    def remove_derived(self) -> None:
+        """Remove what an analysis has written so far: tables that nothing follows from would pass for whole."""
+        for name in ("tables", DOCUMENTS, "figures", METRICS, SHOWN, CLAIMS):
+            path = self.path / name
+            remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def finish(self, manifest: Manifest, *, latest: bool = True) -> ResultSet:
+        """Seal the set: hash every file, name it by time and content, flush it to disk, rename it into place.
+
+        `latest`: the experiment's link of this name leads to it then.
+        """
         unsealed = manifest.model_copy(update={"id": "", "files": hash_tree(self.path)})
         values = json.loads(unsealed.model_dump_json())
-        name = f"{_utc_now()}-{content_hash(values)[:8]}"
+        name = f"{utc_now()}-{content_hash(values)[:8]}"
         (self.path / MANIFEST).write_text(manifest_text(values | {"id": name}), encoding="utf-8")
-        _sync_tree(self.path)
+        sync_tree(self.path)
         final = self.home / name
         self.path.rename(final)
-        _sync(self.home)
-        _point_latest(self.home, name)
+        sync(self.home)
+        if latest:
+            _point_latest(self.home, name)
         self.result = ResultSet(final)
         return self.result
 
@@ -166,6 +178,8 @@ def copy_experiment(folder: Path, root: Path) -> None:
     sizes: dict[str, int] = {}
 
     def copy(source: str, target: str) -> object:
+        if source != source.encode("utf-8", "replace").decode():
+            raise UsageError("the file's name is not UTF-8, and a result set's list of files is", where=ascii(source))
         sizes[source] = Path(source).stat().st_size
         if sum(sizes.values()) > MAX_EXPERIMENT_MIB << 20:
             largest = max(sizes, key=lambda name: sizes[name])
@@ -214,7 +228,16 @@ def _damaged(path: Path, error: Exception) -> RunError:
     return RunError(f"cannot be read: {reason}", where=str(path), hint="./inv verify says whether the set is damaged")
 
 
-def _utc_now() -> str:
+def link_or_copy(source: Path, target: Path) -> None:
+    """The file under another name; a link to the same bytes where the file system allows it."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def utc_now() -> str:
+    """The time as an ID has it, to a hundredth of a second."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")[:-5] + "Z"
 
 
@@ -224,7 +247,8 @@ def _point_latest(home: Path, name: str) -> None:
     fresh.replace(home / LATEST)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -232,8 +256,9 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _sync_tree(root: Path) -> None:
+def sync_tree(root: Path) -> None:
+    """Flush a folder and all below it to disk."""
     for path in root.rglob("*"):
         if not path.is_symlink():
-            _sync(path)
-    _sync(root)
+            sync(path)
+    sync(root)

@@ -30,8 +30,9 @@ arms:
   shifted: {kernel: classic, clock: virtual, params: {offset: 1}}
 repetitions: {quick: 2, full: 4}
 claims:
-  - {id: adds, metric: total/virtual, expect: {equals: 42}, paper: numbers add up}
-  - {id: shifts, metric: total/shifted, expect: {equals: 42}, paper: numbers always add up}
+  - {id: adds, metric: total/virtual, expect: {equals: 42}, because: a sum, paper: numbers add up}
+  - {id: shifts, metric: total/shifted, expect: {equals: 42}, because: a sum,
+     paper: numbers always add up}
 """
 ADDER = """\
 #include <stdio.h>
@@ -49,6 +50,11 @@ int main(int argc, char **argv)
 """
 ANALYSIS = """\
 import pandas as pd
+
+from harness.measure.declared import ARM, TRIAL, Metric, Table, count
+
+TABLES = [Table("sums", "one trial", (ARM, TRIAL, count("total", "what the guest says")))]
+METRICS = [Metric("total", "1", "neither", "what the guest says")]
 
 
 def tables(trials):
@@ -161,19 +167,21 @@ def test_guest_code_that_does_not_compile_exits_2_with_file_and_line(outside, tm
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
-def test_no_space_left_is_one_line_and_leaves_nothing(outside, tmp_path):
+def test_no_space_left_is_one_line_and_leaves_only_sealed_trials(outside, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", small], check=True)
     try:
         done = invoke("run", str(outside), "--results", str(small))
-        left = list((small / "hello-guest").iterdir())
+        left = [path.name for path in (small / "hello-guest").iterdir()]
+        sealed = list((small / "hello-guest").glob(".unfinished/*/trials/*/*.json"))
     finally:
         subprocess.run(["umount", small], check=True)
     assert done.returncode == 3
     (line,) = [text for text in done.stderr.splitlines() if text.startswith("krepro: ") and "warning" not in text]
     assert "no space left" in line
-    assert left == []
+    assert left == ([".unfinished"] if sealed else [])
+    assert ("trials are kept" in line) == bool(sealed)
 
 
 def test_a_patch_that_does_not_apply_exits_2_with_patch_and_hunk(outside, tmp_path):
@@ -225,3 +233,34 @@ def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
     assert "interrupted" in err
     assert not machines(tmp_path)
     assert not list((tmp_path / "r/hello-guest").iterdir())
+
+
+@pytest.mark.parametrize("mistake", ["raise ValueError('no such luck')", "import sys; sys.exit(1)"])
+def test_a_run_whose_analysis_fails_keeps_its_trials_and_is_judged_when_that_is_mended(outside, tmp_path, mistake):
+    results = tmp_path / "results"
+    good = (outside / "analysis.py").read_text()
+    (outside / "analysis.py").write_text(f"{good}\n\ndef tables(trials):\n    {mistake}\n")
+    words = ("run", str(outside), "--arms", "virtual", "--repetitions", "1", "--results", str(results))
+    done = invoke(*words)
+    assert done.returncode == 3
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("krepro: ")]
+    assert "bug of krepro" not in line
+    assert "trials are kept, but their analysis failed" in line
+    (made,) = [path for path in (results / "hello-guest").iterdir() if not path.is_symlink()]
+    assert f"./inv analyse hello-guest/{made.name} --with FOLDER" in line
+    assert not (results / "hello-guest/latest").exists()
+    assert "not analysed, 1 trials: analysis.py:" in invoke("results", "--results", str(results)).stdout
+    assert "not analysed: analysis.py:" in invoke("show", made.name, "--results", str(results)).stdout
+    assert invoke("verify", made.name, "--results", str(results)).returncode == 0
+
+    (outside / "analysis.py").write_text(good)
+    again = invoke("analyse", made.name, "--with", str(outside), "--results", str(results))
+    assert again.returncode == 0, again.stderr
+    result = ResultSet(result_path(again))
+    assert [step.id for step in result.manifest.analysed_from] == [made.name]
+    assert {claim.id: claim.verdict for claim in result.claims}["adds"] == "reproduced"
+    assert (results / "hello-guest/latest").resolve() == result.path
+    checked = invoke("verify", "latest", "--results", str(results))
+    assert checked.returncode == 0, checked.stderr
+    replayed = invoke("replay", "latest", "--results", str(results))
+    assert replayed.returncode == 0, replayed.stderr

@@ -31,6 +31,20 @@ def archive(files: dict[str, bytes], *special: tarfile.TarInfo) -> bytes:
     return buffer.getvalue()
 
 
+def sparse(name: str, size: int) -> tarfile.TarInfo:
+    """A file that says, as GNU tar does, that it is mostly holes."""
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.map": "0,0",
+        "GNU.sparse.size": str(size),
+        "GNU.sparse.realsize": str(size),
+        "GNU.sparse.name": name,
+    }
+    return info
+
+
 def pax(name: str) -> tarfile.TarInfo:
     """A member whose true name is in an extended header, where any bytes may be."""
     info = tarfile.TarInfo("short")
@@ -146,6 +160,9 @@ def test_any_bytes_are_awaited_unpacked_or_refused(bulk, tmp_path, data):
         (archive({}, pax("a\0b")), "not a tar archive: embedded null byte"),
         (archive({}, pax("../evil")), "outside the destination"),
         (b"garbage" * 300 + bytes(1024), "not a tar archive"),
+        (archive({"caf\udce9": b"x"}), "whose name is not UTF-8"),
+        (archive({"d/" * 65 + "x": b""}), "66 levels deep; 64 are taken"),
+        (archive({}, sparse("hole", 1 << 24)), "hole, a sparse file"),
     ],
 )
 def test_hostile_archives_are_refused_and_write_nothing_outside(bulk, tmp_path, data, says):

@@ -147,6 +147,8 @@ def test_no_option_that_tells_of_a_path_was_forgotten():
         ("figures", "format"),
         ("report", "pages"),
         ("predict", "name"),
+        ("run", "resume"),
+        ("run", "reuse"),
     }
     assert told - unlike <= {(name, option.name) for name, option in PATHS}
     with_paths = "run results show verify compare figures predict prune nightly report export replay reference"
@@ -181,7 +183,7 @@ def test_what_sets_are_named_by_is_told_once():
         assert len(same) > 10
         assert len(set(same)) == 1
     named = [option.option for _, option in OPTIONS if option.name in {"result", "a", "b"} and option.required]
-    assert len(named) == 8
+    assert len(named) == 9
     assert len(set(named)) == 1
 
 
@@ -197,7 +199,7 @@ def test_there_is_a_task_for_every_command_with_its_options():
     tasks = {context.name: context for context in collection().to_contexts()}
     assert tasks.keys() == COMMANDS.keys()
     for name, one in COMMANDS.items():
-        assert set(tasks[name].args) >= {option.name.replace("_", "-") for option in one.parameters}
+        assert set(tasks[name].args) >= {option.name.strip("_").replace("_", "-") for option in one.parameters}
         assert [word.name for word in tasks[name].positional_args] == [w.name for w in one.words if w.required]
         assert "-h" not in tasks[name].flags, "./inv COMMAND -h is a call for help"
         for option in one.parameters:

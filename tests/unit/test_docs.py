@@ -322,7 +322,7 @@ def test_every_command_and_option_is_documented():
     for context in Collection.from_module(tasks).to_contexts():
         assert context.name is not None
         options = {
-            ("--" if len(argument.name) > 1 else "-") + argument.name.replace("_", "-")
+            ("--" if len(argument.name) > 1 else "-") + argument.name.strip("_").replace("_", "-")
             for argument in context.args.values()
         }
         assert set(first_column(page, context.name)) == options, context.name

@@ -76,6 +76,28 @@ def test_further_errors_are_counted_and_long_values_cut(tmp_path):
         load(tmp_path, f"name: [{'a' * 200}]\nx: 1\ny: 2\n")
 
 
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefghij", "bcdefghijk", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("name: a\ninner:\n  count: 1\n  ratio: .inf\n", 4, "field inner.ratio: must be a finite number, got inf"),
+        ("name: a\nitems:\n- count: .nan\n", 3, "field items.0.count: must be a finite number, got nan"),
+        ('name: "x\\ud800y"\n', 1, "field name: must be text, got half a surrogate pair in 'x\\ud800y'"),
+        ('name: a\nnamed:\n  "\\udfff": {count: 1}\n', 3, "half a surrogate pair"),
+        (BOMB, 1, "more than 100000 values"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused(tmp_path, text, line, says):
+    with pytest.raises(UsageError, match=re.escape(says)) as caught:
+        load(tmp_path, text)
+    assert caught.value.where == f"{tmp_path / 'file.yaml'}:{line}"
+    str(caught.value).encode()
+
+
 @pytest.mark.parametrize("name", ["absent.yaml", "."])
 def test_what_cannot_be_read_is_named(tmp_path, name):
     with pytest.raises(UsageError, match=f"^{re.escape(str(tmp_path / name))}: cannot be read: [A-Z]"):

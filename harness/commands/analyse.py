@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""`analyse`: new verdicts from stored raw files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import ResultsFolder, SetName, Verbose
+from harness.paths import RESULTS
+
+
+@command()
+def analyse(
+    result: SetName,
+    with_: Annotated[
+        Path | None, Option("folder of an experiment, whose analysis and claims are to be used", none="the set's own")
+    ] = None,
+    results: ResultsFolder = RESULTS,
+    verbose: Verbose = False,
+) -> int:
+    """Make tables, metrics, claims and figures anew from a set's raw files: a new set, beside the old one.
+
+    Executes `analysis.py`, of the set or of `--with`. The exit codes are those of `run`.
+    """
+    from harness.commands import reanalysis
+
+    return reanalysis.reanalyse(results, result, with_, cli.output(), verbose=verbose)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Analysing a result set again: from its raw files to a new set, which says whose raw files they are."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from harness.build.store import hash_tree
+from harness.commands.analysis import Analysed, analyse
+from harness.errors import EXIT_CONTRADICTED, EXIT_OK, RunError, UsageError
+from harness.experiment.model import Experiment, find_experiment, load_experiment
+from harness.measure.analysis import Analysis
+from harness.measure.verdict import FAILS
+from harness.progress import step
+from harness.report.summary import closing_lines
+from harness.report.terminal import print_summary
+from harness.store.listing import latest_of
+from harness.store.manifest import AnalysedFrom, Manifest
+from harness.store.provenance import package_versions, repository
+from harness.store.resultset import (
+    EXPERIMENT,
+    MEASURED,
+    ResultSet,
+    copy_experiment,
+    find_result_set,
+    link_or_copy,
+    write_result_set,
+)
+from harness.store.seal import verify_files
+
+#: Folders of a set that an analysis starts from.
+SOURCES = ("raw", "kernels")
+
+
+def reanalyse(results: Path, text: str, chosen: Path | None, console: Console, *, verbose: bool) -> int:
+    """Analyse a set again, by its own analysis or that of the folder `chosen`; print what a run prints; the exit code.
+
+    UsageError when the folder is of another experiment, RunError when the set is damaged or the analysis fails: then
+    there is no new set, and nothing has changed.
+    """
+    old = find_result_set(results, text)
+    folder = old.path / EXPERIMENT if chosen is None else find_experiment(str(chosen))
+    experiment = _judged_by(old.manifest.experiment, load_experiment(folder), folder)
+    analysis = Analysis(folder)
+    analysis.check(experiment, folder)
+    with step("hashing files"):
+        verify_files(old.path)
+    good = [trial for trial in old.manifest.trials if trial.status == "ok"]
+    if not good:
+        raise RunError("no trial was good: there is nothing to analyse", where=str(old.path))
+    with write_result_set(old.path.parent.parent, experiment.name) as writer:
+        for name in SOURCES:
+            _link(old.path / name, writer.path / name)
+        copy_experiment(folder, writer.path)
+        measured = measured_experiment(old)
+        if hash_tree(measured) != hash_tree(writer.path / EXPERIMENT):
+            _link(measured, writer.path / MEASURED)
+        with step("analysing"):
+            made = analyse(analysis, experiment.claims, [trial.relocated(writer.path) for trial in good], writer)
+        manifest = _manifest(old.manifest, experiment, writer.path)
+        result = writer.finish(manifest, latest=_is_newest(old))
+    return _show(result, made, console, verbose=verbose)
+
+
+def measured_experiment(result: ResultSet) -> Path:
+    """The experiment's folder that a set's raw files were measured with."""
+    kept = result.path / MEASURED
+    return kept if kept.is_dir() else result.path / EXPERIMENT
+
+
+def _show(result: ResultSet, made: Analysed, console: Console, *, verbose: bool) -> int:
+    lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
+    print_summary(console, result.manifest.experiment, result.shown, made.claims, lines, verbose=verbose)
+    if made.failures:
+        raise RunError(
+            f"verdicts are kept, but something to show them failed: {made.failures[0]}", where=str(result.path)
+        )
+    return EXIT_CONTRADICTED if any(claim.verdict in FAILS for claim in made.claims) else EXIT_OK
+
+
+def _judged_by(run: Experiment, new: Experiment, folder: Path) -> Experiment:
+    """What was run, with the claims of another state of the experiment."""
+    if new.name != run.name:
+        raise UsageError(f"is of the experiment {new.name}, and the set of {run.name}", where=str(folder))
+    values = new.model_dump() | {"collect": run.collect, "packages": run.packages, "repetitions": run.repetitions}
+    values |= {"arms": {**new.arms, **run.arms}, "workloads": {**new.workloads, **run.workloads}}
+    try:
+        return Experiment.model_validate(values)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"its claims do not fit what was run: {message}", where=str(folder)) from error
+
+
+def _manifest(old: Manifest, experiment: Experiment, root: Path) -> Manifest:
+    """That of the run, with what the new analysis is made with; the old one's is kept in `analysed_from`."""
+    before = AnalysedFrom(
+        id=old.id,
+        created=old.created,
+        command_line=old.command_line,
+        repository=old.repository,
+        packages=old.packages,
+        experiment_files=old.experiment_files,
+    )
+    return old.model_copy(
+        update={
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "experiment": experiment,
+            "experiment_files": hash_tree(root / EXPERIMENT),
+            "command_line": [Path(sys.argv[0]).name, *sys.argv[1:]],
+            "repository": repository(),
+            "packages": package_versions(),
+            "unanalysed": "",
+            "analysed_from": [*old.analysed_from, before],
+        }
+    )
+
+
+def _is_newest(old: ResultSet) -> bool:
+    """Whether no later measurement is `latest`; an old set that is analysed again stays an old measurement."""
+    latest = latest_of(old.path.parent)
+    return latest is None or _measured_in(old) >= _measured_in(ResultSet(latest))
+
+
+def _measured_in(result: ResultSet) -> str:
+    steps = result.manifest.analysed_from
+    return steps[0].id if steps else result.manifest.id
+
+
+def _link(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, copy_function=lambda one, two: link_or_copy(Path(one), Path(two)))

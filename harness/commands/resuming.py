@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""How a run takes up trials that were there before it: of a run that was broken off, or of result sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.build.store import usable
+from harness.commands.run import RunOptions
+from harness.errors import KreproError, UsageError
+from harness.experiment.trial import TrialSpec
+from harness.progress import note, step, warn
+from harness.store import unfinished
+from harness.store.listing import find_set, set_paths
+from harness.store.resultset import ResultSet
+from harness.store.seal import verify_seal
+from harness.store.unfinished import Key, Run, Words, open_run, take_over
+
+
+def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
+    """The result set that `--resume` names, if it names one; its failed trials are to be run again."""
+    if options.resume is None or options.resume == unfinished.LATEST:
+        return None
+    try:
+        return ResultSet(find_set(options.results, f"{home.name}/{options.resume.rpartition('/')[2]}"))
+    except UsageError:
+        return None  # then it is an unfinished run, or nothing
+
+
+@contextmanager
+def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet | None) -> Iterator[Run]:
+    """The unfinished run to go on with, or a new one; see `harness.store.unfinished.open_run`.
+
+    An error that ends the block gets a note of what is kept.
+    """
+    if options.fresh and options.resume is not None:
+        raise UsageError("--fresh and --resume: give one of them")
+    words = Words(
+        profile=options.profile,
+        repetitions=options.repetitions,
+        arms=options.arms,
+        seed=options.seed,
+        accel=options.accel,
+        oracle=options.oracle,
+    )
+    resume = None if earlier is not None else options.resume
+    fresh = options.fresh or earlier is not None
+    run: Run | None = None
+    try:
+        with usable(options.results):
+            home.mkdir(parents=True, exist_ok=True)
+        with usable(options.results), open_run(home, words, trials, resume=resume, fresh=fresh) as run:
+            yield run
+    except BaseException as error:
+        if run is not None and run.sealed:
+            error.add_note(f"{len(run.sealed)} of {trials} trials are kept, and the same command goes on")
+        raise
+
+
+def take_earlier(run: Run, trials: Sequence[TrialSpec], options: RunOptions, earlier: ResultSet | None) -> None:
+    """Seal those trials that `earlier` or, with `--reuse`, any set of the folder has with an equal description."""
+    left = {key: spec for spec in trials if (key := (spec.arm, spec.repetition)) not in run.sealed}
+    if earlier is not None:
+        count = _take(run, left, earlier.path, wall=True)
+        note(f"{count} of {len(trials)} trials are those of {earlier.path.name}")
+    if options.reuse and left:
+        with step("looking for equal trials in earlier sets"):
+            count = sum(_take(run, left, path, wall=False) for path in set_paths(options.results) if left)
+        note(f"{count} of {len(trials)} trials are taken from earlier sets")
+
+
+def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> int:
+    """How many trials were taken from a set; they leave `left`."""
+    try:
+        records = {
+            record.description: record
+            for record in ResultSet(source).manifest.trials
+            if record.status == "ok" and record.description and (wall or record.clock == "virtual")
+        }
+        wanted = {key: records[text] for key in left if (text := run.descriptions[key]) in records}
+        files = verify_seal(source)["files"] if wanted else {}
+    except KreproError as error:
+        warn(f"no trial is taken from {source.name}: {error.message}")
+        return 0
+    count = 0
+    for key, record in wanted.items():
+        taken = take_over(left[key], record, source, files)
+        if taken is None:
+            warn(f"{source.name}: trial {record.arm} {record.repetition} is not what was written, and is not taken")
+            continue
+        run.seal(left.pop(key), taken)
+        count += 1
+    return count

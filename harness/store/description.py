@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""What a trial is a function of, as one hash: equal descriptions under the virtual clock mean equal bits."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.build.store import hash_file, hash_of
+from harness.experiment.trial import TrialSpec
+from harness.machine.saved import qemu_version
+from harness.store.provenance import cpu_model
+
+
+def describe_trial(spec: TrialSpec) -> str:
+    """sha256 of everything that decides a trial, whatever its arm is called and wherever its files lie.
+
+    Under the wall clock the host is part of it: what was measured on another is another measurement.
+    """
+    files, plugin = spec.files, spec.plugin
+    described: dict[str, Any] = {
+        "qemu": qemu_version(),
+        "machine": spec.machine.model_dump(mode="json"),
+        "kernel": _content(files.kernel),
+        "image": _content(files.initrds[0]),
+        "plugins": [_content(path) for path in (files.halt, files.stale) if path is not None],
+        "job": spec.job,
+        "seed": spec.seed,
+        "oracle": {key: _value(value) for key, value in plugin.arguments.items()} if plugin else None,
+        "oracle_plugin": _content(plugin.path) if plugin else None,
+        "state": spec.state.key if spec.state else None,
+    }
+    if spec.machine.clock == "wall":
+        described["host"] = [cpu_model(), platform.release()]
+    return hash_of(described)
+
+
+def _value(text: str) -> str:
+    """An argument of a plugin; of one that names a file its content."""
+    return _content(Path(text)) if text.startswith("/") else text
+
+
+@cache
+def _content(path: Path) -> str:
+    return hash_file(path)

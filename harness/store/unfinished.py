@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT
+"""Runs that are going on or were broken off: a plan, and every trial sealed on its own as soon as it has ended.
+
+    EXPERIMENT/.unfinished/ID/
+      plan.json           what was asked for
+      set/                what becomes the result set: experiment/, raw/ARM/REPETITION/ of sealed trials, …
+      trials/ARM/N.json   the seal of a trial: its description's hash, its record, its files' hashes
+      running/            what the trials that run now write
+
+A trial counts when its seal is there, which is written last; everything else is thrown away when the run is gone on
+with. The process that works on a run holds a lock on its folder, until it ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from harness.build.store import hash_file, hash_tree
+from harness.choices import AcceleratorChoice, OracleMode, Profile
+from harness.errors import UsageError
+from harness.experiment.trial import TrialRecord, TrialSpec
+from harness.progress import note, warn
+from harness.scratch import remove_tree, try_lock
+from harness.store.listing import ID, UNFINISHED
+from harness.store.resultset import link_or_copy, sync, sync_tree, utc_now
+from harness.yamlfile import Strict
+
+PLAN, SET, TRIALS, RUNNING = "plan.json", "set", "trials", "running"
+LATEST = "latest"
+Key = tuple[str, int]
+
+
+class Words(Strict):
+    """What a user asked for: a run with other words is another run."""
+
+    profile: Profile
+    repetitions: int | None
+    arms: tuple[str, ...] | None
+    seed: int
+    accel: AcceleratorChoice
+    oracle: tuple[OracleMode, ...] | None
+
+
+class Plan(Strict):
+    """A run before its first trial; `sittings`: UTC times at which it was begun and gone on with."""
+
+    words: Words
+    trials: int
+    sittings: tuple[str, ...]
+
+
+class Seal(Strict):
+    """A trial that has ended. `guests_s`: wall time that the run's trials had taken by then, of all its sittings."""
+
+    description: str
+    record: TrialRecord
+    files: dict[str, str]
+    guests_s: float
+
+
+class Run:
+    """A run that this process works on; use it in `with`, which keeps it if a trial is sealed and it is not done."""
+
+    def __init__(self, path: Path, plan: Plan, lock: int) -> None:
+        self.path, self.plan = path, plan
+        self.set, self.running = path / SET, path / RUNNING
+        self.spent_s = 0.0
+        self.descriptions: Mapping[Key, str] = {}
+        self._lock = lock
+        self._begun = time.monotonic()
+        self.sealed: dict[Key, TrialRecord] = {}
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            remove_tree(self.running)
+            if not self.sealed or not self.set.is_dir():
+                remove_tree(self.path)
+                self.path.parent.rmdir()
+        except OSError:
+            pass  # others are in it; or it cannot be removed, and is left to `prune`
+        finally:
+            os.close(self._lock)
+
+    @property
+    def resumed(self) -> list[str]:
+        """When it was gone on with."""
+        return list(self.plan.sittings[1:])
+
+    def keep(self, descriptions: Mapping[Key, str]) -> None:
+        """Take up the sealed trials that are of this plan, good and whole; remove what else is there, and say it."""
+        self.descriptions = descriptions
+        kept: dict[Key, TrialRecord] = {}
+        reasons: dict[str, list[str]] = {}
+        for path in sorted((self.path / TRIALS).glob("*/*.json")):
+            name = f"{path.parent.name} {path.stem}"
+            why, seal = self._judge(path, descriptions)
+            if seal is not None and why is None:
+                kept[seal.record.arm, seal.record.repetition] = seal.record
+                self.spent_s = max(self.spent_s, seal.guests_s)
+                continue
+            if why is not None:
+                reasons.setdefault(why, []).append(name)
+            path.unlink()
+        self._clear(kept)
+        self.sealed = kept
+        if self.resumed:
+            note(f"going on with {self.path.name}: {len(kept)} of {self.plan.trials} trials are there")
+        for why, names in reasons.items():
+            warn(f"{len(names)} finished trials are not used, the first {names[0]}: {why}")
+
+    def seal(self, spec: TrialSpec, record: TrialRecord) -> None:
+        """Put a trial that has ended where it stays, whole and on disk, whatever happens afterwards."""
+        spec.folder.mkdir(parents=True, exist_ok=True)
+        key = (spec.arm, spec.repetition)
+        record = record.model_copy(update={"description": self.descriptions[key]})
+        files = hash_tree(spec.folder)
+        sync_tree(spec.folder)
+        place = self.set / "raw" / spec.arm / str(spec.repetition)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        spec.folder.rename(place)
+        sync(place.parent)
+        spent = self.spent_s + time.monotonic() - self._begun
+        seal = Seal(description=self.descriptions[key], record=record, files=files, guests_s=round(spent, 3))
+        write_synced(self.path / TRIALS / spec.arm / f"{spec.repetition}.json", seal.model_dump_json(indent=1))
+        self.sealed[key] = record
+
+    def guests_begin(self) -> None:
+        """From now on wall time counts as that of the trials."""
+        self._begun = time.monotonic()
+
+    def finished(self) -> None:
+        """Its set has gone to its place: nothing is left to keep."""
+        self.sealed = {}
+
+    def _judge(self, path: Path, descriptions: Mapping[Key, str]) -> tuple[str | None, Seal | None]:
+        """The seal, and why its trial cannot be used; no reason of a failed one: it is just run again."""
+        try:
+            seal = Seal.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            return "the seal cannot be read", None
+        key = (seal.record.arm, seal.record.repetition)
+        if seal.record.status != "ok":
+            return None, None
+        if key not in descriptions:
+            return "the run has no such trial any more", seal
+        if seal.description != descriptions[key]:
+            return "the experiment, the kernel or something else that decides it is another now", seal
+        folder = self.set / "raw" / key[0] / str(key[1])
+        try:
+            whole = hash_tree(folder) == seal.files
+        except OSError:
+            whole = False
+        return (None if whole else "its files are not what was written"), seal
+
+    def _clear(self, kept: Mapping[Key, TrialRecord]) -> None:
+        remove_tree(self.running)
+        self.running.mkdir()
+        self.set.mkdir(exist_ok=True)
+        for path in self.set.iterdir():
+            if path.name != "raw":
+                remove_tree(path) if path.is_dir() else path.unlink()
+        for path in (self.set / "raw").glob("*/*"):
+            if not path.name.isdecimal() or (path.parent.name, int(path.name)) not in kept:
+                remove_tree(path)
+
+
+def open_run(home: Path, words: Words, trials: int, *, resume: str | None = None, fresh: bool = False) -> Run:
+    """The run with these words below the experiment's folder `home`: one that was broken off, or a new one.
+
+    `resume`: this one (a unique start of its ID, or `latest`), and an error without it; `fresh`: a new one in any case.
+    UsageError when there is no such run, when it was begun with other words, or when another process works on it.
+    """
+    folder = home / UNFINISHED
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if not fresh:
+        for path in _candidates(folder, resume):
+            lock = try_lock(path)
+            if lock is None:
+                if resume is not None:
+                    raise UsageError("another process works on this run", where=str(path))
+                continue
+            plan = read_plan(path)
+            if plan is None:  # begun by nobody who got further, or done but for this folder
+                remove_tree(path)
+            elif plan.words == words:
+                plan = plan.model_copy(update={"sittings": (*plan.sittings, now), "trials": trials})
+                write_synced(path / PLAN, plan.model_dump_json(indent=1))
+                return Run(path, plan, lock)
+            os.close(lock)
+            if plan is not None and resume is not None:
+                raise UsageError(f"was begun with other words: {_difference(plan.words, words)}", where=str(path))
+    if resume is not None:
+        raise UsageError(f"no unfinished run {resume!r}", where=str(home), hint="./inv results lists them")
+    while True:
+        path = folder / f"{utc_now()}-{secrets.token_hex(4)}"
+        path.mkdir(parents=True)
+        lock = try_lock(path)
+        if lock is not None:
+            break
+    (path / SET).mkdir()
+    plan = Plan(words=words, trials=trials, sittings=(now,))
+    write_synced(path / PLAN, plan.model_dump_json(indent=1))
+    return Run(path, plan, lock)
+
+
+def read_plan(path: Path) -> Plan | None:
+    """The plan of the run in `path`; None where there is nothing to go on with."""
+    try:
+        return Plan.model_validate_json((path / PLAN).read_bytes()) if (path / SET).is_dir() else None
+    except (OSError, ValidationError):
+        return None
+
+
+def take_over(spec: TrialSpec, record: TrialRecord, source: Path, files: Mapping[str, str]) -> TrialRecord | None:
+    """The files of a trial of the set in `source` as those of the equal trial `spec`; None when they are damaged.
+
+    `files`: the hashes of the set's manifest. Files are linked where that can be: neither set ever changes.
+    """
+    prefix = f"{record.path.as_posix()}/"
+    inside = {name: value for name, value in files.items() if name.startswith(prefix)}
+    for name, value in inside.items():
+        target = spec.folder / name.removeprefix(prefix)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        link_or_copy(source / name, target)
+        if hash_file(target) != value:
+            remove_tree(spec.folder)
+            return None
+    return record.model_copy(
+        update={
+            "arm": spec.arm,
+            "repetition": spec.repetition,
+            "kernel": spec.kernel,
+            "params": spec.params,
+            "cmdline": spec.cmdline,
+            "workloads": tuple(workload.name for workload in spec.workloads),
+            "path": Path("raw") / spec.arm / str(spec.repetition),
+            "system_map": Path("kernels") / spec.kernel / "System.map",
+            "taken_from": record.taken_from or source.name,
+        }
+    )
+
+
+def write_synced(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and to disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_bytes(text.encode())
+    sync(fresh)
+    fresh.replace(path)
+    sync(path.parent)
+
+
+def _candidates(folder: Path, wanted: str | None) -> list[Path]:
+    """Folders of unfinished runs, newest first; with a wanted one, only that."""
+    found = sorted((path for path in folder.glob("*") if ID.fullmatch(path.name)), reverse=True)
+    if wanted is None:
+        return found
+    if wanted == LATEST:
+        return found[:1]
+    fits = [path for path in found if path.name.startswith(wanted) or path.name.rpartition("-")[2].startswith(wanted)]
+    if len(fits) > 1:
+        raise UsageError(f"{wanted!r} could be {len(fits)} unfinished runs", where=str(folder), hint="give more of it")
+    return fits
+
+
+def _difference(old: Words, new: Words) -> str:
+    names = [name for name in Words.model_fields if getattr(old, name) != getattr(new, name)]
+    return ", ".join(f"{name} was {getattr(old, name)}, is {getattr(new, name)}" for name in names)
