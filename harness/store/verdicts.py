@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,10 @@ from harness.store.resultset import ResultSet
 from harness.yamlfile import Strict, about
 
 VERDICTS = "verdicts.json"
+
+
+#: What a claim says in words: the experiment's to say, and none of a comparison.
+WORDS = ("paper", "statement", "because", "after_data")
 
 
 class MetricMedian(Strict):
@@ -39,7 +43,9 @@ class Verdicts(Strict):
     profile: Annotated[str, about("quick or full")]
     seed: Annotated[int, about("the run's", "1")]
     fidelity: Annotated[dict[str, str], about("kind of time, per arm; findings of another one do not compare")]
-    claims: Annotated[list[ClaimResult], about("as in the set")]
+    claims: Annotated[
+        list[ClaimResult], about("as in the set, without their words")
+    ]
     metrics: Annotated[list[MetricMedian], about("sorted by arm and metric")]
 
 
@@ -57,7 +63,7 @@ def verdicts_of(result: ResultSet) -> Verdicts:
         profile=manifest.profile,
         seed=manifest.seed,
         fidelity=manifest.fidelity,
-        claims=claims,
+        claims=[claim.model_copy(update=dict.fromkeys(WORDS)) for claim in claims],
         metrics=medians(result.metrics),
     )
 
@@ -88,13 +94,17 @@ def medians(metrics: pd.DataFrame) -> list[MetricMedian]:
 def write_verdicts(result: ResultSet, folder: Path) -> Path:
     """Write what this set found to `folder`, a line per claim and metric; the file written."""
     data = verdicts_of(result).model_dump(mode="json")
-    lists = {name: [json.dumps(row, ensure_ascii=False) for row in data.pop(name)] for name in ("claims", "metrics")}
+    lists = {name: [_line(row) for row in data.pop(name)] for name in ("claims", "metrics")}
     head = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
     tail = "".join(f',\n "{name}": [\n  ' + ",\n  ".join(rows) + "\n ]" for name, rows in lists.items())
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / VERDICTS
     target.write_text(f"{head}{tail}\n}}\n")
     return target
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":"))  # thousands of them are committed
 
 
 def load_verdicts(folder: Path) -> Verdicts | None:
