@@ -43,9 +43,7 @@ class Verdicts(Strict):
     profile: Annotated[str, about("quick or full")]
     seed: Annotated[int, about("the run's", "1")]
     fidelity: Annotated[dict[str, str], about("kind of time, per arm; findings of another one do not compare")]
-    claims: Annotated[
-        list[ClaimResult], about("as in the set, without their words")
-    ]
+    claims: Annotated[list[ClaimResult], about("as in the set, without their words")]
     metrics: Annotated[list[MetricMedian], about("sorted by arm and metric")]
 
 

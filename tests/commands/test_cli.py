@@ -28,7 +28,7 @@ from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, U
 from harness.experiment.model import experiment_names
 from harness.paths import ROOT
 from tests.conftest import EXPERIMENT, needs_guest_packages
-from tests.unit.test_cost_model import MODEL
+from tests.experiments.probe_cost.test_cost_model import MODEL
 
 
 class Done(NamedTuple):
