@@ -45,15 +45,15 @@ TWO = {
 }
 #: Each must be refused, with this status.
 REFUSED = {
-    "load --kind spin --threads 2 --conflicts 5 --compete": 3,
-    "load --kind mutex --threads 3 --conflicts 5": 3,
-    "load --kind mutex --timer-us 100": 3,
-    "chain --kind spin": 3,
-    "nonowner --kind mutex": 3,
-    "recursion --kind spin": 3,
-    "double --threads 2": 3,
-    "hold --kind spin --threads 2": 3,
-    "release": 3,
+    "load --kind spin --threads 2 --conflicts 5 --compete": 125,
+    "load --kind mutex --threads 3 --conflicts 5": 125,
+    "load --kind mutex --timer-us 100": 125,
+    "chain --kind spin": 125,
+    "nonowner --kind mutex": 125,
+    "recursion --kind spin": 125,
+    "double --threads 2": 125,
+    "hold --kind spin --threads 2": 125,
+    "release": 125,
 }
 IN_FOLDER = "cd /run/krepro/out/$KREPRO_WORKLOAD; "
 
@@ -239,7 +239,7 @@ def test_a_lock_is_held_from_one_program_to_the_next(known, trial):
     held = {"attempts": 3, "acquired": 1, "conflicts": 2, "conflicts_most": 2, "depth": 2}
     assert counts(known("held", "held.tsv"), "shared.0", "mutex") == held
     assert counts(known("held"), "shared.0", "mutex") == {"attempts": 1000, "acquired": 1002, "released": 1003}
-    assert (trial[1] / "held/stdout").read_text().splitlines()[1] == "3"
+    assert (trial[1] / "held/stdout").read_text().splitlines()[1] == "125"
     assert "a lock is held" in (trial[1] / "held/stderr").read_text()
 
 
