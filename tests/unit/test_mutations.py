@@ -7,6 +7,7 @@ import pytest
 
 from harness.experiment.model import load_experiment
 from harness.paths import EXPERIMENTS, ROOT
+from tests import dictionary_page
 from tests.claims_page import PAGE, claims_page
 from tests.mutation import Mutation, mutations, verdicts
 
@@ -31,3 +32,7 @@ def test_a_mutation_turns_the_claims_that_it_names(name, mutation: Mutation, tmp
 
 def test_the_page_of_claims_is_that_of_the_experiments():
     assert PAGE.read_text() == claims_page(), "python -m tests.claims_page writes it"
+
+
+def test_the_dictionary_is_that_of_the_experiments():
+    assert dictionary_page.PAGE.read_text() == dictionary_page.dictionary_page(), "python -m tests.dictionary_page"
