@@ -25,8 +25,11 @@ ARMS = {
 @pytest.mark.parametrize("experiment", ARMS)
 def test_virtual_trials_have_the_bits_of_the_reference(experiment, tmp_path):
     done = invoke("run", experiment, "--arms", ARMS[experiment], "--repetitions", "1", "--results", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    mine = reference_of(ResultSet(result_path(done)))
+    result = ResultSet(result_path(done))
+    # 1: the paper does not hold; 3: these arms alone tell nothing of it. Neither is a matter of bits.
+    assert done.returncode in (0, 1, 3), done.stderr
+    assert {trial.status for trial in result.manifest.trials} == {"ok"}
+    mine = reference_of(result)
     reference = load_reference(RESULTS / "reference" / experiment / "digest.json")
     difference = compare(reference, mine)
     if difference is not None:
