@@ -38,9 +38,11 @@ EXPERIMENT = {
 ANALYSIS = """\
 import pandas as pd
 
+TABLES, METRICS = [], []
+
 
 def tables(trials):
-    return {"none": pd.DataFrame({"arm": []})}
+    return {}
 
 
 def metrics(tables):
