@@ -35,7 +35,7 @@ def scratch_folder(parent: Path, label: str) -> Path:
             _held[path] = handle
             return path
         # Another process swept it before it was locked, or this file system has no locks: then nobody sweeps here.
-        if path.is_dir() and not _locks_work(parent):
+        if path.is_dir() and not locks_work(parent):
             return path
 
 
@@ -139,7 +139,8 @@ def _unlinked(name: str, folder: int) -> bool:
     return True
 
 
-def _locks_work(parent: Path) -> bool:
+def locks_work(parent: Path) -> bool:
+    """Whether the file system of this folder has locks (flock)."""
     with tempfile.TemporaryFile(dir=parent) as file:
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -76,7 +76,7 @@ class Parameter:
 
     def value(self, given: str | bool | None) -> Any:
         """The typed value of what Invoke gives: a word, a switch, or None. UsageError naming the option."""
-        if given is None or (given == "" and self.default is None):
+        if given is None:
             if self.required:
                 raise UsageError(f"{self.flag} is needed", hint=", ".join(self.choices) or None)
             return self.default

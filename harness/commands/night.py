@@ -23,6 +23,7 @@ from harness.errors import KreproError, UsageError
 from harness.experiment.estimate import estimate_seconds
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
+from harness.measure.analysis import Analysis
 from harness.paths import RESULTS
 from harness.progress import note
 from harness.report.checks import claim_cases, digest_case, shifts
@@ -66,13 +67,16 @@ def nightly(options: NightOptions, console: Console) -> int:
     targets = _load(options)
     with _alone(options.out):
         before = None if options.restart else load_night(options.out / STATE)
-        night = next_night(before, _inputs(options, targets), list(targets), _now())
+        inputs = _inputs(options, targets)
+        night = next_night(before, inputs, list(targets), _now())
+        # Trials that another state of the repository measured are none of this night's.
+        fresh = before is None or before.inputs != inputs
         if night is before:
             note(f"going on with the night of {night.begun}: {len(night.suites)} done, {len(night.left)} left")
         for name in night.left:
             night = night.model_copy(update={"running": name})
             _save(night, options)
-            night = night.with_suite(_one(options, targets[name], deadline))
+            night = night.with_suite(_one(options, targets[name], deadline, fresh=fresh))
             console.print(_line(night.suites[-1]), markup=False, soft_wrap=True)
         night = night.model_copy(update={"finished": True})
         _save(night, options)
@@ -112,6 +116,7 @@ def _load(options: NightOptions) -> dict[str, Target]:
     for word in options.experiments:
         folder = find_experiment(word)
         experiment = load_experiment(folder)
+        Analysis(folder).check(experiment, folder)
         if experiment.name in found:
             raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
         home = options.references / experiment.name
@@ -146,8 +151,11 @@ def _alone(out: Path) -> Iterator[None]:
         guard.release()
 
 
-def _one(options: NightOptions, target: Target, deadline: float) -> Suite:
-    """Run one experiment unless the budget is over or will not do; raises nothing but an interruption."""
+def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool) -> Suite:
+    """Run one experiment unless the budget is over or will not do; raises nothing but an interruption.
+
+    `fresh`: an unfinished run is not gone on with.
+    """
     name = target.experiment.name
     begun, started = _now(), time.monotonic()
     left = deadline - started
@@ -162,7 +170,7 @@ def _one(options: NightOptions, target: Target, deadline: float) -> Suite:
     else:
         try:
             with _until(left):
-                run = RunOptions(str(target.folder), profile=options.profile, results=options.results)
+                run = RunOptions(str(target.folder), profile=options.profile, results=options.results, fresh=fresh)
                 done = pipeline.measure(run)
             result = done.result
             cases = [run_case("passed") if done.problem is None else run_case("error", f"{name}: {done.problem}")]

@@ -13,20 +13,25 @@ from harness.errors import KreproError, UsageError
 from harness.experiment.trial import TrialSpec
 from harness.progress import note, step, warn
 from harness.store import unfinished
-from harness.store.listing import find_set, set_paths
+from harness.store.listing import set_paths, sets_named
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_seal
-from harness.store.unfinished import Key, Run, Words, open_run, take_over
+from harness.store.unfinished import Key, Run, Words, open_run, runs_named, take_over
 
 
 def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
-    """The result set that `--resume` names, if it names one; its failed trials are to be run again."""
+    """The result set that `--resume` names, if it names one; its failed trials are to be run again.
+
+    UsageError when the word fits more than one thing, sets and unfinished runs together, or a set that is damaged.
+    """
     if options.resume is None or options.resume == unfinished.LATEST:
         return None
-    try:
-        return ResultSet(find_set(options.results, f"{home.name}/{options.resume.rpartition('/')[2]}"))
-    except UsageError:
-        return None  # then it is an unfinished run, or nothing
+    wanted = options.resume.rpartition("/")[2]
+    sets, runs = sets_named(home, wanted), runs_named(home, wanted)
+    if len(sets) + len(runs) > 1:
+        names = ", ".join([path.name for path in sets] + [f"{path.name} (unfinished)" for path in runs][:4])
+        raise UsageError(f"--resume {options.resume}: could be {names}", where=str(home), hint="give more of the ID")
+    return ResultSet(sets[0]) if sets else None
 
 
 @contextmanager
@@ -55,7 +60,8 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
             yield run
     except BaseException as error:
         if run is not None and run.sealed:
-            error.add_note(f"{len(run.sealed)} of {trials} trials are kept, and the same command goes on")
+            how = f"--resume {run.path.name} goes on" if fresh else "the same command goes on"
+            error.add_note(f"{len(run.sealed)} of {trials} trials are kept, and {how}")
         raise
 
 
@@ -72,14 +78,21 @@ def take_earlier(run: Run, trials: Sequence[TrialSpec], options: RunOptions, ear
 
 
 def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> int:
-    """How many trials were taken from a set; they leave `left`."""
+    """How many trials were taken from a set; they leave `left`.
+
+    An equal trial under the virtual clock gives equal bits, whatever its arm is called. On the wall clock (`wall`) each
+    trial stands for itself: only that of the same arm and repetition is taken.
+    """
     try:
-        records = {
-            record.description: record
-            for record in ResultSet(source).manifest.trials
-            if record.status == "ok" and record.description and (wall or record.clock == "virtual")
-        }
-        wanted = {key: records[text] for key in left if (text := run.descriptions[key]) in records}
+        good = [record for record in ResultSet(source).manifest.trials if record.status == "ok" and record.description]
+        exact = {record.description: record for record in good if record.clock == "virtual"}
+        own = {(record.arm, record.repetition): record for record in good if wall}
+        wanted = {}
+        for key in left:
+            text = run.descriptions[key]
+            record = own[key] if key in own and own[key].description == text else exact.get(text)
+            if record is not None:
+                wanted[key] = record
         files = verify_seal(source)["files"] if wanted else {}
     except KreproError as error:
         warn(f"no trial is taken from {source.name}: {error.message}")

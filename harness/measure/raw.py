@@ -8,12 +8,14 @@ lets such an error pass: `harness.measure.rows` makes of it a row in the table `
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from pandas.errors import ParserWarning
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import RunError
@@ -53,13 +55,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """A file with one JSON object per line."""
-    lines = read_text(path).splitlines()
+    lines = _lines(read_text(path))
     return [_object(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
 def read_last_json_line(path: Path) -> dict[str, Any]:
     """The JSON object in a file's last line: a program may print what it likes before its answer."""
-    lines = read_text(path).splitlines()
+    lines = _lines(read_text(path))
     if not lines:
         raise RunError("is empty", where=str(path))
     return _object(lines[-1], f"{path}:{len(lines)}")
@@ -76,7 +78,7 @@ def read_answer(path: Path, kind: type[AnswerKind]) -> AnswerKind:
 def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
     """A file with one such object per line."""
     answers = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(_lines(read_text(path)), 1):
         try:
             answers.append(kind.model_validate_json(line))
         except ValidationError as error:
@@ -87,10 +89,13 @@ def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
 def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """A table whose first columns are these, every entry of them a number."""
     try:
-        table = pd.read_csv(path)
+        with warnings.catch_warnings():
+            # Rows of one field more than there are names would lose one, or all of them shift.
+            warnings.simplefilter("error", ParserWarning)
+            table = pd.read_csv(path, index_col=False)
     except OSError as error:
         raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except (ValueError, OverflowError) as error:  # pandas' parser errors and UnicodeDecodeError are ValueErrors
+    except (ValueError, OverflowError, ParserWarning) as error:  # parser errors and UnicodeDecodeError are ValueErrors
         raise RunError(f"is no table: {error}", where=str(path)) from error
     if tuple(table.columns[: len(columns)]) != tuple(columns):
         raise RunError(f"has columns {', '.join(table.columns)}, not {', '.join(columns)}", where=str(path))
@@ -135,6 +140,11 @@ def read_tsv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
         except (ValueError, OverflowError) as error:
             raise RunError(f"column {name}: {error}", where=str(path)) from error
     return pd.DataFrame(made)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines end at a line feed alone: `splitlines` knows others, which a JSON text may hold."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _misfit(error: ValidationError, where: str) -> RunError:

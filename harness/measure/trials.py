@@ -11,7 +11,7 @@ import pandas as pd
 
 from harness.errors import KreproError
 from harness.measure.declared import ARM, TRIAL, Metric, Table, family, number, string
-from harness.measure.hostsched import HOST_SCHED, host_waited
+from harness.measure.hostsched import host_waited
 from harness.measure.raw import Trial
 from harness.measure.rows import reason_of
 
@@ -34,7 +34,7 @@ TRIALS = Table(
             "host_wait",
             "1",
             "the largest share of its time for which a vCPU could run and the host did not let it; NaN: not recorded, "
-            "or of no matter under the virtual clock",
+            "or of no matter: under the virtual clock, and in a recording",
         ),
         string("disturbed", "why figures that depend on timing are left out; null: they are not"),
     ),
@@ -64,7 +64,7 @@ def trial_table(trials: Sequence[Trial]) -> pd.DataFrame:
 
 
 def _host(trial: Trial) -> tuple[float, str | None]:
-    if trial.clock == "virtual" or not (trial.path / HOST_SCHED).is_file():
+    if trial.fidelity == "virtual":  # neither the virtual clock nor a recording's goes by the host's time
         return math.nan, None
     try:
         return host_waited(trial.path)

@@ -171,7 +171,7 @@ def find_set(results: Path, text: str) -> Path:
         sets = any(_finished(home) for home in homes)
         what = "no result set was analysed yet" if sets else "there is no result set yet"
         raise UsageError(what, where=str(results), hint="./inv results" if sets else "./inv run experiment=NAME")
-    matches = [path for home in homes for path in _finished(home) if wanted and _fits(path.name, wanted)]
+    matches = [path for home in homes for path in sets_named(home, wanted)]
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -190,8 +190,14 @@ def latest_of(home: Path) -> Path | None:
     return next((path for path in newest if not describe(path).unanalysed), None)
 
 
-def _fits(name: str, wanted: str) -> bool:
-    return name.startswith(wanted) or name.rpartition("-")[2].startswith(wanted)
+def sets_named(home: Path, wanted: str) -> list[Path]:
+    """The finished sets in an experiment's folder whose ID, or its hash, begins so."""
+    return [path for path in _finished(home) if fits(path.name, wanted)]
+
+
+def fits(name: str, wanted: str) -> bool:
+    """Whether an ID, or its hash, begins with this text, which is not empty."""
+    return bool(wanted) and (name.startswith(wanted) or name.rpartition("-")[2].startswith(wanted))
 
 
 def _finished(home: Path) -> list[Path]:

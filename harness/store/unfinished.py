@@ -17,6 +17,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -26,14 +27,16 @@ from harness.choices import AcceleratorChoice, OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.progress import note, warn
-from harness.scratch import remove_tree, try_lock
-from harness.store.listing import ID, UNFINISHED
+from harness.scratch import locks_work, remove_tree, sweep, try_lock
+from harness.store.listing import ID, UNFINISHED, fits
 from harness.store.resultset import link_or_copy, sync, sync_tree, utc_now
 from harness.yamlfile import Strict
 
 PLAN, SET, TRIALS, RUNNING = "plan.json", "set", "trials", "running"
 LATEST = "latest"
 Key = tuple[str, int]
+#: Who lists runs holds a lock for a moment: so often, and so many seconds apart, a lock is asked for before it counts.
+LOCK_TRIES, LOCK_PAUSE_S = 10, 0.05
 
 
 class Words(Strict):
@@ -75,6 +78,7 @@ class Run:
         self._lock = lock
         self._begun = time.monotonic()
         self.sealed: dict[Key, TrialRecord] = {}
+        self._kept = False
 
     def __enter__(self) -> Run:
         return self
@@ -82,13 +86,17 @@ class Run:
     def __exit__(self, *_: object) -> None:
         try:
             remove_tree(self.running)
-            if not self.sealed or not self.set.is_dir():
+            if not self._worth_keeping():
                 remove_tree(self.path)
                 self.path.parent.rmdir()
         except OSError:
             pass  # others are in it; or it cannot be removed, and is left to `prune`
         finally:
             os.close(self._lock)
+
+    def _worth_keeping(self) -> bool:
+        """Whether there is something to go on with: before `keep` has looked, any seal may be good."""
+        return self.set.is_dir() and bool(self.sealed if self._kept else list((self.path / TRIALS).glob("*/*.json")))
 
     @property
     def resumed(self) -> list[str]:
@@ -112,6 +120,7 @@ class Run:
             path.unlink()
         self._clear(kept)
         self.sealed = kept
+        self._kept = True
         if self.resumed:
             note(f"going on with {self.path.name}: {len(kept)} of {self.plan.trials} trials are there")
         for why, names in reasons.items():
@@ -180,10 +189,13 @@ def open_run(home: Path, words: Words, trials: int, *, resume: str | None = None
     UsageError when there is no such run, when it was begun with other words, or when another process works on it.
     """
     folder = home / UNFINISHED
+    for place in (home, folder):  # what a killed process left
+        sweep(place)
+    _remove_empty(folder)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if not fresh:
         for path in _candidates(folder, resume):
-            lock = try_lock(path)
+            lock = _lock(path)
             if lock is None:
                 if resume is not None:
                     raise UsageError("another process works on this run", where=str(path))
@@ -203,13 +215,46 @@ def open_run(home: Path, words: Words, trials: int, *, resume: str | None = None
     while True:
         path = folder / f"{utc_now()}-{secrets.token_hex(4)}"
         path.mkdir(parents=True)
-        lock = try_lock(path)
+        lock = _lock(path)
         if lock is not None:
             break
     (path / SET).mkdir()
     plan = Plan(words=words, trials=trials, sittings=(now,))
     write_synced(path / PLAN, plan.model_dump_json(indent=1))
     return Run(path, plan, lock)
+
+
+def _lock(path: Path) -> int | None:
+    """An open file that holds the run's lock; None when another process works on it, or when it is gone.
+
+    Where the file system has no locks it holds none, which is said: nobody keeps a second process away then.
+    """
+    for _ in range(LOCK_TRIES):
+        lock = try_lock(path)
+        if lock is not None:
+            return lock
+        time.sleep(LOCK_PAUSE_S)
+    if not path.is_dir() or locks_work(path.parent):
+        return None
+    warn(f"{path.parent}: this file system has no locks (flock); do not run an experiment here twice at once")
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the runs that no process works on and that were ended before a trial was: there is nothing in them."""
+    for path in _all_runs(folder):
+        if any((path / TRIALS).glob("*/*.json")):
+            continue
+        lock = try_lock(path)
+        if lock is not None:
+            with suppress(OSError):
+                remove_tree(path)
+            os.close(lock)
+
+
+def runs_named(home: Path, wanted: str) -> list[Path]:
+    """Folders of the unfinished runs below an experiment's folder whose ID, or its hash, begins so; newest first."""
+    return [path for path in _all_runs(home / UNFINISHED) if fits(path.name, wanted)]
 
 
 def read_plan(path: Path) -> Plan | None:
@@ -230,8 +275,12 @@ def take_over(spec: TrialSpec, record: TrialRecord, source: Path, files: Mapping
     for name, value in inside.items():
         target = spec.folder / name.removeprefix(prefix)
         target.parent.mkdir(parents=True, exist_ok=True)
-        link_or_copy(source / name, target)
-        if hash_file(target) != value:
+        try:
+            link_or_copy(source / name, target)
+            whole = hash_file(target) == value
+        except FileNotFoundError:  # damaged, or pruned this moment
+            whole = False
+        if not whole:
             remove_tree(spec.folder)
             return None
     return record.model_copy(
@@ -261,15 +310,16 @@ def write_synced(path: Path, text: str) -> None:
 
 def _candidates(folder: Path, wanted: str | None) -> list[Path]:
     """Folders of unfinished runs, newest first; with a wanted one, only that."""
-    found = sorted((path for path in folder.glob("*") if ID.fullmatch(path.name)), reverse=True)
+    runs = _all_runs(folder)
     if wanted is None:
-        return found
+        return runs
     if wanted == LATEST:
-        return found[:1]
-    fits = [path for path in found if path.name.startswith(wanted) or path.name.rpartition("-")[2].startswith(wanted)]
-    if len(fits) > 1:
-        raise UsageError(f"{wanted!r} could be {len(fits)} unfinished runs", where=str(folder), hint="give more of it")
-    return fits
+        return runs[:1]
+    return [path for path in runs if fits(path.name, wanted)]
+
+
+def _all_runs(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.glob("*") if ID.fullmatch(path.name)), reverse=True)
 
 
 def _difference(old: Words, new: Words) -> str:

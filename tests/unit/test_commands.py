@@ -58,7 +58,6 @@ def test_without_options_the_defaults_of_the_signature_hold():
     [
         ("unit", "kg", "kg"),
         ("times", "2", 2),
-        ("times", "", None),
         ("parts", "top,end,,", ("top", "end")),
         ("pair", "a,b", ("a", "b")),
         ("into", "/x/../y", Path("/x/../y")),
@@ -79,6 +78,7 @@ def test_values_have_the_type_of_the_signature(option, text, value):
         ("name", "unit=g", "'unit=g': expected name=… or just its value"),
         ("unit", "lb", "--unit lb: must be one of g, kg"),
         ("unit", "", "--unit needs a value"),
+        ("times", "", "--times needs a value"),
         ("times", "x", "--times x: must be a whole number"),
         ("times", "1.5", "--times 1.5: must be a whole number"),
         ("times", "-1", "--times -1: must not be negative"),

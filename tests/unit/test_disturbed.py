@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from harness.measure.declared import Metric
 from harness.measure.rows import PROBLEMS, MetricRows
-from harness.measure.trials import LEFT_OUT, TRIALS, least_disturbed, without_disturbed
+from harness.measure.trials import LEFT_OUT, TRIALS, least_disturbed, trial_table, without_disturbed
 from harness.store.columns import write_table
 from harness.store.resultset import read_tables
+from tests.result_sets import record
 
 METRICS = [Metric("speed", "1", "higher", "timed", timing=True), Metric("fact", "1", "higher", "not timed")]
 
@@ -51,6 +53,19 @@ def test_a_value_that_another_arms_trial_has_spoilt_goes_where_another_trial_giv
     assert told(one)[0] == ("speed", 0, *spoilt)
     other = without_disturbed(metrics((2.0, None), (None, "no file")), METRICS, trials(None, None))
     assert ("speed", 1, None, "no file") in told(other)
+
+
+@pytest.mark.parametrize(
+    ("clock", "fidelity", "says"),
+    [
+        ("wall", "emulated", "no record of the host's scheduling"),
+        ("wall", "virtual", None),
+        ("virtual", "virtual", None),
+    ],
+)
+def test_a_trial_that_nobody_watched_is_not_undisturbed(tmp_path, clock, fidelity, says):
+    trial = record("a", 0, clock, failed=False).model_copy(update={"fidelity": fidelity})
+    assert trial_table([trial.relocated(tmp_path)])["disturbed"].tolist() == [says]
 
 
 def test_an_absent_text_is_none_when_it_comes_back_from_its_file(tmp_path):

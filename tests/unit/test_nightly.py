@@ -236,6 +236,11 @@ def test_slips_are_found_before_anything_runs(options, example):
     (options.references / "example/verdicts.json").write_text("{}")
     with pytest.raises(UsageError, match=r"verdicts\.json: not reference verdicts"):
         nightly(options, Console())
+    (options.references / "example/verdicts.json").unlink()
+    yaml = example / "experiment.yaml"
+    yaml.write_text(yaml.read_text() + "  - {id: slip, metric: misspelt/left, expect: {equals: 1}, because: a sum}\n")
+    with pytest.raises(UsageError, match="claim slip: metric misspelt is not declared"):
+        nightly(options, Console())
     assert not options.out.exists()
 
 

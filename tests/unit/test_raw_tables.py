@@ -6,7 +6,15 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import RunError
-from harness.measure.raw import read_lines, read_tsv
+from harness.measure.raw import (
+    Answer,
+    read_answer_lines,
+    read_csv,
+    read_json_lines,
+    read_last_json_line,
+    read_lines,
+    read_tsv,
+)
 
 COLUMNS = {"name": "str", "count": "int64", "address": "uint64"}
 WHOLE = "name\tcount\taddress\tmore\na b\t-3\t0xffffffff82000000\tx\n\t4\t7\t\n"
@@ -46,3 +54,26 @@ def test_lines_are_those_between_line_ends(tmp_path):
     path = tmp_path / "lines"
     path.write_bytes(b"a\x0bb\n\nc\n")
     assert read_lines(path) == ["a\x0bb", "", "c"]
+
+
+@pytest.mark.parametrize("rows", ["1,100,200\n", "1,100\n2,3,4\n", "1\n"], ids=["all", "one", "too few"])
+def test_rows_of_another_length_than_their_names_are_no_table(tmp_path, rows):
+    path = tmp_path / "table.csv"
+    path.write_text("begin,end\n" + rows)
+    with pytest.raises(RunError, match=str(path)):
+        read_csv(path, ("begin", "end"))
+    path.write_text("begin,end\n1,100\n")
+    assert read_csv(path, ("begin", "end")).to_numpy().tolist() == [[1, 100]]
+
+
+class Named(Answer):
+    name: str
+
+
+def test_a_line_of_json_ends_at_a_line_feed_only(tmp_path):
+    path = tmp_path / "answers"
+    name = "a\u2028b\u0085c"
+    path.write_text(f'{{"name": "{name}"}}\n' * 2)
+    assert [one.name for one in read_answer_lines(path, Named)] == [name, name]
+    assert read_json_lines(path) == [{"name": name}] * 2
+    assert read_last_json_line(path) == {"name": name}

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +20,8 @@ from harness.experiment.execution import failed_record
 from harness.experiment.trial import SavedState, TrialRecord, TrialSpec
 from harness.guest.job import WorkloadCommand
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
-from harness.store import description
+from harness.scratch import try_lock
+from harness.store import description, unfinished
 from harness.store.description import describe_trial
 from harness.store.listing import UNFINISHED, set_paths, unfinished_runs
 from harness.store.prune import remove
@@ -100,6 +104,45 @@ def test_a_run_without_a_sealed_trial_leaves_nothing(home):
         run.keep(HASHES)
         assert run.path.is_dir()
     assert not list(home.iterdir())
+
+
+def test_what_was_sealed_survives_a_failure_before_it_is_looked_at(home, tmp_path):
+    path = begun(home, tmp_path, 0)
+    with pytest.raises(RunError, match="no compiler"), open_run(home, WORDS, 2):
+        raise RunError("no compiler")
+    with open_run(home, WORDS, 2) as run:
+        run.keep(HASHES)
+        assert (run.path, list(run.sealed)) == (path, [("short", 0)])
+
+
+def test_a_run_that_was_killed_before_a_trial_had_ended_leaves_nothing_to_the_next(home, tmp_path):
+    empty = begun(home, tmp_path)
+    with open_run(home, WORDS, 2, fresh=True) as run:
+        assert run.path != empty
+        assert not empty.exists()
+
+
+def test_where_there_are_no_locks_a_run_goes_on_and_says_so(home, tmp_path, monkeypatch, capfd):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    path = begun(home, tmp_path, 0)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(unfinished, "LOCK_PAUSE_S", 0)
+    with open_run(home, WORDS, 2) as run:
+        assert run.path == path
+    assert "has no locks (flock); do not run an experiment here twice at once" in capfd.readouterr().err
+    with open_run(home, WORDS, 2, fresh=True) as run:
+        assert run.path != path
+
+
+def test_who_lists_runs_does_not_take_one_away(home, tmp_path):
+    path = begun(home, tmp_path, 0)
+    lock = try_lock(path)
+    assert lock is not None
+    threading.Timer(0.1, os.close, [lock]).start()
+    with open_run(home, WORDS, 2) as run:
+        assert run.path == path
 
 
 def test_a_run_that_is_done_leaves_nothing(home, tmp_path):
