@@ -104,7 +104,7 @@ def _update(options: Sequence[str], log: Path) -> None:
             tool(["apt-get", *options, "update"], log=log, what="apt-get update")
         except RunError as error:
             if attempt == UPDATE_TRIES - 1:
-                warn(f"{error.message}; going on with the package lists there are")
+                warn(f"{error.message}; using the existing package lists")
         else:
             return
 

@@ -143,7 +143,7 @@ class Store:
                 return found
             home = self.root / kind / key
             if home.is_dir():
-                warn(f"{kind} {key[:12]} in the store is damaged ({_damage(home)}); it is thrown away and built again")
+                warn(f"{kind} {key[:12]} in the store is damaged ({_damage(home)}); it is deleted and built again")
             self._build(kind, key, inputs, build)
         found = self._read(kind, key)
         if found is None:
@@ -182,14 +182,14 @@ def _damage(home: Path) -> str | None:
         seal = json.loads((home / SEAL).read_text())
         expected = dict(seal["files"])
         if hash_of(seal["inputs"])[:32] != home.name or not isinstance(seal["info"], dict):
-            return f"{SEAL} is not what was written"
+            return f"{SEAL} differs from what was written"
     except (OSError, ValueError, KeyError, TypeError):
         return f"{SEAL} cannot be read"
     actual = hash_tree(home)
     actual.pop(SEAL, None)
     for name in sorted(expected.keys() | actual.keys()):
         if expected.get(name) != actual.get(name):
-            return f"{name} is {'missing' if name not in actual else 'not what was written'}"
+            return f"{name} is {'missing' if name not in actual else 'not as it was written'}"
     return None
 
 

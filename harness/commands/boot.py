@@ -16,7 +16,7 @@ def boot(
         str | None, Option("put this experiment's programs into the image: a name, or a folder's path", path=True)
     ] = None,
     accel: Accelerator = "auto",
-    append: Annotated[str | None, Option("more words for the kernel's command line, in one argument")] = None,
+    append: Annotated[str | None, Option("further kernel parameters, in one argument")] = None,
     cpus: Annotated[int, Option("CPUs; `classic` has one")] = 1,
 ) -> int:
     """Boot a kernel and give you a shell in the guest, on its console."""

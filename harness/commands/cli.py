@@ -83,7 +83,7 @@ def end_in_order() -> None:
 
 def interrupted(error: KeyboardInterrupt) -> int:
     """Say in one line that it has ended, with the notes of `error`; the exit code."""
-    notes = _notes(error) or ["guests are ended and nothing half-written is left"]
+    notes = _notes(error) or ["guests are killed, and no partial files are left"]
     _say("; ".join(["interrupted", *notes]))
     return EXIT_INTERRUPTED
 
@@ -103,7 +103,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _end_at_once() -> None:
-    _say("interrupted; something did not end in time, and was left to itself")
+    _say("interrupted; a process did not end in time and may still be running")
     os._exit(EXIT_INTERRUPTED)
 
 

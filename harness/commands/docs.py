@@ -48,7 +48,7 @@ def _meaning(command: Command[Any], option: Parameter) -> str:
     if not option.option.word:
         return option.option.help
     place = ("first", "second")[command.words.index(option)]
-    return f"also as the {place} word, or as `{option.name}=…`: {option.option.help}"
+    return f"also as the {place} argument, or as `{option.name}=…`: {option.option.help}"
 
 
 def main(page: Path = PAGE) -> None:

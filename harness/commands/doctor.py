@@ -11,7 +11,7 @@ from harness.errors import EXIT_OK, EXIT_USAGE
 
 
 @command()
-def doctor(json: Annotated[bool, Option("for machines")] = False) -> int:
+def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
     """Say what this host can do: accelerator, PMU, tools, disk."""
     from harness import host
     from harness.build.store import Store

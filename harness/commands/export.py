@@ -15,8 +15,10 @@ from harness.paths import RESULTS
 @command()
 def export(
     result: SetName,
-    to: Annotated[ExportFormat, Option("what is written, see below")],
-    out: Annotated[Path | None, Option("file or folder to write", none="`EXPERIMENT-ID` and an ending, here")] = None,
+    to: Annotated[ExportFormat, Option("output format, see below")],
+    out: Annotated[
+        Path | None, Option("file or folder to write", none="`EXPERIMENT-ID` and a suffix, in this folder")
+    ] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write a result set in a format that other tools read."""

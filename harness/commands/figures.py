@@ -17,8 +17,8 @@ from harness.paths import RESULTS
 @command()
 def figures(
     result: SetName,
-    format: Annotated[FigureFormat, Option("what the files are")] = "svg",
-    out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, here")] = None,
+    format: Annotated[FigureFormat, Option("file format")] = "svg",
+    out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, in this folder")] = None,
     results: ResultsFolder = RESULTS,
 ) -> int:
     """Draw the figures of a set again, from the set alone.

@@ -72,7 +72,7 @@ def nightly(options: NightOptions, console: Console) -> int:
         # Trials that another state of the repository measured are none of this night's.
         fresh = before is None or before.inputs != inputs
         if night is before:
-            note(f"going on with the night of {night.begun}: {len(night.suites)} done, {len(night.left)} left")
+            note(f"resuming the night of {night.begun}: {len(night.suites)} done, {len(night.left)} left")
         for name in night.left:
             night = night.model_copy(update={"running": name})
             _save(night, options)
@@ -163,9 +163,9 @@ def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool)
     result: ResultSet | None = None
     moved: tuple[str, ...] = ()
     if left <= 0:
-        cases = [run_case("skipped", f"{BUDGET}it was over before this began")]
+        cases = [run_case("skipped", f"{BUDGET}used up before this experiment")]
     elif estimated is not None and estimated > left:
-        why = f"this takes about {estimated / 60:.1f} min by its last run, {left / 60:.1f} are left"
+        why = f"needs about {estimated / 60:.1f} min judging by its last run, {left / 60:.1f} min are left"
         cases = [run_case("skipped", BUDGET + why)]
     else:
         try:
@@ -177,7 +177,9 @@ def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool)
             checked, moved = _check(target, done)
             cases += checked
         except BudgetOver:
-            cases = [run_case("skipped", f"{BUDGET}it was over after {left / 60:.1f} min of this run, which was ended")]
+            cases = [
+                run_case("skipped", f"{BUDGET}used up after {left / 60:.1f} min of this run, which was interrupted")
+            ]
         except KreproError as error:
             cases = [run_case("error", f"{name}: {error}")]
         except Exception as error:  # the night goes on: the other experiments have nothing to do with it

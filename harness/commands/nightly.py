@@ -17,9 +17,9 @@ from harness.paths import RESULTS
 def nightly(
     budget: Annotated[
         int,
-        Option("minutes; an experiment that will not fit is skipped, one that runs when they are over is ended"),
+        Option("minutes; an experiment that would exceed them is skipped, one still running is interrupted"),
     ] = 480,
-    profile: Annotated[Profile, Option("which number of repetitions")] = "full",
+    profile: Annotated[Profile, Option("number of repetitions per arm")] = "full",
     results: ResultsFolder = RESULTS,
     out: Annotated[Path, Option("folder for state, JUnit XML and summary")] = RESULTS / "nightly",
     experiments: Annotated[
@@ -28,7 +28,7 @@ def nightly(
     ] = None,
     restart: Annotated[bool, Option("begin a new night even if the last one was stopped")] = False,
 ) -> int:
-    """Run every experiment within a time budget and compare with the reference sets; goes on where it was stopped."""
+    """Run every experiment within a time budget and compare with the reference sets; resumes where it was stopped."""
     from harness.commands import night
     from harness.experiment.model import experiment_names
 

@@ -76,7 +76,7 @@ class Measured:
                 hint=f"the same command with --resume {self.result.path.name} keeps the others",
             )
         if self.unshown:
-            return RunError(f"verdicts are kept, but something to show them failed: {self.unshown[0]}", where=where)
+            return RunError(f"verdicts are kept, but their presentation failed: {self.unshown[0]}", where=where)
         papers = [claim for claim in self.claims if claim.kind == "paper"]
         if papers and all(claim.verdict == "not-measurable" for claim in papers):
             return RunError(
@@ -189,7 +189,7 @@ class _Clock:
 def _why_not(error: KreproError | None, good: Sequence[TrialRecord], folder: Path) -> str:
     """Why a set has no verdicts, without folders of the host; empty when it has."""
     if error is None:
-        return "" if good else "no trial was good"
+        return "" if good else "no trial succeeded"
     place = Path(error.where).name if error.where else "analysis.py"
     return f"{place}: {error.message}".replace(f"{folder}/", "")
 

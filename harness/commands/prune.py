@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @command()
 def prune(
-    keep: Annotated[int, Option("that many newest of each experiment are never removed")] = 10,
-    older_than: Annotated[int, Option("only what is older than that many days")] = 0,
-    unfinished: Annotated[bool, Option("unfinished runs too, but those that are going on")] = False,
+    keep: Annotated[int, Option("keep this many newest sets of each experiment")] = 10,
+    older_than: Annotated[int, Option("remove only what is older than this many days")] = 0,
+    unfinished: Annotated[bool, Option("also remove unfinished runs, except active ones")] = False,
     yes: Annotated[bool, Option("do not ask")] = False,
     results: ResultsFolder = RESULTS,
 ) -> int:
@@ -45,7 +45,9 @@ def prune(
     total = f"{_counted(choice.candidates)}, {_size(sum(candidate.size for candidate in choice.candidates))}"
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"{total} would be removed, and there is no terminal to ask at", hint="--yes removes them")
+            raise UsageError(
+                f"{total} would be removed, and there is no terminal for confirmation", hint="--yes removes them"
+            )
         console.print(f"Remove {total}? [y/N] ", end="", markup=False)
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             console.print("nothing is removed")

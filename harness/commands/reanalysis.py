@@ -53,7 +53,7 @@ def reanalyse(results: Path, text: str, chosen: Path | None, console: Console, *
         verify_files(old.path)
     good = [trial for trial in old.manifest.trials if trial.status == "ok"]
     if not good:
-        raise RunError("no trial was good: there is nothing to analyse", where=str(old.path))
+        raise RunError("no trial succeeded: there is nothing to analyse", where=str(old.path))
     with write_result_set(old.path.parent.parent, experiment.name) as writer:
         for name in SOURCES:
             _link(old.path / name, writer.path / name)
@@ -78,9 +78,7 @@ def _show(result: ResultSet, made: Analysed, console: Console, *, verbose: bool)
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
     print_summary(console, result.manifest.experiment, result.shown, made.claims, lines, verbose=verbose)
     if made.failures:
-        raise RunError(
-            f"verdicts are kept, but something to show them failed: {made.failures[0]}", where=str(result.path)
-        )
+        raise RunError(f"verdicts are kept, but their presentation failed: {made.failures[0]}", where=str(result.path))
     return EXIT_CONTRADICTED if any(claim.verdict in FAILS for claim in made.claims) else EXIT_OK
 
 

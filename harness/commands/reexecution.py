@@ -92,7 +92,7 @@ def _comparable(files: Mapping[str, str]) -> dict[str, str]:
 def _from_recording(spec: TrialSpec, result: ResultSet, prepared: Prepared) -> TrialSpec:
     """The trial that replays what `spec` recorded.
 
-    RunError when log or keys are not what was written, or when the machine would be another: QEMU checks neither,
+    RunError when log or keys differ from what was written, or when the machine would be another: QEMU checks neither,
     a replay that has left its log waits for ever.
     """
     changed = _changed_input(result.manifest, prepared)

@@ -14,7 +14,7 @@ from harness.paths import RESULTS
 @command(guests=True)
 def replay(
     result: SetName,
-    trial: Annotated[str | None, Option("one trial, `ARM/REPETITION`", none="all that can be")] = None,
+    trial: Annotated[str | None, Option("one trial, `ARM/REPETITION`", none="all that can be replayed")] = None,
     results: ResultsFolder = RESULTS,
 ) -> int:
     """Execute virtual-clock trials of a result set again, from the set alone, and compare bit by bit."""

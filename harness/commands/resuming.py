@@ -30,7 +30,9 @@ def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
     sets, runs = sets_named(home, wanted), runs_named(home, wanted)
     if len(sets) + len(runs) > 1:
         names = ", ".join([path.name for path in sets] + [f"{path.name} (unfinished)" for path in runs][:4])
-        raise UsageError(f"--resume {options.resume}: could be {names}", where=str(home), hint="give more of the ID")
+        raise UsageError(
+            f"--resume {options.resume}: could be {names}", where=str(home), hint="give a longer prefix of the ID"
+        )
     return ResultSet(sets[0]) if sets else None
 
 
@@ -60,7 +62,7 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
             yield run
     except BaseException as error:
         if run is not None and run.sealed:
-            how = f"--resume {run.path.name} goes on" if fresh else "the same command goes on"
+            how = f"--resume {run.path.name} resumes the run" if fresh else "the same command resumes the run"
             error.add_note(f"{len(run.sealed)} of {trials} trials are kept, and {how}")
         raise
 
@@ -101,7 +103,7 @@ def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> 
     for key, record in wanted.items():
         taken = take_over(left[key], record, source, files)
         if taken is None:
-            warn(f"{source.name}: trial {record.arm} {record.repetition} is not what was written, and is not taken")
+            warn(f"{source.name}: trial {record.arm} {record.repetition} differs from what was written, not reused")
             continue
         run.seal(left.pop(key), taken)
         count += 1

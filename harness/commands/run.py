@@ -19,16 +19,16 @@ class RunOptions:
 
     experiment: Annotated[str, Option("a name from `experiments/`, or a folder's path", word=True, path=True)]
     profile: Annotated[
-        Profile, Option("which number of repetitions, see [writing-an-experiment.md](writing-an-experiment.md)")
+        Profile, Option("number of repetitions per arm, see [writing-an-experiment.md](writing-an-experiment.md)")
     ] = "quick"
-    repetitions: Annotated[
-        int | None, Option("trials of every arm that the profile has", least=1, none="the profile's")
-    ] = None
+    repetitions: Annotated[int | None, Option("trials of every arm in the profile", least=1, none="the profile's")] = (
+        None
+    )
     accel: Accelerator = "auto"
     arms: Annotated[
         tuple[str, ...] | None,
         Option(
-            "only these, comma-separated; an arm that the profile leaves out then runs once",
+            "run only these arms, comma-separated; one that the profile omits then runs once",
             none="the profile's",
         ),
     ] = None
@@ -39,7 +39,7 @@ class RunOptions:
     check_digest: Annotated[
         str | None,
         Option(
-            "after the run, exit with 3 unless the bits are those of: a digest (64 hex digits), a reference file, a "
+            "after the run, exit with 3 unless the bits equal those of: a digest (64 hex digits), a reference file, a "
             "result set, or `reference` for `results/reference/EXPERIMENT/digest.json`",
             path=True,
         ),
@@ -48,24 +48,24 @@ class RunOptions:
     oracle: Annotated[
         tuple[OracleMode, ...] | None,
         Option(
-            "exact ground truth beside every arm: modes of [oracle.md](oracle.md), comma-separated",
+            "exact ground truth for every arm: modes of [oracle.md](oracle.md), comma-separated",
             none="as the arms say",
         ),
     ] = None
     resume: Annotated[
         str | None,
         Option(
-            "go on with this unfinished run (a unique start of its ID, or `latest`), or try the failed trials of this "
-            "result set again",
-            none="the newest unfinished run that was begun with the same words, if there is one",
+            "resume this unfinished run (a unique prefix of its ID, or `latest`), or rerun the failed trials of this "
+            "result set",
+            none="the newest unfinished run with the same arguments, if any",
         ),
     ] = None
-    fresh: Annotated[bool, Option("begin anew, also where an unfinished run with the same words is there")] = False
+    fresh: Annotated[bool, Option("start over, even if there is an unfinished run with the same arguments")] = False
     reuse: Annotated[
         bool,
         Option(
             "take virtual-clock trials with an equal description from earlier sets of this folder, after checking "
-            "their files; the set says of each where it comes from"
+            "their files; the set records where each came from"
         ),
     ] = False
 

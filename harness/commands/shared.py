@@ -9,11 +9,11 @@ from typing import Annotated
 from harness.choices import AcceleratorChoice
 from harness.commands.declaration import Option
 
-SET = "a result set: a path, `EXPERIMENT/ID`, a unique start of an ID, or `latest`"
+SET = "a result set: a path, `EXPERIMENT/ID`, a unique prefix of an ID, or `latest`"
 
 SetName = Annotated[str, Option(SET, word=True, path=True)]
 ResultsFolder = Annotated[Path, Option("folder of result sets")]
-Verbose = Annotated[bool, Option("all findings, tables and remarks, not only what a reader needs first")]
+Verbose = Annotated[bool, Option("print all findings, tables and remarks, not only a short summary")]
 KernelName = Annotated[str, Option("a kernel of `images/kernels/`", word=True)]
 Accelerator = Annotated[
     AcceleratorChoice,

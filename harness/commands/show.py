@@ -16,7 +16,7 @@ from harness.paths import RESULTS
 def show(
     result: SetName,
     results: ResultsFolder = RESULTS,
-    columns: Annotated[bool, Option("print what every column and metric means instead")] = False,
+    columns: Annotated[bool, Option("print the meaning of every column and metric instead")] = False,
     verbose: Verbose = False,
 ) -> int:
     """Print a finished set's tables, claims and verdicts, as its run did.

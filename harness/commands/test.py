@@ -21,7 +21,7 @@ def test(
         bool, Option("only `tests/unit` and `tests/experiments`, which need no guest", spares_guests=True)
     ] = False,
     faults: Annotated[bool, Option("only `tests/faults`: fault injection and soak")] = False,
-    update: Annotated[bool, Option("write what golden trials decode to anew; look at the difference")] = False,
+    update: Annotated[bool, Option("rewrite the expected results of the golden trials; review the diff")] = False,
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
     """Run the tests: linters, unit tests, then tests that boot guests."""

@@ -85,7 +85,7 @@ def _verify_analysis(result: ResultSet) -> list[str]:
     """What was made again and came out equal, one line each."""
     trials = [trial for trial in result.trials if trial.status == "ok"]
     if not trials:
-        return ["no trial was good: there is nothing to analyse"]
+        return ["no trial succeeded: there is nothing to analyse"]
     if result.manifest.unanalysed:
         return [f"only the raw files are verified: the set was not analysed: {result.manifest.unanalysed}"]
     claims = result.claims

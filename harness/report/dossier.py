@@ -13,7 +13,7 @@ from harness.measure.verdict import Verdict
 _TOLD: tuple[tuple[Verdict, str], ...] = (
     ("reproduced", "Holds here"),
     ("contradicted", "Does not hold"),
-    ("not-measurable", "Could not be told here"),
+    ("not-measurable", "Not measurable here"),
 )
 
 
@@ -36,7 +36,7 @@ def dossier(paper: Paper, claims: Sequence[ClaimResult]) -> list[tuple[str, str]
 
 def _findings(findings: Sequence[ClaimResult]) -> str:
     parts = [f"{sum(claim.verdict == 'confirmed' for claim in findings)} of {len(findings)} confirmed"]
-    for verdict, word in (("refuted", "refuted"), ("not-measurable", "could not be told")):
+    for verdict, word in (("refuted", "refuted"), ("not-measurable", "not measurable")):
         names = [claim.id for claim in findings if claim.verdict == verdict]
         if names:
             parts.append(f"{word}: {', '.join(names)}")

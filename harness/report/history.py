@@ -119,7 +119,7 @@ def _read(experiment: str, path: Path) -> Entry:
     for name in ("claims.json", "metrics.parquet"):
         wanted = manifest.files.get(name)
         if wanted is not None and hash_file(path / name) != wanted:
-            raise KreproError("is not what was written", where=name)
+            raise KreproError("differs from what was written", where=name)
     has_metrics = "metrics.parquet" in manifest.files
     return Entry(
         experiment=experiment,

@@ -21,7 +21,7 @@ class Case(Strict):
 
     name: Annotated[str, about("claim id, or run, or digest")]
     status: Annotated[Status, about("failed: a verdict turned; error: something did not run")]
-    message: Annotated[str, about("why it is not passed, or what is worth knowing of it; may be empty")] = ""
+    message: Annotated[str, about("why it is not passed, or what is worth knowing about it; may be empty")] = ""
 
 
 class Suite(Strict):

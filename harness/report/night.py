@@ -24,8 +24,8 @@ class Night(Strict):
 
     schema_version: Annotated[Literal[1], about("version of this format", "1")] = 1
     begun: Annotated[str, about("UTC, ISO 8601")]
-    inputs: Annotated[dict[str, Any], about("what must be the same for a stopped night to be gone on with")]
-    order: Annotated[tuple[str, ...], about("names of the experiments, in the order in which they run")]
+    inputs: Annotated[dict[str, Any], about("what must be unchanged for a stopped night to be resumed")]
+    order: Annotated[tuple[str, ...], about("names of the experiments, in order of execution")]
     running: Annotated[str | None, about("the experiment begun last; null: none is running")] = None
     suites: Annotated[tuple[Suite, ...], about("of the experiments that are done")] = ()
     finished: Annotated[bool, about("whether every experiment had its turn")] = False

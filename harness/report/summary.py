@@ -37,7 +37,7 @@ def closing_lines(
     if manifest.analysed_from:
         lines.append(f"analysed again; measured by the set {manifest.analysed_from[0].id}")
     if manifest.resumed:
-        lines.append(f"gone on with at {', '.join(manifest.resumed)}")
+        lines.append(f"resumed at {', '.join(manifest.resumed)}")
     taken = sorted({trial.taken_from for trial in manifest.trials if trial.taken_from})
     if taken:
         count = sum(trial.taken_from is not None for trial in manifest.trials)

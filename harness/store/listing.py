@@ -155,7 +155,7 @@ def _unfinished(path: Path) -> Unfinished | None:
 
 
 def find_set(results: Path, text: str) -> Path:
-    """The folder of the set that `text` means: a path, `EXPERIMENT/ID`, a unique start of an ID, or `latest`.
+    """The folder of the set that `text` means: a path, `EXPERIMENT/ID`, a unique prefix of an ID, or `latest`.
 
     A start is one of the whole ID or of its hash; `EXPERIMENT/` may stand before any of them. UsageError when
     nothing or more than one thing fits. The set itself may still be damaged.
@@ -178,7 +178,9 @@ def find_set(results: Path, text: str) -> Path:
         raise UsageError(f"no result set {text!r}", where=str(results), hint="./inv results lists them")
     names = ", ".join(f"{path.parent.name}/{path.name}" for path in matches[:4])
     more = f" and {len(matches) - 4} more" if len(matches) > 4 else ""
-    raise UsageError(f"{text!r} could be {len(matches)} result sets: {names}{more}", hint="give more of the ID")
+    raise UsageError(
+        f"{text!r} could be {len(matches)} result sets: {names}{more}", hint="give a longer prefix of the ID"
+    )
 
 
 def latest_of(home: Path) -> Path | None:

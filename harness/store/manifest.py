@@ -66,7 +66,7 @@ class Manifest(Strict):
     experiment: Annotated[Experiment, about("experiment.yaml with all defaults filled in")]
     experiment_files: Annotated[dict[str, str], about("sha256 of every file of the experiment's folder")]
     command_line: Annotated[list[str], about("program and arguments")]
-    profile: Annotated[Literal["quick", "full"], about("which number of repetitions")]
+    profile: Annotated[Literal["quick", "full"], about("number of repetitions per arm")]
     seed: Annotated[int, about("the run's; decides order and every trial's seed", "1")]
     repository: Annotated[Repository, about("state of the project")]
     kernels: Annotated[dict[str, KernelManifest], about("by name")]
@@ -81,7 +81,7 @@ class Manifest(Strict):
     digest: Annotated[str | None, about("hash over everything deterministic")]
     deterministic: Annotated[dict[str, str], about("sha256 of each file that the digest covers")]
     files: Annotated[dict[str, str], about("sha256 of every file of the set but this one")]
-    resumed: Annotated[list[str], about("UTC times at which the run was gone on with; empty: it ran in one go")] = []
+    resumed: Annotated[list[str], about("UTC times at which the run was resumed; empty: it was not interrupted")] = []
     unanalysed: Annotated[str, about("why there are no tables, metrics and verdicts; empty: there are")] = ""
     analysed_from: Annotated[
         list[AnalysedFrom],

@@ -42,18 +42,18 @@ def verify_seal(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise RunError(f"cannot be read: {error.strerror}", where=where) from error
     except (ValueError, RecursionError) as error:
-        raise RunError(f"is not what was written: {error}", where=where) from error
+        raise RunError(f"differs from what was written: {error}", where=where) from error
     if not isinstance(values, dict) or not isinstance(values.get("files"), dict):
-        raise RunError("is not what was written: there is no list of files in it", where=where)
+        raise RunError("differs from what was written: there is no list of files in it", where=where)
     match = ID.fullmatch(str(values.get("id")))
     if match is None:
-        raise RunError("is not what was written: there is no ID in it", where=where)
+        raise RunError("differs from what was written: there is no ID in it", where=where)
     try:
         unchanged = manifest_text(values).encode() == data and content_hash(values).startswith(match[1])
     except UnicodeEncodeError:  # half a surrogate pair can be escaped in JSON, but is no text
         unchanged = False
     if not unchanged:
-        raise RunError("is not what was written: its content's hash is not the one in the ID", where=where)
+        raise RunError("differs from what was written: its content's hash is not the one in the ID", where=where)
     if values["id"] != path.name:
         raise RunError(
             f"is of the set {values['id']}, and this folder is {path.name}", where=where, hint="rename the folder back"
@@ -64,7 +64,7 @@ def verify_seal(path: Path) -> dict[str, Any]:
 def verify_files(path: Path) -> int:
     """Verify the seal and hash every file again; how many files.
 
-    RunError naming the first that is missing, not what was written, or not of the set (empty ones and links too).
+    RunError naming the first that is missing, changed, or not of the set (empty ones and links too).
     """
     files = verify_seal(path)["files"]
     present = dict(_entries(path))
@@ -76,13 +76,13 @@ def verify_files(path: Path) -> int:
         if name not in files:
             raise RunError("is not of this set: it came after it was written", where=where)
         if not present[name]:
-            raise RunError("is not what was written: no plain file", where=where)
+            raise RunError("differs from what was written: no plain file", where=where)
         try:
             same = hash_file(path / name) == files[name]
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror}", where=where) from error
         if not same:
-            raise RunError("is not what was written", where=where)
+            raise RunError("differs from what was written", where=where)
     return len(present) + 1
 
 

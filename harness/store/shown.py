@@ -50,7 +50,7 @@ class Shown(Strict):
 
 
 def read_shown(data: bytes, where: str) -> Shown:
-    """UsageError when it is not what was written."""
+    """UsageError when it differs from what was written."""
     try:
         return Shown.model_validate_json(data)
     except ValidationError as error:

@@ -122,7 +122,7 @@ class Run:
         self.sealed = kept
         self._kept = True
         if self.resumed:
-            note(f"going on with {self.path.name}: {len(kept)} of {self.plan.trials} trials are there")
+            note(f"resuming {self.path.name}: {len(kept)} of {self.plan.trials} trials are done")
         for why, names in reasons.items():
             warn(f"{len(names)} finished trials are not used, the first {names[0]}: {why}")
 
@@ -162,13 +162,13 @@ class Run:
         if key not in descriptions:
             return "the run has no such trial any more", seal
         if seal.description != descriptions[key]:
-            return "the experiment, the kernel or something else that decides it is another now", seal
+            return "its description has changed: the experiment, the kernel or another input", seal
         folder = self.set / "raw" / key[0] / str(key[1])
         try:
             whole = hash_tree(folder) == seal.files
         except OSError:
             whole = False
-        return (None if whole else "its files are not what was written"), seal
+        return (None if whole else "its files differ from what was written"), seal
 
     def _clear(self, kept: Mapping[Key, TrialRecord]) -> None:
         remove_tree(self.running)
@@ -185,8 +185,8 @@ class Run:
 def open_run(home: Path, words: Words, trials: int, *, resume: str | None = None, fresh: bool = False) -> Run:
     """The run with these words below the experiment's folder `home`: one that was broken off, or a new one.
 
-    `resume`: this one (a unique start of its ID, or `latest`), and an error without it; `fresh`: a new one in any case.
-    UsageError when there is no such run, when it was begun with other words, or when another process works on it.
+    `resume`: this one (a unique prefix of its ID, or `latest`), an error without it; `fresh`: always a new one.
+    UsageError when there is no such run, when it was started with other arguments, or when another process works on it.
     """
     folder = home / UNFINISHED
     for place in (home, folder):  # what a killed process left
@@ -209,7 +209,7 @@ def open_run(home: Path, words: Words, trials: int, *, resume: str | None = None
                 return Run(path, plan, lock)
             os.close(lock)
             if plan is not None and resume is not None:
-                raise UsageError(f"was begun with other words: {_difference(plan.words, words)}", where=str(path))
+                raise UsageError(f"was started with other arguments: {_difference(plan.words, words)}", where=str(path))
     if resume is not None:
         raise UsageError(f"no unfinished run {resume!r}", where=str(home), hint="./inv results lists them")
     while True:

@@ -72,7 +72,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_removed(home):
     )
     assert done.returncode == 2
     assert done.stderr.startswith("krepro: 4 sets, ")
-    assert done.stderr.endswith("would be removed, and there is no terminal to ask at (--yes removes them)\n")
+    assert done.stderr.endswith("would be removed, and there is no terminal for confirmation (--yes removes them)\n")
     assert [line.split()[-1] for line in done.stdout.splitlines()] == [str(home / name) for name in DAYS[:4]]
     assert len(set_paths(home.parent)) == 6
 

@@ -158,7 +158,7 @@ def test_the_same_words_go_on_and_other_words_do_not(place, undisturbed):
     assert process.returncode == 130
     kept = place.seals()
     (line,) = [text for text in err.splitlines() if text.startswith("krepro: ")]
-    assert line == f"krepro: interrupted; {len(kept)} of {TRIALS} trials are kept, and the same command goes on"
+    assert line == f"krepro: interrupted; {len(kept)} of {TRIALS} trials are kept, and the same command resumes the run"
     listed = subprocess.run(
         [sys.executable, "-m", "invoke", "results", "--results", str(place.results)],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -170,11 +170,11 @@ def test_the_same_words_go_on_and_other_words_do_not(place, undisturbed):
     assert len(other.manifest.trials) == 1
     assert place.seals() == kept, "another run leaves this one alone"
     _, err = place.run("--resume", "latest", "--seed", "3", code=2)
-    assert "was begun with other words: seed was 1, is 3" in err
+    assert "was started with other arguments: seed was 1, is 3" in err
 
     result, err = place.run("--resume", "latest")
     assert result is not None
-    assert f"{len(kept)} of {TRIALS} trials are there" in err
+    assert f"{len(kept)} of {TRIALS} trials are done" in err
     assert result.manifest.digest == undisturbed.manifest.digest
     assert len(result.manifest.resumed) == 1
 
@@ -191,7 +191,7 @@ def test_a_trial_of_an_edited_experiment_is_run_again_and_that_is_said(place):
     assert result is not None
     twos = sum(name.startswith("two") for name in kept)
     assert f"{twos} finished trials are not used" in err
-    assert f"{len(kept) - twos} of {TRIALS} trials are there" in err
+    assert f"{len(kept) - twos} of {TRIALS} trials are done" in err
 
 
 def test_a_failed_trial_is_tried_again_and_the_others_are_kept(place, undisturbed):
@@ -245,7 +245,7 @@ def test_a_full_disk_keeps_what_was_sealed(place, undisturbed):
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
         result, err = place.run()
         assert result is not None
-        assert f"{len(kept)} of {TRIALS} trials are there" in err
+        assert f"{len(kept)} of {TRIALS} trials are done" in err
         assert result.manifest.digest == undisturbed.manifest.digest
     finally:
         time.sleep(0.2)

@@ -25,6 +25,6 @@ def test_one_flipped_bit_is_built_again(store, classic, capfd, kind, name):
     _flip_a_bit(artefact.file(name))
     again = getattr(build_for(store, "classic", EXPERIMENTS / "irq-hotspot"), kind)
     said = " ".join(capfd.readouterr().err.split())
-    assert f"{kind} {artefact.key[:12]} in the store is damaged ({name} is not what was written)" in said
-    assert "it is thrown away and built again" in said
+    assert f"{kind} {artefact.key[:12]} in the store is damaged ({name} differs from what was written)" in said
+    assert "it is deleted and built again" in said
     assert again.files == artefact.files

@@ -106,7 +106,7 @@ def test_a_damaged_saved_state_is_thrown_away_and_made_again(trials, capfd):
     data[len(data) // 2] ^= 1
     state.write_bytes(data)
     again = trials([3], "again")[0]
-    assert "damaged (state is not what was written)" in " ".join(capfd.readouterr().err.split())
+    assert "damaged (state differs from what was written)" in " ".join(capfd.readouterr().err.split())
     assert run_trial(again).status == "ok"
     assert files(again) == before
     shutil.rmtree(again.folder)

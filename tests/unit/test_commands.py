@@ -278,7 +278,7 @@ def test_the_page_has_the_options_as_they_are_declared():
 
 
 def test_the_page_names_the_commands_with_guests():
-    (sentence,) = re.findall(r"^([^.]*) first see to the Debian packages", docs.PAGE.read_text(), re.MULTILINE)
+    (sentence,) = re.findall(r"^([^.]*) first check for the Debian packages", docs.PAGE.read_text(), re.MULTILINE)
     assert re.findall(r"`(\w+)`", sentence) == [name for name, one in COMMANDS.items() if one.guests]
 
 
@@ -297,7 +297,7 @@ def test_rows_tell_value_default_and_meaning():
     lines = docs.table_lines(weigh)
     assert (
         lines[2]
-        == "| `--name` | text | required | also as the first word, or as `name=…`: what, see [here](scales.md) |"
+        == "| `--name` | text | required | also as the first argument, or as `name=…`: what, see [here](scales.md) |"
     )
     assert lines[3] == "| `--unit` | `g`, `kg` | `g` | a `unit` |"
     assert lines[4] == "| `--times` | number, at least 2 | once | how often |"

@@ -178,7 +178,9 @@ def test_ids_may_be_shortened_from_either_part(made, results):
     other = copies(made, [LATE], "other")[0]
     assert find_set(results, "waits/aaaa") == early
     assert find_set(results, "other/aaaa") == other
-    with pytest.raises(UsageError, match=rf"'aaaa' could be 2 result sets: .*waits/{EARLY}.*give more of the ID"):
+    with pytest.raises(
+        UsageError, match=rf"'aaaa' could be 2 result sets: .*waits/{EARLY}.*give a longer prefix of the ID"
+    ):
         find_set(results, "aaaa")
 
 

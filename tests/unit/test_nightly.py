@@ -67,7 +67,7 @@ def test_a_new_night_begins_after_a_finished_one_and_with_other_inputs(change, i
 
 def test_what_the_budget_did_not_reach_comes_first_in_the_next_night():
     night = fresh("a", "b", "c")
-    late = suite("c", run_case("skipped", "budget: it was over before this began"))
+    late = suite("c", run_case("skipped", "budget: used up before this experiment"))
     for one in (suite("a"), suite("b"), late):
         night = night.with_suite(one)
     assert [over_budget(one) for one in night.suites] == [False, False, True]
@@ -210,7 +210,7 @@ def test_a_run_that_fails_is_an_error_in_the_reports_and_exit_code_3(options, ca
 def test_over_the_budget_nothing_is_begun(options):
     out = NightOptions(**{**vars(options), "budget_s": 0})
     assert nightly(out, Console(width=200)) == 0
-    assert "budget: it was over before this began" in (options.out / JUNIT).read_text()
+    assert "budget: used up before this experiment" in (options.out / JUNIT).read_text()
     assert not options.results.exists()
 
 
@@ -222,7 +222,7 @@ def test_done_experiments_are_not_run_again_unless_the_night_is_begun_anew(optio
     stopped = state.model_copy(update={"finished": False, "suites": (marked,), "begun": "before"})
     write_whole(options.out / STATE, stopped.model_dump_json().encode())
     assert nightly(options, Console(width=200)) == 1
-    assert "going on with the night of before: 1 done, 0 left" in " ".join(capfd.readouterr().err.split())
+    assert "resuming the night of before: 1 done, 0 left" in " ".join(capfd.readouterr().err.split())
     assert "kept from before" in (options.out / JUNIT).read_text()
     write_whole(options.out / STATE, stopped.model_dump_json().encode())
     assert nightly(NightOptions(**{**vars(options), "restart": True}), Console(width=200)) == 3
@@ -265,5 +265,5 @@ def test_an_experiment_that_will_not_fit_is_skipped_with_both_times(options, tmp
     (home / "latest").symlink_to(fixture.name)
     assert nightly(options, Console(width=200)) == 0
     said = (options.out / SUMMARY).read_text()
-    assert "budget: this takes about" in said
-    assert "min by its last run, 1.0 are left" in said
+    assert "budget: needs about" in said
+    assert "min judging by its last run, 1.0 min are left" in said

@@ -153,7 +153,7 @@ def test_another_experiment_is_refused(old, tmp_path):
 
 def test_a_damaged_set_is_not_analysed(old):
     (old.path / "raw/short/0/wait").write_text("1.0")
-    with pytest.raises(RunError, match="raw/short/0/wait: is not what was written"):
+    with pytest.raises(RunError, match="raw/short/0/wait: differs from what was written"):
         again(old)
     assert set_paths(old.path.parent.parent) == [old.path]
 

@@ -122,7 +122,7 @@ def test_a_set_without_a_good_trial_has_a_page(results, experiment):
         results, experiment, failed={"left": "dead"}, plan={"arms": ["left"], "repetitions": 1}, figures={}
     )
     text = Text(set_page(dead)).text
-    assert "No trial was good, so no claim was judged." in text
+    assert "No trial succeeded, so no claim was judged." in text
     assert "left 0 : dead" in text
 
 
@@ -315,7 +315,7 @@ def test_a_site_links_pages_and_shows_broken_sets(results, experiment):
     assert links == [f"small/{sets[2].path.name}.html"]
     assert (index.parent / links[0]).is_file()
     assert page.text.count("! broken") == 3
-    for says in ("metrics.parquet: is not what was written", "manifest.json: ", "is no result set: No such file"):
+    for says in ("metrics.parquet: differs from what was written", "manifest.json: ", "is no result set: No such file"):
         assert says in page.text
     assert "4 sets of 1 experiment" in page.text
     back = Text((index.parent / links[0]).read_text()).links[0]

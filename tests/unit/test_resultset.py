@@ -234,7 +234,7 @@ def test_a_manifest_that_cannot_be_read(write, spoil, says):
         (
             lambda root: (root / "raw/left/0/console.log").write_text("bootee\n"),
             "raw/left/0/console.log",
-            "is not what",
+            "differs from what",
         ),
         (lambda root: (root / "metrics.parquet").unlink(), "metrics.parquet", "is missing"),
         (lambda root: (root / "raw/extra").touch(), "raw/extra", "is not of this set"),

@@ -76,7 +76,7 @@ def test_a_damaged_trial_is_not_taken_and_the_others_are(tmp_path, measured, dam
     for arm in ("one", "two"):
         damage(earlier.path / "raw" / arm / "1" / "wait")
     assert set(taken(tmp_path, None, options(tmp_path, reuse=True))) == {("one", 0), ("two", 0)}
-    assert "is not what was written, and is not taken" in capfd.readouterr().err
+    assert "differs from what was written, not reused" in capfd.readouterr().err
 
 
 def test_a_word_that_fits_a_set_and_a_run_is_refused(tmp_path, measured):
@@ -109,5 +109,5 @@ def test_a_note_says_how_to_go_on(tmp_path, fresh):
 
     with pytest.raises(RunError) as caught:
         broken_off()
-    how = f"--resume {caught.value.message} goes on" if fresh else "the same command goes on"
+    how = f"--resume {caught.value.message} resumes the run" if fresh else "the same command resumes the run"
     assert caught.value.__notes__ == [f"1 of 2 trials are kept, and {how}"]

@@ -81,16 +81,16 @@ def reseal(path: Path, **change: object) -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda home: flip(home / "sub/data"), "sub/data is not what was written"),
-        (lambda home: (home / "tool").write_bytes(b""), "tool is not what was written"),
+        (lambda home: flip(home / "sub/data"), "sub/data differs from what was written"),
+        (lambda home: (home / "tool").write_bytes(b""), "tool differs from what was written"),
         (lambda home: (home / "tool").unlink(), "tool is missing"),
-        (lambda home: (home / "extra").touch(), "extra is not what was written"),
+        (lambda home: (home / "extra").touch(), "extra differs from what was written"),
         (lambda home: (home / SEAL).unlink(), f"{SEAL} cannot be read"),
         (lambda home: (home / SEAL).write_bytes(b"\xff{"), f"{SEAL} cannot be read"),
         (lambda home: (home / SEAL).write_text("[]"), f"{SEAL} cannot be read"),
         (lambda home: (home / SEAL).write_text('{"files": {}}'), f"{SEAL} cannot be read"),
-        (lambda home: reseal(home / SEAL, inputs={"source": "other"}), f"{SEAL} is not what was written"),
-        (lambda home: reseal(home / SEAL, info=None), f"{SEAL} is not what was written"),
+        (lambda home: reseal(home / SEAL, inputs={"source": "other"}), f"{SEAL} differs from what was written"),
+        (lambda home: reseal(home / SEAL, info=None), f"{SEAL} differs from what was written"),
     ],
 )
 def test_damage_is_noticed_told_and_built_again(tmp_store, recipe, capfd, damage, says):

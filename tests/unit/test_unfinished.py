@@ -95,7 +95,7 @@ def test_sealed_trials_are_there_when_the_run_is_gone_on_with(home, tmp_path, ca
         assert {file.name for file in run.set.rglob("*")} == {"raw", "short", "0", "wait"}
         assert not list(run.running.iterdir())
         assert len(run.resumed) == 1
-    assert f"going on with {path.name}: 1 of 2 trials are there" in capfd.readouterr().err
+    assert f"resuming {path.name}: 1 of 2 trials are done" in capfd.readouterr().err
     assert path.is_dir(), "it is not done"
 
 
@@ -158,11 +158,11 @@ def truncate(path: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "another description": (lambda path: reseal(path, description="z"), "is another now"),
+    "another description": (lambda path: reseal(path, description="z"), "its description has changed"),
     "no such trial": (lambda path: reseal(path, record={"repetition": 7}), "no such trial any more"),
-    "a raw file changed": (lambda path: truncate(path / "set/raw/short/0/wait"), "not what was written"),
-    "a raw file more": (lambda path: (path / "set/raw/short/0/x").touch(), "not what was written"),
-    "no raw files": (lambda path: shutil.rmtree(path / "set/raw/short/0"), "not what was written"),
+    "a raw file changed": (lambda path: truncate(path / "set/raw/short/0/wait"), "differ from what was written"),
+    "a raw file more": (lambda path: (path / "set/raw/short/0/x").touch(), "differ from what was written"),
+    "no raw files": (lambda path: shutil.rmtree(path / "set/raw/short/0"), "differ from what was written"),
     "half a seal": (lambda path: truncate(path / "trials/short/0.json"), "seal cannot be read"),
 }
 
@@ -206,7 +206,7 @@ def test_only_equal_words_mean_the_same_run(home, tmp_path):
         assert run.path != path
     with open_run(home, WORDS, 2, fresh=True) as run:
         assert run.path != path
-    with pytest.raises(UsageError, match="was begun with other words: seed was 1, is 2"):
+    with pytest.raises(UsageError, match="was started with other arguments: seed was 1, is 2"):
         open_run(home, other, 2, resume="latest")
     for name in (path.name, path.name[-8:], path.name[:10], "latest"):
         with open_run(home, WORDS, 2, resume=name) as run:

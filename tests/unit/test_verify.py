@@ -97,8 +97,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "manifest made a link": (lambda root: as_link(root / MANIFEST), MANIFEST, "is a link"),
     "pipe": (lambda root: os.mkfifo(root / "pipe"), "pipe", "is not of this set"),
     "file removed": (lambda root: (root / "figures/waits.svg").unlink(), "figures/waits.svg", "is missing"),
-    "file emptied": (lambda root: (root / "metrics.parquet").write_bytes(b""), "metrics.parquet", "is not what was"),
-    "manifest emptied": (lambda root: (root / MANIFEST).write_bytes(b""), MANIFEST, "is not what was written"),
+    "file emptied": (lambda root: (root / "metrics.parquet").write_bytes(b""), "metrics.parquet", "differs from what"),
+    "manifest emptied": (lambda root: (root / MANIFEST).write_bytes(b""), MANIFEST, "differs from what was written"),
     "manifest a list": (lambda root: (root / MANIFEST).write_bytes(b"[]"), MANIFEST, "no list of files"),
     "manifest in other words": (
         lambda root: (root / MANIFEST).write_bytes((root / MANIFEST).read_bytes().replace(b"1e-07", b"1E-07")),
@@ -222,7 +222,7 @@ def test_figures_of_another_matplotlib_or_krepro_are_no_forgery(one, capsys, pac
 
 def test_a_set_without_a_good_trial_verifies(tmp_path, capsys):
     poor = write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [None]})
-    assert "no trial was good: there is nothing to analyse" in verified(poor.path, capsys)
+    assert "no trial succeeded: there is nothing to analyse" in verified(poor.path, capsys)
 
 
 def test_a_set_whose_analysis_failed_verifies_and_says_so(one, capsys):
