@@ -225,7 +225,7 @@ def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
         if wait is not None:
             (one.path / "host-sched.json").write_text(WAITED % wait)
     table = trial_table(trials)
-    assert table["disturbed"].notna().tolist() == [True, False, False, False]
+    assert table["disturbed"].notna().tolist() == [True, False, False, True]
     assert table["disturbed"][0] == "the host descheduled vCPU 0 for 10.0 %, more than 3 % of its time"
     assert table["host_wait"].round(3).tolist()[:2] == [0.1, 0.011]
     assert table["host_wait"][2:].isna().all()
