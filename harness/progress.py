@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
-from rich.console import Console
+from rich import console as rich_console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +20,22 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+
+def silence(stream: TextIO) -> None:
+    """Let what is written to `stream` go nowhere from now on: the reader of its pipe has gone (head, less)."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+class Console(rich_console.Console):
+    """A console that falls silent when its reader has gone: a command goes on, and its exit code stays its own."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        silence(sys.stderr if self.stderr else sys.stdout)
+
 
 #: Progress and warnings go to standard error, so that results can be piped.
 console = Console(stderr=True, highlight=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from harness.commands import cli
 from harness.commands.declaration import Option, command
 
 
@@ -20,4 +21,4 @@ def build(
     store = Store.default()
     for name in kernel_names() if kernel == "all" else [kernel]:
         made = build_for(store, name, None)
-        print(f"{name}: {made.kernel.path}")
+        cli.output().print(f"{name}: {made.kernel.path}", markup=False, soft_wrap=True)

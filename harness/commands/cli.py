@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import sys
 import threading
@@ -36,7 +37,7 @@ _HOSTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, er
 
 def output() -> Console:
     """The console for results."""
-    from rich.console import Console
+    from harness.progress import Console
 
     if sys.stdout.isatty():
         return Console(highlight=False)
@@ -51,8 +52,10 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
     from invoke import Exit
 
     end_in_order()
+    code: int | None = None
     try:
         code = action()
+        sys.stdout.flush()  # Python would do it at its end, and make 120 of the exit code where it fails
     except KreproError as error:
         if debug:
             raise
@@ -60,16 +63,14 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
         code = error.exit_code
     except KeyboardInterrupt as error:
         code = interrupted(error)
-    except BrokenPipeError:
-        # The reader of our output has gone (head, less): not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     except Exception as error:
-        if debug:
+        gone = isinstance(error, BrokenPipeError) and _reader_gone()
+        if debug and not gone:
             raise
-        # Python's own exit code for this is 1, which here says that a claim is contradicted.
-        _say("; ".join([_unexpected(error), *_notes(error)]))
-        code = EXIT_RUN_FAILED
+        if not gone:
+            # Python's own exit code for this is 1, which here says that a claim is contradicted.
+            _say("; ".join([_unexpected(error), *_notes(error)]))
+            code = EXIT_RUN_FAILED
     if code:
         raise Exit(code=code)
 
@@ -86,6 +87,18 @@ def interrupted(error: KeyboardInterrupt) -> int:
     notes = _notes(error) or ["guests are killed, and no partial files are left"]
     _say("; ".join(["interrupted", *notes]))
     return EXIT_INTERRUPTED
+
+
+def _reader_gone() -> bool:
+    """Whether the reader of standard output has gone (head, less); then what is still to be written is dropped."""
+    from harness.progress import silence
+
+    watched = select.poll()
+    watched.register(sys.stdout, 0)
+    gone = any(events & select.POLLERR for _, events in watched.poll(0))
+    if gone:
+        silence(sys.stdout)
+    return gone
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -51,6 +51,51 @@ def test_none_of_it_needs_qemu_or_a_compiler(tmp_path, task):
     assert not (tmp_path / "store").exists()
 
 
+def left_at_once(*words: str | Path, errors: bool = False) -> subprocess.CompletedProcess[str]:
+    """A process of Python whose output nobody reads any more when it begins; `errors`: nor its errors."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, *words],
+            stdout=writer,
+            stderr=writer if errors else subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("task", ["verify latest", "results"])
+def test_a_set_is_verified_and_listed_whether_anybody_reads_it_or_not(tmp_path, task):
+    write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0, 101.0, 103.0]})
+    command = ("-m", "invoke", "--search-root", ROOT, *task.split(), "--results", tmp_path / "results")
+    assert left_at_once(*command, errors=True).returncode == 0
+
+
+@pytest.mark.parametrize("written", ["cli.output().print('x')", "print('x')", "print('x' * 100_000)"])
+def test_the_exit_code_is_the_commands_own_whether_anybody_reads_it_or_not(written):
+    code = (
+        f"import sys\nfrom harness.commands import cli\ndef action():\n    {written}\n    return 7\n"
+        "try:\n    cli.guarded(action)\nexcept BaseException as ended:\n    sys.exit(ended.code)"
+    )
+    done = left_at_once("-c", code)
+    cut_short = "*" in written  # a plain list is the last that its command does
+    assert (done.returncode, done.stderr) == (0 if cut_short else 7, "")
+
+
+def test_another_pipe_that_breaks_is_an_error():
+    code = (
+        "import sys\nfrom harness.commands import cli\ndef action():\n    raise BrokenPipeError(32, 'Broken pipe')\n"
+        "try:\n    cli.guarded(action)\nexcept BaseException as ended:\n    sys.exit(ended.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("krepro: unexpected BrokenPipeError: ")
+
+
 def test_inv_spells_it_out(tmp_path):
     command = [sys.executable, str(ROOT / "inv"), "report", "no-such-set", "--results", str(tmp_path)]
     environment = {**os.environ, "KREPRO_ENVIRONMENT_READY": "1"}
