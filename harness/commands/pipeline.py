@@ -14,9 +14,10 @@ from rich.console import Console
 
 from harness.build.store import Store, hash_tree
 from harness.commands.analysis import Analysed, analyse
+from harness.commands.outcome import exit_code, problem
 from harness.commands.resuming import earlier_set, take_earlier, working_on
 from harness.commands.run import RunOptions
-from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
+from harness.errors import KreproError, RunError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import KernelBuild
@@ -25,7 +26,6 @@ from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
-from harness.measure.verdict import FAILS
 from harness.oracle.attach import Prepared, prepare_trials, with_oracle
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
@@ -51,7 +51,6 @@ class Measured:
 
     result: ResultSet
     claims: list[ClaimResult]
-    failed: list[TrialRecord]
     unanalysed: KreproError | None
     unshown: list[KreproError]
     seconds: Mapping[str, float]
@@ -59,32 +58,7 @@ class Measured:
     @property
     def problem(self) -> RunError | None:
         """Why this run has failed, if it has."""
-        where = str(self.result.path)
-        name = f"{self.result.manifest.experiment.name}/{self.result.path.name}"
-        if self.unanalysed is not None:
-            return RunError(
-                f"trials are kept, but their analysis failed: {self.unanalysed}",
-                where=where,
-                hint=f"./inv analyse {name} --with FOLDER, with the FOLDER of the experiment once it is mended",
-            )
-        if self.failed:
-            first = self.failed[0]
-            return RunError(
-                f"{len(self.failed)} of {len(self.result.manifest.trials)} trials failed; the first: "
-                f"{first.arm} {first.repetition}: {first.reason}",
-                where=where,
-                hint=f"the same command with --resume {self.result.path.name} keeps the others",
-            )
-        if self.unshown:
-            return RunError(f"verdicts are kept, but their presentation failed: {self.unshown[0]}", where=where)
-        papers = [claim for claim in self.claims if claim.kind == "paper"]
-        if papers and all(claim.verdict == "not-measurable" for claim in papers):
-            return RunError(
-                f"no claim of the paper could be measured; {papers[0].id}: {papers[0].reason}",
-                where=where,
-                hint="./inv show says why, claim by claim",
-            )
-        return None
+        return problem(self.result, self.claims, self.unshown, self.unanalysed)
 
 
 def run(options: RunOptions, console: Console) -> RunOutcome:
@@ -108,8 +82,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         raise done.problem
     if wanted is not None:
         check_digest(done.result, wanted, reference)
-    contradicted = any(claim.verdict in FAILS for claim in done.claims)
-    return RunOutcome(done.result, EXIT_CONTRADICTED if contradicted else EXIT_OK)
+    return RunOutcome(done.result, exit_code(done.result, done.claims, done.unshown))
 
 
 def measure(options: RunOptions) -> Measured:
@@ -168,8 +141,7 @@ def measure(options: RunOptions) -> Measured:
         result = writer.finish(manifest, latest=not manifest.unanalysed)
         run.finished()
     clock.lap("harness")
-    failed = [record for record in records if record.status == "failed"]
-    return Measured(result, analysed.claims, failed, unanalysed, analysed.failures, clock.seconds)
+    return Measured(result, analysed.claims, unanalysed, analysed.failures, clock.seconds)
 
 
 class _Clock:

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from harness.build.store import hash_tree
 from harness.commands.analysis import Analysed, analyse
-from harness.errors import EXIT_CONTRADICTED, EXIT_OK, RunError, UsageError
+from harness.commands.outcome import exit_code
+from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.measure.analysis import Analysis
-from harness.measure.verdict import FAILS
 from harness.progress import step
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
@@ -42,7 +42,8 @@ def reanalyse(results: Path, text: str, chosen: Path | None, console: Console, *
     """Analyse a set again, by its own analysis or that of the folder `chosen`; print what a run prints; the exit code.
 
     UsageError when the folder is of another experiment, RunError when the set is damaged or the analysis fails: then
-    there is no new set, and nothing has changed.
+    there is no new set, and nothing has changed. Then RunError, as by a run, when the run had failed trials, or when no
+    claim of the paper could be measured: the new set is written.
     """
     old = find_result_set(results, text)
     folder = old.path / EXPERIMENT if chosen is None else find_experiment(str(chosen))
@@ -77,9 +78,7 @@ def measured_experiment(result: ResultSet) -> Path:
 def _show(result: ResultSet, made: Analysed, console: Console, *, verbose: bool) -> int:
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
     print_summary(console, result.manifest.experiment, result.shown, made.claims, lines, verbose=verbose)
-    if made.failures:
-        raise RunError(f"verdicts are kept, but their presentation failed: {made.failures[0]}", where=str(result.path))
-    return EXIT_CONTRADICTED if any(claim.verdict in FAILS for claim in made.claims) else EXIT_OK
+    return exit_code(result, made.claims, made.failures)
 
 
 def _judged_by(run: Experiment, new: Experiment, folder: Path) -> Experiment:

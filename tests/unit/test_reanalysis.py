@@ -21,7 +21,7 @@ from harness.store.resultset import EXPERIMENT, ResultSet
 from harness.store.seal import verify_files
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 
-VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5, None]}
+VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5]}
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_set_that_was_not_analysed_gets_its_verdicts(tmp_path, folder):
     assert not (results / "waits/latest").exists()
     with pytest.raises(UsageError, match="no result set was analysed yet"):
         find_set(results, "latest")
-    assert "not analysed, 5 trials: analysis.py:7: tables() failed" in list_lines([describe(old.path)])[1]
+    assert "not analysed, 4 trials: analysis.py:7: tables() failed" in list_lines([describe(old.path)])[1]
     first = closing_lines(old, [], old.metrics, {})[0]
     again_by = f"./inv analyse waits/{old.manifest.id} --with FOLDER"
     assert first == f"not analysed: analysis.py:7: tables() failed ({again_by})"
@@ -117,6 +117,19 @@ def test_a_set_that_was_not_analysed_gets_its_verdicts(tmp_path, folder):
     assert new.manifest.unanalysed == ""
     assert find_set(results, "latest") == new.path
     verified(new)
+
+
+def test_failed_trials_make_the_exit_code_as_in_a_run(tmp_path, folder):
+    old = write_set(tmp_path / "results", folder, VALUES | {"long": [5.0, None]})
+    with pytest.raises(RunError, match=r"1 of 6 trials failed; the first: long 1: lost \(the command of the run with"):
+        again(old)
+    assert len(set_paths(tmp_path / "results")) == 2, "what could be analysed is kept"
+
+
+def test_verdicts_of_which_none_could_be_measured_make_it_too(old, tmp_path):
+    other = experiment_folder(tmp_path / "other", YAML.replace("/short", "/long"))
+    with pytest.raises(RunError, match="no claim of the paper could be measured; short-enough: arm long took no part"):
+        again(old, other)
 
 
 def test_an_old_measurement_stays_an_old_one(old, tmp_path, folder):
