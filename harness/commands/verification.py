@@ -19,12 +19,15 @@ from harness.measure.claims import ClaimResult
 from harness.progress import step
 from harness.scratch import discard, scratch_folder
 from harness.store.digest import deterministic_files, digest, first_difference
-from harness.store.listing import CLAIMS, MANIFEST, find_set
+from harness.store.listing import CLAIMS, MANIFEST, describe, find_set
 from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
 from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer
 from harness.store.seal import verify_files
 from harness.store.shown import SHOWN
+
+#: Manifests from this version of the schema say why there are no verdicts.
+SAYS_WHY_UNANALYSED = 3
 
 
 def verify(results: Path, text: str, console: Console) -> int:
@@ -95,7 +98,7 @@ def _verify_analysis(result: ResultSet) -> list[str]:
             analysis = Analysis(result.path / EXPERIMENT)
             made = analyse(analysis, result.manifest.experiment.claims, trials, Writer(scratch, scratch))
         except KreproError as error:
-            if claims:
+            if claims or not _may_lack_verdicts(result):
                 raise
             return [f"only the raw files are verified: the analysis fails, and gave no claims in the run: {error}"]
         _same_tables(result, made.tables, made.metrics)
@@ -108,6 +111,11 @@ def _verify_analysis(result: ResultSet) -> list[str]:
         return [f"{counts} follow from the raw files", _verify_figures(result, scratch / "figures"), *failures]
     finally:
         discard(scratch)
+
+
+def _may_lack_verdicts(result: ResultSet) -> bool:
+    """Whether the set is so old that it cannot say itself that its analysis has failed, and there is nothing of one."""
+    return describe(result.path).schema_version < SAYS_WHY_UNANALYSED and not (result.path / METRICS).is_file()
 
 
 def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> None:
