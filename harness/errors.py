@@ -3,6 +3,15 @@
 
 from __future__ import annotations
 
+import errno
+
+#: Errors of the host that may meet any command, and that no experiment and no trial is to blame for.
+HOSTS_ERRORS = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    }
+)
 EXIT_OK = 0
 EXIT_CONTRADICTED = 1
 EXIT_USAGE = 2

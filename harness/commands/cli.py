@@ -6,7 +6,6 @@ Standard library only where it is imported: `inv` reads the commands before the 
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from harness.errors import EXIT_RUN_FAILED, KreproError
+from harness.errors import EXIT_RUN_FAILED, HOSTS_ERRORS, KreproError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,8 +30,6 @@ EXIT_INTERRUPTED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: What an orderly end may take after one of them; guests and workers die with this process in any case.
 END_S = 8.0
-#: Errors of the host that may meet any command.
-_HOSTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENOMEM}
 
 
 def output() -> Console:
@@ -130,7 +127,7 @@ def _say(text: str) -> None:
 def _unexpected(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "this host has not enough memory for it"
-    if isinstance(error, OSError) and error.errno in _HOSTS:
+    if isinstance(error, OSError) and error.errno in HOSTS_ERRORS:
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"

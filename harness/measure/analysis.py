@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import importlib.machinery
 import importlib.util
@@ -20,12 +19,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from harness.errors import KreproError, RunError, UsageError
+from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError
 from harness.experiment.model import Claim, Experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables
-from harness.measure.rows import METRIC_COLUMNS, PROBLEMS, MetricRows, problem_of
+from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows, problem_of
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
 from harness.yamlfile import line_of
 
@@ -42,8 +41,6 @@ HOOKS: dict[str, frozenset[str]] = {
 }
 #: Of a table, a figure or a document: a name that leads out of no folder and hides nothing.
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-#: What no analysis is to blame for.
-HOSTS_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
 #: Tables that every set has, beside those that the experiment declares.
 STANDARD = (TRIALS, PROBLEMS)
 
@@ -287,7 +284,7 @@ def _complete(
     for name, wanted in dict.fromkeys((claim.metric_name, claim.arm) for claim in claims if claim.metric_name):
         for arm, trial in trials:
             if arm == wanted and (arm, trial, name) not in given:
-                reason = problem_of(tables[PROBLEMS.name], arm, trial) or "the analysis gives no value for this trial"
+                reason = problem_of(tables[PROBLEMS.name], arm, trial) or NO_VALUE
                 unit = units.get(name) or rows.first_unit(name)
                 rows.put(arm, trial, name, None, unit=unit, reason=reason)
     return rows.frame()

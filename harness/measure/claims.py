@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from harness.experiment.model import Claim, Expect
-from harness.measure.rows import METRIC_COLUMNS
+from harness.measure.declared import family
+from harness.measure.rows import METRIC_COLUMNS, NO_VALUE
 from harness.measure.statistics import Estimate, median_estimate
 from harness.measure.verdict import Verdict
 from harness.yamlfile import Strict
@@ -22,6 +23,8 @@ _WORDS: dict[str, dict[bool | None, Verdict]] = {
     "paper": {True: "reproduced", False: "contradicted", None: "not-measurable"},
     "finding": {True: "confirmed", False: "refuted", None: "not-measurable"},
 }
+#: Names that a reason lists.
+MOST_PARTS = 8
 
 
 class ClaimResult(Strict):
@@ -90,6 +93,8 @@ def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
     elif not present.all():
         causes = rows.loc[~present, "reason"].dropna().unique()
         reason = str(causes[0]) if len(causes) else "the metric is absent without a reason"
+        if reason == NO_VALUE and (parts := _other_parts(rows, metrics)):
+            reason = f"{reason}; of this family it gives {', '.join(parts)}"
     else:
         estimate = median_estimate(values)
         measured = estimate.value
@@ -115,6 +120,14 @@ def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
         verdict=_WORDS[claim.kind][holds],
         reason=reason,
     )
+
+
+def _other_parts(rows: pd.DataFrame, metrics: pd.DataFrame) -> list[str]:
+    """Parts are not declared: to see that a claim has one that is misspelt, a reader needs those that there are."""
+    name = str(rows["metric"].iloc[0])
+    own = metrics.loc[metrics["arm"].isin(rows["arm"]) & (metrics["reason"] != NO_VALUE), "metric"].unique()
+    parts = sorted(part for part in own if "." in name and part != name and family(part) == family(name))
+    return [*parts[:MOST_PARTS], "…"] if len(parts) > MOST_PARTS else parts
 
 
 def bounds(expect: Expect) -> tuple[float, float]:

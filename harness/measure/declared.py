@@ -32,6 +32,10 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 METRIC_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
+class Undeclared(UsageError):
+    """A table or a column that no declaration has: a mistake of the analysis, whatever the raw files hold."""
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a table. A string has no unit, and may be null where the meaning says when; a number may be NaN
@@ -63,7 +67,8 @@ class Table:
         """
         for name in rows.columns:
             if name not in self.names:
-                raise UsageError(f"table {self.name}: column {name} is not declared (known: {', '.join(self.names)})")
+                known = ", ".join(self.names)
+                raise Undeclared(f"table {self.name}: column {name} is not declared (known: {known})")
         columns = {column.name: self._column(column, rows) for column in self.columns}
         return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
 

@@ -15,11 +15,13 @@ from typing import Any
 
 import pandas as pd
 
-from harness.errors import KreproError, UsageError
-from harness.measure.declared import ARM, TRIAL, Metric, Table, family, string
+from harness.errors import HOSTS_ERRORS, KreproError, UsageError
+from harness.measure.declared import ARM, TRIAL, Metric, Table, Undeclared, family, string
 from harness.measure.raw import Trial
 
 METRIC_COLUMNS = ("arm", "trial", "metric", "value", "unit", "reason")
+#: Why a claim's metric is absent where nothing is known to be wrong: an event did not come, or a part is misspelt.
+NO_VALUE = "the analysis gives no value for this trial"
 PROBLEMS = Table(
     "problems",
     "one part of a trial that could not be decoded",
@@ -47,8 +49,13 @@ class TableRows:
         trial: Trial,
         workload: str | None = None,
     ) -> None:
-        """Rows of a trial; the columns arm, trial and, when one is given, workload are filled in."""
-        declared = self._declared[table]
+        """Rows of a trial; the columns arm, trial and, when one is given, workload are filled in.
+
+        Undeclared for a table or a column that is not declared.
+        """
+        declared = self._declared.get(table)
+        if declared is None:
+            raise Undeclared(f"table {table} is not declared (known: {', '.join(self._declared)})")
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame([rows] if isinstance(rows, Mapping) else rows)
         key: dict[str, Any] = {"arm": trial.arm, "trial": trial.repetition}
         if workload is not None:
@@ -60,12 +67,15 @@ class TableRows:
         """A part of a trial: rows that are put inside are kept if all of it succeeds, else `problems` says why not.
 
         A raw file may hold anything, so a decoder may fail in any way. What is no expected error is told with its place
-        in the decoder, for it may as well be a mistake there.
+        in the decoder, for it may as well be a mistake there. What is surely none of the trial passes: an error of the
+        host, and what is not declared.
         """
         kept = {table: len(parts) for table, parts in self._parts.items()}
         try:
             yield
         except Exception as error:
+            if (other := _not_the_trials(error)) is not None:
+                raise other from None
             for table, parts in self._parts.items():
                 del parts[kept[table] :]
             self.put("problems", {"workload": workload, "part": name, "reason": reason_of(error, trial)}, trial)
@@ -76,6 +86,14 @@ class TableRows:
             name: pd.concat(parts, ignore_index=True) if (parts := self._parts[name]) else table.empty()
             for name, table in self._declared.items()
         }
+
+
+def _not_the_trials(error: Exception) -> Exception | None:
+    """The error that no raw file is to blame for, which may have been wrapped where the file was read."""
+    for one in (error, error.__cause__):
+        if isinstance(one, MemoryError | Undeclared) or (isinstance(one, OSError) and one.errno in HOSTS_ERRORS):
+            return one
+    return None
 
 
 def reason_of(error: Exception, trial: Trial) -> str:
@@ -111,11 +129,13 @@ class MetricRows:
     ) -> None:
         """One value. None, NaN and infinity are absent values: `reason` says why, or else a problem of the trial does.
 
-        UsageError for a metric or unit that is not declared, and for an absent value without any reason.
+        UsageError for a metric, a part or a unit that is not declared, and for an absent value without any reason.
         """
         declared = self._declared.get(family(metric))
         if declared is None:
             raise UsageError(f"metric {metric} is not declared (known: {', '.join(self._declared)})")
+        if metric != declared.name and declared.of is None:
+            raise UsageError(f"metric {metric}: {declared.name} has no parts, by its declaration")
         if unit is None and len(declared.units) == 1:
             unit = declared.units[0]
         if unit not in declared.units:

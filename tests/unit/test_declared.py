@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.experiment.model import load_experiment
 from harness.measure.analysis import Analysis
+from harness.measure.claims import judge
 from harness.measure.declared import (
     ARM,
     TRIAL,
@@ -29,7 +31,7 @@ from harness.measure.declared import (
     string,
 )
 from harness.measure.raw import read_csv, read_json, read_json_lines, read_last_json_line
-from harness.measure.rows import MetricRows, TableRows
+from harness.measure.rows import NO_VALUE, MetricRows, TableRows
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
 from harness.measure.units import MEANINGS, UNITS
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
@@ -168,6 +170,46 @@ def test_a_part_that_fails_costs_its_rows_and_says_why(tmp_path):
     assert str(tmp_path) not in problems.to_string()
 
 
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (MemoryError(), MemoryError),
+        (OSError(errno.EMFILE, "Too many open files"), OSError),
+        (OSError(errno.ENOENT, "No such file"), None),
+        (ValueError("no"), None),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_what_the_host_lacks_is_no_problem_of_the_trial(tmp_path, error, raised, wrapped):
+    one, rows = trial(tmp_path, "a"), TableRows([TABLE])
+
+    def decode() -> None:
+        with rows.part(one, "steps"):
+            if wrapped:
+                raise RunError("cannot be read", where="x") from error
+            raise error
+
+    if raised is None:
+        decode()
+        assert len(rows.frames()["problems"]) == 1
+    else:
+        with pytest.raises(raised):
+            decode()
+        assert rows.frames()["problems"].empty
+
+
+def test_a_table_or_a_column_that_is_not_declared_is_no_problem_of_the_trial(tmp_path):
+    one, rows = trial(tmp_path, "a"), TableRows([TABLE])
+    good = {"steps": 1, "took": 1.0, "ok": True}
+    with pytest.raises(UsageError, match=r"table run is not declared \(known: runs, problems\)"), rows.part(one, "x"):
+        rows.put("run", good, one, "w")
+    with pytest.raises(UsageError, match="column step is not declared"), rows.part(one, "x"):
+        rows.put("runs", good | {"step": 1}, one, "w")
+    with rows.part(one, "x"):
+        rows.put("runs", good | {"steps": 0.5}, one, "w")
+    assert rows.frames()["problems"]["reason"].str.contains("steps is no int64").tolist() == [True]
+
+
 def test_an_absent_metric_takes_the_reason_of_its_trial(tmp_path):
     rows = TableRows([TABLE])
     with rows.part(trial(tmp_path, "a"), "steps"):
@@ -181,6 +223,8 @@ def test_an_absent_metric_takes_the_reason_of_its_trial(tmp_path):
         metrics.put("b", 0, "cost", None, unit="ns")
     with pytest.raises(UsageError, match=r"metric costs is not declared \(known: steps, cost\)"):
         metrics.put("a", 0, "costs", 1)
+    with pytest.raises(UsageError, match=r"metric cost\.up: cost has no parts"):
+        metrics.put("a", 0, "cost.up", 1, unit="ns")
     with pytest.raises(UsageError, match="metric cost: unit None is not declared"):
         metrics.put("a", 0, "cost", 1)
 
@@ -297,3 +341,32 @@ def test_a_set_without_metrics_has_none_to_leave_out():
     declared = [Metric("rate", "1", "higher", "how many", timing=True)]
     none = MetricRows(declared, pd.DataFrame()).frame()
     assert without_disturbed(none, declared, TRIALS.empty()).empty
+
+
+PARTS = """
+METRICS = [Metric("wait_ms", "ms", "lower", "the wait", of="end"), Metric("waits", "1", "neither", "whether")]
+
+
+def metrics(tables):
+    rows = MetricRows(METRICS, tables["problems"])
+    for row in tables["waits"].itertuples():
+        for end in ("soon", "late"):
+            rows.put(row.arm, row.trial, f"wait_ms.{end}", row.ms)
+    return rows.frame()
+"""
+
+
+def test_a_misspelt_part_of_a_metric_is_told_with_the_parts_that_there_are(tmp_path):
+    folder = experiment_folder(tmp_path, YAML.replace("wait_ms/short", "wait_ms.sone/short"), ANALYSIS + PARTS)
+    analysis, experiment = Analysis(folder), load_experiment(folder)
+    analysis.check(experiment, folder)
+    one = record("short", 0, "virtual").relocated(tmp_path)
+    one.path.mkdir(parents=True)
+
+    def reason(text: str) -> str | None:
+        (one.path / "wait").write_text(text)
+        metrics = analysis.metrics(analysis.tables([one]), experiment.claims)
+        return judge(experiment.claims, metrics)[0].reason
+
+    assert reason("7.0") == f"{NO_VALUE}; of this family it gives wait_ms.late, wait_ms.soon"
+    assert str(reason("?")).startswith("ValueError: "), "it may be there, unread"
