@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
@@ -41,6 +42,8 @@ HOOKS: dict[str, frozenset[str]] = {
 }
 #: Of a table, a figure or a document: a name that leads out of no folder and hides nothing.
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: How the names of loaded analyses begin.
+ANALYSIS_NAME = "krepro_analysis_"
 #: Tables that every set has, beside those that the experiment declares.
 STANDARD = (TRIALS, PROBLEMS)
 
@@ -297,9 +300,29 @@ class _SourceOnly(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
+class _Beside(importlib.abc.MetaPathFinder):
+    """Finds what an analysis imports from beside it, and from packages there, for the same loader."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if path is None or not fullname.startswith(ANALYSIS_NAME):
+            return None
+        specs = (
+            importlib.machinery.FileFinder(folder, (_SourceOnly, importlib.machinery.SOURCE_SUFFIXES)).find_spec(
+                fullname, target
+            )
+            for folder in path
+        )
+        return next((spec for spec in specs if spec is not None and spec.loader is not None), None)
+
+
+sys.meta_path.insert(0, _Beside())
+
+
 def load_module(path: Path) -> ModuleType:
     """The file as a package, so that it can import files beside it as `from .name import ...`."""
-    name = f"krepro_analysis_{path.parent.name.replace('-', '_')}"
+    name = f"{ANALYSIS_NAME}{path.parent.name.replace('-', '_')}"
     for known in [known for known in sys.modules if known.startswith(f"{name}.")]:
         del sys.modules[known]  # of another folder with this name: a result set's copy, for example
     spec = importlib.util.spec_from_file_location(
@@ -309,15 +332,12 @@ def load_module(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a finished set gets no files
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, KreproError):
             raise
         raise UsageError(f"{type(error).__name__}: {error}", where=_place(error, path)) from error
-    finally:
-        sys.dont_write_bytecode = cached
     return module
 
 

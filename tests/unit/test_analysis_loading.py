@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
+import sys
+
 import pandas as pd
 import pytest
 
@@ -45,6 +49,27 @@ def test_a_file_beside_it_is_its_own_also_where_folders_share_a_name(tmp_path):
         ["two"],
     ]
     assert not list(tmp_path.rglob("__pycache__")), "a finished result set gets no files"
+
+
+@pytest.mark.parametrize("file", ["part.py", "part/__init__.py", "part/inner.py"])
+def test_what_runs_is_the_source_and_no_bytecode_is_read_or_written(tmp_path, monkeypatch, file):
+    """Of decoders too, also where they are imported only when a hook is called."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    folder, inner = tmp_path / "naps", "from .inner import answer\n"
+    path = folder / file
+    path.parent.mkdir(parents=True)
+    (path.parent / "__init__.py").write_text(inner)
+    path.write_text(ANSWER.format(place="two"))
+    before = path.stat()
+    py_compile.compile(str(path))
+    path.write_text(ANSWER.format(place="one"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    files = set(tmp_path.rglob("*.pyc"))
+    (folder / "analysis.py").write_text(
+        f"def tables(trials):\n    {WITH_SIBLING.splitlines()[0]}\n    return answer()\n\n\n{DECLARED}"
+    )
+    assert Analysis(folder).tables([])["one"]["arm"].tolist() == ["one"]
+    assert set(tmp_path.rglob("*.pyc")) == files
 
 
 def test_errors_in_a_file_beside_it_are_placed_there(tmp_path):
