@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ def figures(tables):
     axes.set_ylabel("wait [ms]")
     return {"waits": figure}
 '''
+#: The same, with a wait that depends on how the host ran the guest.
+TIMED = ANALYSIS.replace('"lower", "the wait")', '"lower", "the wait", timing=True)')
 KERNEL = KernelManifest(
     key="k", arch="i386", release="6.1", build_id="b1", source={"archive": {"linux.tar": "1"}}, patches=[],
     fragments=[], config_sha256="2", compiler={"gcc": "gcc 12"}, bzimage_sha256="3",
@@ -97,6 +100,11 @@ HOST = Host(
     load_after=1e-7,
     absent={"governor": "none"},
 )
+#: host-sched.json of a guest whose only CPU waited for half of its time.
+WAITED = {
+    "pinned": False,
+    "vcpus": [{"cpu": 0, "thread": 1, "run_ns": 1000, "wait_ns": 1000, "slices": 2}],
+}
 #: Names of sets, one a day.
 DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
 
@@ -111,8 +119,18 @@ def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) 
     return folder
 
 
-def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float | None]], **fields: Any) -> ResultSet:
-    """A finished set: per arm one value (ms) per trial, None for a failed one; `fields` replace the manifest's."""
+def write_set(
+    results: Path,
+    folder: Path,
+    values: Mapping[str, Sequence[float | None]],
+    *,
+    disturbed: Collection[tuple[str, int]] = (),
+    **fields: Any,
+) -> ResultSet:
+    """A finished set: per arm one value (ms) per trial, None for a failed one; `fields` replace the manifest's.
+
+    `disturbed`: arm and repetition of trials on the wall clock whose guest the host kept waiting.
+    """
     experiment = load_experiment(folder)
     with write_result_set(results, experiment.name) as writer:
         copy_experiment(folder, writer.path)
@@ -124,6 +142,8 @@ def write_set(results: Path, folder: Path, values: Mapping[str, Sequence[float |
                 raw = writer.path / trial.path
                 raw.mkdir(parents=True)
                 (raw / "wait").write_text("" if value is None else repr(value))
+                if (arm, repetition) in disturbed:
+                    (raw / "host-sched.json").write_text(json.dumps(WAITED))
                 (raw / "qmp-events.json").write_text(os.urandom(8).hex())
         good = [trial.relocated(writer.path) for trial in records if trial.status == "ok"]
         if good:

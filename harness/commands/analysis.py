@@ -13,6 +13,7 @@ from harness.experiment.model import Claim
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
+from harness.measure.trials import TRIALS
 from harness.report.figures import figure_style, write_figures
 from harness.store.resultset import Writer, read_metrics, read_tables
 from harness.store.shown import Shown
@@ -42,7 +43,7 @@ def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialR
     with analysis.contained("metrics()"):
         writer.write_metrics(analysis.metrics(tables, claims), analysis.declared_metrics)
         metrics = read_metrics(writer.path)
-        made = Analysed(tables, metrics, judge(claims, metrics))
+        made = Analysed(tables, metrics, judge(claims, metrics, tables[TRIALS.name]))
         writer.write_claims(made.claims)
 
     def show() -> None:

@@ -45,17 +45,27 @@ class ClaimResult(Strict):
     measured: float | None
     interval: tuple[float, float] | None
     trials: int
+    left_out: int = 0
     verdict: Verdict
     reason: str | None
 
+    @property
+    def of_trials(self) -> str:
+        """How many trials decide it, and how many the host has spoilt; empty where none is left out."""
+        whole = self.trials + self.left_out
+        return f"{self.trials} of {whole} trials; {self.left_out} left out" if self.left_out else ""
 
-def judge(claims: Sequence[Claim], metrics: pd.DataFrame) -> list[ClaimResult]:
+
+def judge(claims: Sequence[Claim], metrics: pd.DataFrame, trials: pd.DataFrame | None = None) -> list[ClaimResult]:
     """One result per claim, in their order. `metrics` has METRIC_COLUMNS; a NaN value carries its reason.
+
+    `trials` is the set's table of them (arm, trial): those of a claim's arm that have no row were left out.
 
     A claim of the paper that a confirmed finding refutes reads contradicted, whatever its own metric says. One without
     a metric is told by such findings alone.
     """
-    results = {claim.id: _judge(claim, metrics) for claim in claims}
+    ran = trials["arm"].value_counts().to_dict() if trials is not None else {}
+    results = {claim.id: _judge(claim, metrics, ran.get(claim.arm, 0)) for claim in claims}
     for claim in claims:
         refuting = [results[other.id] for other in claims if other.refutes == claim.id]
         if refuting:
@@ -78,7 +88,7 @@ def _refuted(claim: ClaimResult, findings: Sequence[ClaimResult]) -> ClaimResult
     return claim.model_copy(update={"reason": told})
 
 
-def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
+def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
     rows = metrics[(metrics["arm"] == claim.arm) & (metrics["metric"] == claim.metric_name)]
     values = rows["value"].to_numpy(dtype=np.float64)
     present = np.isfinite(values)
@@ -117,6 +127,7 @@ def _judge(claim: Claim, metrics: pd.DataFrame) -> ClaimResult:
         measured=measured,
         interval=interval,
         trials=len(rows),
+        left_out=max(ran - len(rows), 0),
         verdict=_WORDS[claim.kind][holds],
         reason=reason,
     )

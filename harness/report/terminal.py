@@ -89,6 +89,8 @@ def claims_table(title: str, claims: Sequence[ClaimResult]) -> Table:
         numbers = Text(measured(claim) if claim.metric else "")
         if claim.metric:
             numbers.append(f"\nexpected {claim.expected}")
+        if claim.of_trials:
+            numbers.append(f"\n{claim.of_trials}", style="yellow")
         if claim.reason:
             numbers.append(f"\n{claim.reason}" if claim.metric else claim.reason, style="dim")
         if claim.after_data:

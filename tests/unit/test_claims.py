@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import io
 import math
 from typing import Any
 
 import pandas as pd
 import pytest
 from pydantic import ValidationError
+from rich.console import Console
 
+from harness.commands.verification import verify
 from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
+from harness.report.page import set_page
+from harness.report.terminal import claims_table
+from tests.result_sets import YAML, experiment_folder, write_set
 
 NAN = math.nan
 
@@ -129,3 +135,22 @@ def test_a_claim_that_its_own_metric_bears_out_is_contradicted_all_the_same():
 def test_a_claim_is_whole(claim, says):
     with pytest.raises(ValidationError, match=says):
         Claim.model_validate({"because": "so", **claim})
+
+
+def test_a_claim_says_how_many_trials_the_host_has_spoilt(tmp_path):
+    """They have no row any more, and a verdict by one trial of four is no verdict by four."""
+    yaml = YAML.replace("wait_ms/short", "wait_ms/wall")
+    folder = experiment_folder(
+        tmp_path, yaml, ANALYSIS.replace('"the wait"),\n    M', '"the wait", timing=True),\n    M')
+    )
+    spoilt = [("wall", trial) for trial in range(3)]
+    made = write_set(tmp_path / "results", folder, {"wall": [5.0] * 4, "short": [1.0]}, disturbed=spoilt)
+    timed, fact = made.claims
+    assert (timed.verdict, timed.trials, timed.left_out) == ("reproduced", 1, 3)
+    assert (fact.trials, fact.left_out, fact.of_trials) == (1, 0, "")
+    told = "1 of 4 trials; 3 left out"
+    out = io.StringIO()
+    Console(file=out, width=160).print(claims_table("Claims", made.claims))
+    assert out.getvalue().count(told) == 1
+    assert set_page(made).count(told) == 1
+    assert verify(tmp_path / "results", str(made.path), Console(file=out)) == 0

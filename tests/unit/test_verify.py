@@ -19,7 +19,7 @@ from harness.errors import RunError, UsageError
 from harness.measure.analysis import Analysis
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.seal import content_hash, manifest_text, verify_files
-from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
+from tests.result_sets import ANALYSIS, TIMED, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5, None]}
 
@@ -241,6 +241,20 @@ def test_an_analysis_without_claims_that_fails_now_is_an_error(tmp_path):
     path = reseal(made.path, replace("experiment/analysis.py", "def metrics(", "def metricts("))
     with pytest.raises(UsageError, match=r"analysis\.py: has no function metrics"):
         verify(tmp_path / "results", str(path), Console())
+
+
+def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
+    folder = experiment_folder(tmp_path, YAML.replace("/short", "/wall"), TIMED)
+    one = write_set(tmp_path / "results", folder, {"wall": [5.0, 6.0]}, disturbed=[("wall", 0)])
+
+    def change(root: Path) -> None:
+        claims = json.loads((root / "claims.json").read_text())
+        for claim in claims:
+            del claim["left_out"]
+        (root / "claims.json").write_text(json.dumps(claims))
+
+    lines = verified(reseal(one.path, change), capsys)
+    assert "3 tables, 3 metrics and 2 claims follow from the raw files" in lines
 
 
 def test_an_analysis_that_fails_now_and_gave_claims_then_is_an_error(one, tmp_path):
