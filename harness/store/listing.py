@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from harness.errors import UsageError
-from harness.measure.verdict import Verdict
+from harness.measure.verdict import Verdict, word_of_today
 from harness.scratch import try_lock
 
 MANIFEST = "manifest.json"
@@ -64,6 +64,7 @@ class _Head(BaseModel):
 
 
 class _Claim(BaseModel):
+    kind: str = "paper"
     verdict: Verdict
 
 
@@ -126,7 +127,7 @@ def describe(path: Path) -> Listed:
         schema_version=head.schema_version,
         created=head.created,
         profile=head.profile,
-        verdicts=Counter(claim.verdict for claim in claims),
+        verdicts=Counter(word_of_today(claim.kind, claim.verdict) for claim in claims),
         trials=len(head.trials),
         failed=sum(trial.status != "ok" for trial in head.trials),
         unanalysed=head.unanalysed,

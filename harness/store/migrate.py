@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.errors import UsageError
+from harness.measure.verdict import word_of_today
 from harness.store.manifest import NO_BUILD_ID, NO_DIGEST, SCHEMA_VERSION, Manifest
 
 Json = dict[str, Any]
@@ -80,11 +81,7 @@ def _to_3(old: Json) -> Json:
 
 def migrated_claims(data: Sequence[Json]) -> list[Json]:
     """The content of claims.json in the words of today: findings were once reproduced or contradicted, like claims."""
-    words = {"reproduced": "confirmed", "contradicted": "refuted"}
-    return [
-        claim | {"verdict": words.get(claim["verdict"], claim["verdict"])} if claim.get("kind") == "finding" else claim
-        for claim in data
-    ]
+    return [claim | {"verdict": word_of_today(claim.get("kind", "paper"), claim["verdict"])} for claim in data]
 
 
 def _with_reasons(part: Mapping[str, Any], names: tuple[str, ...], why: str, known: Mapping[str, str] = {}) -> Json:
