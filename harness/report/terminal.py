@@ -52,7 +52,7 @@ def print_summary(
         console.print(claims_table("Claims of the paper", papers))
     if told:
         console.print(claims_table("Findings" if verbose else "Findings that are not confirmed", told))
-    elif not papers:
+    elif not claims:
         console.print("No claims")
     if not verbose and (len(findings) > len(told) or shown.summary):
         console.print("--verbose shows all findings and tables", style="dim")

@@ -80,6 +80,13 @@ def test_show_verbose_prints_all_tables(write):
     assert re.search(r"Median wait.*long +200.*short +101.*wall +7\.5.*Claims.*short-enough", text, re.S)
 
 
+def test_findings_that_are_all_confirmed_are_claims_too(write):
+    text = shown(write(yaml=YAML.replace("{id: ", "{kind: finding, id: ")))
+    assert "findings: 2 confirmed" in text
+    assert "No claims" not in text
+    assert "No claims" in shown(write(yaml=YAML.partition("claims:")[0]))
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_words_are_not_broken_at_any_width(write, width):
     says = "a statement of many words that are longer than a narrow column would hold, thoroughly"
