@@ -18,6 +18,7 @@ from harness.report.columns import column_frame, metric_frame
 from harness.report.dossier import dossier
 from harness.report.html import TableView, render, table_view
 from harness.report.reproduce import reproduction
+from harness.report.summary import set_lines, unanalysed_line
 from harness.report.terminal import measured
 from harness.store.manifest import Manifest
 from harness.store.resultset import ResultSet
@@ -49,6 +50,8 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         manifest=manifest,
         index=index,
         groups=_claim_groups(claims),
+        unjudged=_unjudged(manifest),
+        notes=set_lines(result),
         dossier=dossier(manifest.experiment.paper, claims),
         dictionary=_dictionary(result),
         counts=[(verdict, count) for verdict in VERDICTS if (count := sum(one.verdict == verdict for one in claims))],
@@ -66,6 +69,13 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         images=manifest.images,
         reproduction=reproduction(result),
     )
+
+
+def _unjudged(manifest: Manifest) -> str:
+    """Why a set without verdicts has none."""
+    if any(trial.status == "ok" for trial in manifest.trials):
+        return unanalysed_line(manifest) if manifest.unanalysed else "The experiment makes no claims."
+    return "No trial succeeded, so no claim was judged."
 
 
 def _claim_groups(claims: Sequence[ClaimResult]) -> list[tuple[str, list[tuple[ClaimResult, str, str]]]]:

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from harness.measure.claims import ClaimResult
+from harness.measure.trials import TRIALS
 from harness.measure.verdict import VERDICTS, Verdict
 from harness.report.remarks import advice, drift_lines, outlier_lines
+from harness.store.manifest import Manifest
 from harness.store.resultset import ResultSet
 
 #: More remarks than that are only counted, unless all are asked for.
@@ -32,8 +34,34 @@ def closing_lines(
     manifest = result.manifest
     lines = [verdict_counts(claims)]
     if manifest.unanalysed:
-        again = f"./inv analyse {manifest.experiment.name}/{manifest.id} --with FOLDER"
-        lines = [f"not analysed: {manifest.unanalysed} ({again})"]
+        lines = [unanalysed_line(manifest)]
+    lines += set_lines(result, verbose=verbose)
+    places = {
+        (trial.arm, trial.repetition): place for place, trial in enumerate(manifest.trials) if trial.clock == "wall"
+    }
+    remarks = outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
+    if verbose or len(remarks) <= MOST_REMARKS:
+        lines += remarks
+    else:
+        lines.append(f"{len(remarks)} remarks on outliers, drift and repetitions: --verbose")
+    fidelities = ", ".join(sorted(set(manifest.fidelity.values())))
+    lines.append(f"fidelity: {fidelities}; " + ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items()))
+    if manifest.digest is not None:
+        lines.append(f"digest: {manifest.digest}")
+    lines.append(str(result.path))
+    return lines
+
+
+def unanalysed_line(manifest: Manifest) -> str:
+    """Why a set has no verdicts, and what to do about it."""
+    again = f"./inv analyse {manifest.experiment.name}/{manifest.id} --with FOLDER"
+    return f"not analysed: {manifest.unanalysed} ({again})"
+
+
+def set_lines(result: ResultSet, *, verbose: bool = False) -> list[str]:
+    """Where a set's trials come from, and which of them its figures are without."""
+    manifest = result.manifest
+    lines = []
     if manifest.analysed_from:
         lines.append(f"analysed again; measured by the set {manifest.analysed_from[0].id}")
     if manifest.resumed:
@@ -45,30 +73,20 @@ def closing_lines(
     failed = sum(trial.status == "failed" for trial in manifest.trials)
     if failed:
         lines.append(f"{failed} of {len(manifest.trials)} trials failed and took no part in the figures")
-    places = {
-        (trial.arm, trial.repetition): place for place, trial in enumerate(manifest.trials) if trial.clock == "wall"
-    }
-    remarks = outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
-    disturbed = disturbed_lines(result)
-    if verbose or len(remarks) <= MOST_REMARKS:
-        lines += [*disturbed, *remarks]
-    else:
-        lines += [*disturbed, f"{len(remarks)} remarks on outliers, drift and repetitions: --verbose"]
-    fidelities = ", ".join(sorted(set(manifest.fidelity.values())))
-    lines.append(f"fidelity: {fidelities}; " + ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items()))
-    if manifest.digest is not None:
-        lines.append(f"digest: {manifest.digest}")
-    lines.append(str(result.path))
-    return lines
+    return lines + _disturbed_lines(result, verbose=verbose)
 
 
-def disturbed_lines(result: ResultSet) -> list[str]:
+def _disturbed_lines(result: ResultSet, *, verbose: bool) -> list[str]:
     """Trials whose figures of time are left out, because of how the host ran the guest; one line each."""
-    trials = result.tables.get("trials")
+    trials = result.table(TRIALS.name)
     if trials is None or "disturbed" not in trials:
         return []
     rows = trials[trials["disturbed"].notna()]
-    return [f"timing of {row.arm} {row.trial} is left out: {row.disturbed}" for row in rows.itertuples()]
+    lines = [f"timing of {row.arm} {row.trial} is left out: {row.disturbed}" for row in rows.itertuples()]
+    if verbose or len(lines) <= MOST_REMARKS:
+        return lines
+    more = len(lines) - MOST_REMARKS
+    return [*lines[:MOST_REMARKS], f"timing of {more} more of {len(trials)} trials is left out: see the table trials"]
 
 
 def verdict_counts(claims: Sequence[ClaimResult]) -> str:

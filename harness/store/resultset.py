@@ -73,6 +73,11 @@ class ResultSet:
         """What analysis.py decoded, by name; none when no trial was good."""
         return read_tables(self.path)
 
+    def table(self, name: str) -> pd.DataFrame | None:
+        """One of them, without reading the others; None when there is none of this name."""
+        path = self.path / "tables" / f"{name}.parquet"
+        return _read_parquet(path) if path.is_file() else None
+
     @property
     def shown(self) -> Shown:
         """What the run showed; nothing in sets that are older than the file."""

@@ -24,9 +24,11 @@ from harness.report.page import MAX_ROWS, set_page
 from harness.report.reproduce import reproduction
 from harness.report.site import write_report, write_site
 from harness.report.sparkline import sparkline, verdict_strip
+from harness.report.summary import closing_lines
 from harness.store.provenance import Repository
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
+from tests.result_sets import TIMED, experiment_folder, write_set
 from tests.small_sets import small_experiment, small_set
 
 
@@ -97,6 +99,28 @@ def test_a_page_says_what_was_claimed_measured_and_where_it_comes_from(results, 
 def test_equal_sets_give_equal_pages(results, experiment):
     result = small_set(results, experiment)
     assert set_page(result) == set_page(ResultSet(result.path))
+
+
+def test_a_page_says_where_trials_come_from_and_what_its_figures_are_without(tmp_path):
+    folder = experiment_folder(tmp_path, analysis=TIMED)
+    spoilt = [("wall", trial) for trial in range(1, 8)]
+    made = write_set(tmp_path / "results", folder, {"wall": [5.0] * 8}, disturbed=spoilt, resumed=["2026-01-02T03"])
+    text = Text(set_page(made)).text
+    assert "gone on with at 2026-01-02T03" in text
+    assert "timing of wall 4 is left out: the host descheduled vCPU 0 for 50.0 %, more than 3 % of its time" in text
+    assert "timing of 3 more of 8 trials is left out: see the table trials" in text
+    assert "timing of wall 5" not in text
+    lines = closing_lines(made, made.claims, made.metrics, {}, verbose=True)
+    assert sum("is left out" in line for line in lines) == 7
+
+
+def test_a_page_of_a_set_that_was_not_analysed_says_why(results, experiment):
+    why = "analysis.py:7: tables() failed"
+    made = small_set(results, experiment, values={"left": [], "right": [], "rare": []}, unanalysed=why)
+    (made.path / "claims.json").write_text("[]")
+    text = Text(set_page(made)).text
+    assert f"not analysed: {why} (./inv analyse small/{made.manifest.id} --with FOLDER)" in text
+    assert "makes no claims" not in text
 
 
 def test_nothing_of_a_set_becomes_markup(results, experiment):
