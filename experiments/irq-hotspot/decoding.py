@@ -18,7 +18,7 @@ from harness.measure.interrupts import delta, read_interrupts
 from harness.measure.raw import Answer, Trial, read_answer, read_bytes, read_text
 from harness.measure.rows import TableRows
 from harness.measure.symbols import SymbolMap, read_system_map
-from harness.oracle.reader import Oracle, oracle_ran
+from harness.oracle.reader import Oracle, asked_for
 from harness.oracle.truth import convergence, kernel_truth, nmi_cost
 
 from .declared import TABLES
@@ -156,7 +156,7 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
     if table is not None and lines is not None and slack is not None:
         with rows.part(trial, HANDLERS, workload):
             rows.put("handlers", handler_rows(table, lines, slack, sampling(trial)), trial, workload)
-    if oracle_ran(trial.path):
+    if asked_for(trial.path):
         region = trial.workloads.index(workload)
         with rows.part(trial, TRUTH, workload):
             truth = _truth(Oracle(trial.path), symbols(trial.system_map), region, table)

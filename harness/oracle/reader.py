@@ -44,7 +44,7 @@ class OracleAbsent(RunError):
 
 
 def asked_for(trial: Path) -> bool:
-    """Whether an oracle was to run in this trial, of which this is the raw folder; it may have failed."""
+    """Whether an oracle was to run in this trial, of which this is the raw folder; its files may be damaged."""
     return (trial / PLUGIN_FOLDER).is_dir()
 
 
@@ -173,11 +173,6 @@ class OracleReport(_Read):
         if report.check_wrong:
             return f"self-check: {report.check_wrong} of the known accesses were seen wrong"
         return f"{report.lost_spans} selections were lost" if report.lost_spans else None
-
-
-def oracle_ran(trial: Path) -> bool:
-    """Whether a trial's raw folder has anything of an oracle, damaged or not."""
-    return (trial / PLUGIN_FOLDER).is_dir()
 
 
 class Oracle:

@@ -34,8 +34,8 @@ def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFram
     table["samples"] = np.nan
     if oracle.report.absent("sampler") is None:
         samples = oracle.samples(symbols)
-        mine = samples[(samples["region"] == region) & ~samples["user"] & ~samples["idle"]]
-        table["samples"] = mine["function"].value_counts().reindex(table.index).fillna(0.0)
+        measured = samples[(samples["region"] == region) & ~samples["user"] & ~samples["idle"]]
+        table["samples"] = measured["function"].value_counts().reindex(table.index).fillna(0.0)
     return table
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +17,13 @@ from harness.build.store import hash_file
 from harness.errors import KreproError
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import Verdict
+from harness.store.listing import ID
 from harness.store.resultset import LATEST, MANIFEST, ResultSet
 
 #: Sets of an experiment that histories show; more would not fit into a plot a few centimetres wide.
 MOST = 200
 #: With fewer earlier values, a value outside of their range says little.
 ENOUGH = 5
-_ID = re.compile(r"\d{8}T\d{6}\.\d\dZ-[0-9a-f]{8}")
 _COLUMNS = ("arm", "metric", "value", "unit")
 
 
@@ -99,7 +98,7 @@ def _folders(home: Path) -> Iterator[Path]:
     """Result sets, whole or broken, and nothing else: not `latest`, not what is being written."""
     for path in sorted(home.iterdir()):
         named = not path.is_symlink() and path.name != LATEST and not path.name.startswith(".")
-        if named and path.is_dir() and ((path / MANIFEST).exists() or _ID.fullmatch(path.name)):
+        if named and path.is_dir() and ((path / MANIFEST).exists() or ID.fullmatch(path.name)):
             yield path
 
 
@@ -149,8 +148,8 @@ def verdict_histories(entries: Sequence[Entry]) -> list[VerdictHistory]:
     by_set = [{claim.id: claim for claim in entry.claims} for entry in entries]
     histories = []
     for name, claim in newest.items():
-        mine = [claims.get(name) for claims in by_set]
-        verdicts = tuple(one.verdict if one is not None and one.trials else None for one in mine)
+        results = [claims.get(name) for claims in by_set]
+        verdicts = tuple(one.verdict if one is not None and one.trials else None for one in results)
         histories.append(VerdictHistory(claim, verdicts, tuple(_changes(entries, verdicts))))
     return histories
 
