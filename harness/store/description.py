@@ -11,16 +11,18 @@ from typing import Any
 from harness.build.store import hash_file, hash_of
 from harness.experiment.trial import TrialSpec
 from harness.machine.saved import qemu_version
-from harness.store.provenance import cpu_model
+from harness.store.provenance import MEASURING, cpu_model, source_hash
 
 
 def describe_trial(spec: TrialSpec) -> str:
     """sha256 of everything that decides a trial, whatever its arm is called and wherever its files lie.
 
-    Under the wall clock the host is part of it: what was measured on another is another measurement.
+    What runs it on the host's side is part of it: trials of two states of krepro make no run together. Under the wall
+    clock the host is part of it: what was measured on another is another measurement.
     """
     files, plugin = spec.files, spec.plugin
     described: dict[str, Any] = {
+        "krepro": source_hash(MEASURING),
         "qemu": qemu_version(),
         "machine": spec.machine.model_dump(mode="json"),
         "kernel": _content(files.kernel),

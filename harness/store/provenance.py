@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,8 @@ PACKAGES = ("matplotlib", "numpy", "pandas", "paramiko", "pyarrow", "pydantic", 
 #: Name of this project among the packages, and its folders that decide what tables, metrics and figures are.
 OWN = "krepro"
 ANALYSING = ("measure", "oracle", "report")
+#: Its folders that decide how a trial is run and what is written down of it.
+MEASURING = ("machine", "guest", "experiment")
 
 
 class Repository(Strict):
@@ -109,10 +112,16 @@ def host(load_before: float) -> Host:
     )
 
 
+@cache
+def source_hash(folders: tuple[str, ...]) -> str:
+    """sha256 over the Python files of these folders of krepro, as they were when this was asked first."""
+    sources = [path for folder in folders for path in sorted((ROOT / "harness" / folder).rglob("*.py"))]
+    return hash_of({path.relative_to(ROOT).as_posix(): hash_file(path) for path in sources})
+
+
 def package_versions() -> dict[str, str]:
     """Versions of the libraries that decide figures and files; krepro's own is a hash of the parts that do."""
-    sources = [path for folder in ANALYSING for path in sorted((ROOT / "harness" / folder).rglob("*.py"))]
-    own = hash_of({path.relative_to(ROOT).as_posix(): hash_file(path) for path in sources})[:12]
+    own = source_hash(ANALYSING)[:12]
     versions = {name: metadata.version(name) for name in PACKAGES}
     return {"python": platform.python_version(), OWN: own, **versions}
 

@@ -21,7 +21,7 @@ from harness.experiment.trial import SavedState, TrialRecord, TrialSpec
 from harness.guest.job import WorkloadCommand
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
 from harness.scratch import try_lock
-from harness.store import description, unfinished
+from harness.store import description, provenance, unfinished
 from harness.store.description import describe_trial
 from harness.store.listing import UNFINISHED, set_paths, unfinished_runs
 from harness.store.prune import remove
@@ -302,3 +302,27 @@ def test_under_the_wall_clock_the_host_is_in_it(trial, monkeypatch):
     monkeypatch.setattr(description, "cpu_model", lambda: "another CPU")
     assert describe_trial(wall) != here["wall"]
     assert describe_trial(trial) == here["virtual"]
+
+
+def test_another_state_of_what_runs_trials_is_another_trial(trial, monkeypatch):
+    before = describe_trial(trial)
+    monkeypatch.setattr(description, "source_hash", lambda folders: f"other {folders}")
+    assert describe_trial(trial) != before
+
+
+def test_the_hash_of_what_runs_trials_covers_its_sources_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    sources = [tmp_path / "harness" / folder / "part.py" for folder in (*provenance.MEASURING, "report")]
+    for path in sources:
+        path.parent.mkdir(parents=True)
+        path.write_text("a")
+
+    def now() -> str:
+        return provenance.source_hash.__wrapped__(provenance.MEASURING)
+
+    hashes = [now()]
+    for path in sources:
+        path.write_text("b")
+        hashes.append(now())
+    assert len(set(hashes)) == len(provenance.MEASURING) + 1
+    assert hashes[-1] == hashes[-2]
