@@ -17,7 +17,7 @@ from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.report.page import set_page
 from harness.report.terminal import claims_table
-from tests.result_sets import YAML, experiment_folder, write_set
+from tests.result_sets import TIMED, YAML, experiment_folder, write_set
 
 NAN = math.nan
 
@@ -140,9 +140,7 @@ def test_a_claim_is_whole(claim, says):
 def test_a_claim_says_how_many_trials_the_host_has_spoilt(tmp_path):
     """They have no row any more, and a verdict by one trial of four is no verdict by four."""
     yaml = YAML.replace("wait_ms/short", "wait_ms/wall")
-    folder = experiment_folder(
-        tmp_path, yaml, ANALYSIS.replace('"the wait"),\n    M', '"the wait", timing=True),\n    M')
-    )
+    folder = experiment_folder(tmp_path, yaml, TIMED)
     spoilt = [("wall", trial) for trial in range(3)]
     made = write_set(tmp_path / "results", folder, {"wall": [5.0] * 4, "short": [1.0]}, disturbed=spoilt)
     timed, fact = made.claims
