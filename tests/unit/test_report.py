@@ -106,7 +106,7 @@ def test_a_page_says_where_trials_come_from_and_what_its_figures_are_without(tmp
     spoilt = [("wall", trial) for trial in range(1, 8)]
     made = write_set(tmp_path / "results", folder, {"wall": [5.0] * 8}, disturbed=spoilt, resumed=["2026-01-02T03"])
     text = Text(set_page(made)).text
-    assert "gone on with at 2026-01-02T03" in text
+    assert "resumed at 2026-01-02T03" in text
     assert "timing of wall 4 is left out: the host descheduled vCPU 0 for 50.0 %, more than 3 % of its time" in text
     assert "timing of 3 more of 8 trials is left out: see the table trials" in text
     assert "timing of wall 5" not in text
