@@ -35,6 +35,8 @@ MOST_REASON = 500
 def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
     """The session that this trial's machine is reached by, ready to run a job."""
     if spec.machine.session == "mailbox":
+        if spec.state is None:  # booted: it comes to its mailbox by itself, and stops there as a restored one does
+            machine.wait_stopped(READY_TIMEOUT_S)
         yield MailboxSession(machine)
         return
     if spec.machine.record == "replay":
@@ -42,6 +44,7 @@ def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
         return
     if spec.state is None:
         machine.wait_ready(READY_TIMEOUT_S)
+        machine.watch_host()
     else:
         machine.resume()
     if spec.keys is None:

@@ -31,7 +31,7 @@ class MailboxSession:
         self._machine.resume()
         outcome = self._machine.wait(None, timeout_s, "finish its job")
         if outcome.reason == "stopped":
-            raise self._machine.lost("panicked during its job")
+            raise self._machine.lost(f"{self._machine.ending(outcome)} during its job")
         if outcome.exit_status != EXIT_DONE:
             raise self._machine.lost(f"ended during its job, QEMU's status {outcome.exit_status}")
         return collect(self._bulk, target)

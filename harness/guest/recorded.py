@@ -27,7 +27,7 @@ class RecordedSession:
         """
         outcome = self._machine.wait(None, BOOT_S + timeout_s, "come to the end of its recording")
         if outcome.reason == "stopped":
-            raise self._machine.lost("panicked")
+            raise self._machine.lost(self._machine.ending(outcome))
         if outcome.exit_status != 0:
             raise self._machine.lost("left its recording")
         return collect(self._bulk, target)

@@ -142,10 +142,10 @@ class SshSession:
 
         outcome = self._machine.wait(ended, max(deadline - time.monotonic(), 0.0), what)
         if outcome.reason != "condition":
-            raise self._machine.lost("panicked" if outcome.reason == "stopped" else "ended")
+            raise self._machine.lost(self._machine.ending(outcome))
         if channel.recv_exit_status() == NO_STATUS:  # does not block: the channel has ended
             last = self._machine.wait(None, LAST_WORDS_S, what)  # what closed it is told in a moment
-            raise self._machine.lost("panicked" if last.reason == "stopped" else "ended")
+            raise self._machine.lost(self._machine.ending(last))
         channel.settimeout(CONNECT_TRY_S)
         try:
             while block := channel.recv(65536):

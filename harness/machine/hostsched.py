@@ -57,7 +57,7 @@ def spare(pins: Sequence[int], host_cpus: Sequence[int]) -> list[int]:
 
 
 class HostSchedule:
-    """The host's view of one running machine's CPUs, from now on; `read` often, since the last reading counts.
+    """The host's view of one running machine's CPUs, from `begin` on; `read` often, since the last reading counts.
 
     Where each CPU thread gets a host CPU, the calling thread keeps off all but the last of them, and off that too where
     there are more; `release` gives it its CPUs back. QEMU's other threads stay free: a guest's timers wait for them.
@@ -70,7 +70,11 @@ class HostSchedule:
         self._moved = False
         self._pins = self._pin()
         self._nice = self._favour() if not isinstance(self._pins, str) else 0
-        self._first = {thread: read_thread(process, thread) for thread in self._threads}
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._first = {thread: read_thread(self._process, thread) for thread in self._threads}
         self._last = dict(self._first)
         self._begin = self._end = time.monotonic()
 

@@ -27,6 +27,12 @@ LOOK_S = 1.0
 HEARTBEAT_LIMIT_S = 30.0
 TERM_GRACE_S = 3.0
 CONSOLE_TAIL_LINES = 12
+#: What a guest did whose CPUs stand still, by QEMU's run state. All but the first is no panic.
+STOPS = {
+    "guest-panicked": "panicked",
+    "watchdog": "let its watchdog run out",
+    "internal-error": "met an error inside KVM",
+}
 
 
 class GuestLost(RunError):
@@ -104,13 +110,12 @@ class Machine:
         """Wait until the guest says that it is ready; GuestLost when it ends, stops or takes too long before."""
         outcome = self.wait(lambda: READY in self.console(), timeout_s, "get ready")
         if outcome.reason != "condition":
-            raise self.lost("ended before it was ready")
+            raise self.lost(f"{self.ending(outcome)} before it was ready")
 
     def wait(self, condition: Callable[[], bool] | None, timeout_s: float, what: str) -> Wait:
         """Wait for `condition`, QEMU's exit, or a stop of the CPUs, whichever is first; without one for the other two.
 
-        GuestLost on a panic (a stop that the condition does not explain is reported by the caller), on a silent
-        heartbeat, or after `timeout_s` seconds.
+        GuestLost on a silent heartbeat or after `timeout_s` seconds. Why the CPUs stopped is for the caller to ask.
         """
         deadline = time.monotonic() + timeout_s
         beat, beat_seen = -1, time.monotonic()
@@ -145,14 +150,33 @@ class Machine:
         outcome = self.wait(None, timeout_s, "stop at its mailbox")
         if outcome.reason != "stopped":
             raise self.lost(f"ended with status {outcome.exit_status} instead of stopping at its mailbox")
-        if self.qmp.command("query-status")["status"] != "watchdog":
-            raise self.lost("panicked before it stopped at its mailbox")
+        if self._run_state() != "watchdog":
+            raise self.lost(f"{self.ending(outcome)} before it stopped at its mailbox")
+
+    def ending(self, outcome: Wait) -> str:
+        """What the guest did that ended a wait against its condition, as words behind `the guest`."""
+        if outcome.reason != "stopped":
+            return "ended"
+        state = self._run_state()
+        return STOPS.get(state, f"was stopped ({state})")
 
     def resume(self) -> None:
-        """Let the CPUs run (again); what happened before is no news to a later `wait`."""
+        """Let the CPUs run (again); what happened before is no news to a later `wait`, nor in `host_schedule`."""
         self.qmp.poll()
-        self._watch_host()
+        self.watch_host()
         self.qmp.command("cont")
+
+    def watch_host(self) -> None:
+        """From now on, see how the host runs the CPUs: what it did before is left out of `host_schedule`."""
+        # A recorded guest has host time in its log; one of the virtual clock never sees any.
+        if self.spec.clock != "wall" or self.spec.record != "off":
+            return
+        if self._schedule is not None:
+            self._schedule.begin()
+            return
+        cpus = self.qmp.command("query-cpus-fast")
+        threads = [cpu["thread-id"] for cpu in sorted(cpus, key=lambda cpu: cpu["cpu-index"])]
+        self._schedule = HostSchedule(self.process.pid, threads)
 
     def save(self, target: Path) -> None:
         """Write the state of the stopped machine to `target`."""
@@ -229,19 +253,12 @@ class Machine:
             if self._incoming is not None:
                 self._wait_restored()
             if not self._paused:
-                self._watch_host()
+                self.watch_host()
                 self._qmp.command("cont")
         except QmpLost as error:
             self._process.wait(timeout=TERM_GRACE_S)
             reason = self._stderr_text() or str(error)
             raise RunError(f"QEMU did not start: {reason.splitlines()[-1]}", hint=f"see {self.folder}") from error
-
-    def _watch_host(self) -> None:
-        # A recorded guest has host time in its log; one of the virtual clock never sees any.
-        if self.spec.clock == "wall" and self.spec.record == "off" and self._schedule is None:
-            cpus = self.qmp.command("query-cpus-fast")
-            threads = [cpu["thread-id"] for cpu in sorted(cpus, key=lambda cpu: cpu["cpu-index"])]
-            self._schedule = HostSchedule(self.process.pid, threads)
 
     def _wait_restored(self) -> None:
         deadline = time.monotonic() + 30
@@ -271,6 +288,12 @@ class Machine:
             self._stderr.close()
         if self._schedule is not None:
             self._schedule.release()
+
+    def _run_state(self) -> str:
+        try:
+            return str(self.qmp.command("query-status")["status"])
+        except QmpLost:
+            return "gone"
 
     def _diagnose(self) -> None:
         """Registers of every CPU and the run state, as far as QEMU still answers, into diagnosis.txt."""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Mailbox guests on the wall clock, booted or restored, and how each way of ending one is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.build.store import Store
+from harness.choices import AcceleratorChoice
+from harness.experiment.execution import session_on
+from harness.experiment.model import Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.trial import TrialSpec
+from harness.machine.machine import GuestLost, Machine
+from harness.machine.spec import prepare_folder
+from harness.oracle.attach import prepare_trials
+
+HANG_S = 6.0
+BEFORE_KILL_S = 1.5
+#: What a guest does in its job, and what is said of it.
+ENDINGS = {
+    "panic": ("echo c >/proc/sysrq-trigger", "the guest panicked during its job"),
+    "watchdog": ("krepro-stop", "the guest let its watchdog run out during its job"),
+    "reboot": ("reboot -f", "the guest ended during its job, QEMU's status 0"),
+    "hang": ("while :; do :; done", f"the guest did not finish its job within {HANG_S:.0f} s"),
+    "kill": ("sleep 1000", "the guest ended during its job, QEMU's status -9"),
+}
+
+
+def mailbox_trial(
+    folder: Path, command: str, accelerator: AcceleratorChoice, *, restored: bool, **arm: object
+) -> TrialSpec:
+    """A trial of one workload `command` on kernel classic; not `restored`: its guest boots, also under TCG."""
+    experiment = Experiment.model_validate(
+        {
+            "name": "mailbox",
+            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
+            "workloads": {"look": {"command": command, "timeout_s": 60}},
+            "arms": {"a": {"kernel": "classic", "clock": "wall", "session": "mailbox", **arm}},
+        }
+    )
+    plan = [PlannedTrial("a", 0, 5)]
+    folder.mkdir(parents=True, exist_ok=True)
+    trial = prepare_trials(Store.default(), experiment, folder, plan, folder / "out", accelerator).trials[0]
+    return trial if restored else trial.model_copy(update={"state": None})
+
+
+def lost_by(trial: TrialSpec, scratch: Path, meanwhile: Callable[[Machine], object] | None = None) -> str:
+    """What is said of the guest of a trial that does not end well; `meanwhile` is called while its job runs."""
+    prepare_folder(trial.machine, scratch, trial.job)
+    state = trial.state.path if trial.state else None
+    machine = Machine(trial.machine, trial.files, scratch, incoming=state, paused=state is not None)
+    with pytest.raises(GuestLost) as caught:
+        _run(trial, machine, meanwhile)
+    assert machine.process.poll() is not None, "its QEMU has ended"
+    return caught.value.message
+
+
+def _run(trial: TrialSpec, machine: Machine, meanwhile: Callable[[Machine], object] | None) -> None:
+    with machine, session_on(trial, machine) as session:
+        timer = threading.Timer(BEFORE_KILL_S, meanwhile or (lambda _: None), [machine])
+        timer.start()
+        try:
+            session.run(trial.job, machine.folder / "out", HANG_S if meanwhile is None else 60)
+        finally:
+            timer.join()
+
+
+def ends_as_it_should(name: str, folder: Path, accelerator: AcceleratorChoice, *, restored: bool) -> None:
+    """Check one of ENDINGS."""
+    command, expected = ENDINGS[name]
+    trial = mailbox_trial(folder / "trial", command, accelerator, restored=restored)
+    kill = (lambda machine: machine.process.kill()) if name == "kill" else None
+    assert lost_by(trial, folder / "scratch", kill).startswith(expected)
