@@ -129,6 +129,8 @@ def small_set(
             "images": {"classic": IMAGE},
             "qemu": "QEMU emulator version 7.2",
             "accelerator": dict.fromkeys(model.arms, "tcg"),
+            "accelerator_asked": "auto",
+            "accelerator_why": {},
             "fidelity": {trial.arm: trial.fidelity for trial in trials},
             "host": HOST,
             "packages": {"python": "3.11", "numpy": "2.0"},

@@ -198,6 +198,8 @@ def _manifest(
         images={name: describe_image(build) for name, build in prepared.builds.items()},
         qemu=qemu_version(),
         accelerator={trial.arm: trial.machine.accelerator for trial in prepared.trials},
+        accelerator_asked=options.accel,
+        accelerator_why=dict(prepared.why_tcg),
         fidelity={record.arm: record.fidelity for record in records},
         host=host(load_before),
         packages=package_versions(),

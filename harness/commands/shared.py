@@ -19,6 +19,6 @@ Accelerator = Annotated[
     AcceleratorChoice,
     Option(
         "`auto` proves KVM by a boot, else uses TCG; `kvm` is an error where it does not work. "
-        "Virtual-clock arms always use TCG"
+        "Arms with the virtual clock, an oracle or a recording always use TCG; a run of such arms only refuses `kvm`"
     ),
 ]

@@ -30,7 +30,7 @@ def shell(
     spec = machine_spec(
         f"boot {kernel}",
         hardware=built.recipe.spec.hardware,
-        accelerator=choose_accelerator(store, accelerator, built.kernel),
+        accelerator=choose_accelerator(store, accelerator, built.kernel).used,
         clock="wall",
         session="console",
         cpus=cpus,

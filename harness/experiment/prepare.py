@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,12 +14,13 @@ from harness.build.keys import image_keys
 from harness.build.spec import KernelRecipe, Package, load_kernel
 from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice
+from harness.errors import UsageError
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.trial import SavedState, TrialSpec
 from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
-from harness.machine.accelerator import choose_accelerator
+from harness.machine.accelerator import Choice, choose_accelerator
 from harness.machine.halt import halt_plugin
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, Plugin, machine_spec
@@ -37,13 +38,14 @@ class KernelBuild:
 
 @dataclass(frozen=True)
 class PreparedArm:
-    """What all trials of one arm share, built or found."""
+    """What all trials of one arm share, built or found; `why_tcg`: why it has no KVM where that was wanted."""
 
     build: KernelBuild
     machine: MachineSpec
     files: BootFiles
     keys: Keys | None
     state: Artefact | None
+    why_tcg: str
 
 
 def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str | Package] = ()) -> KernelBuild:
@@ -83,11 +85,30 @@ def machine_for(name: str, arm: Arm, recipe: KernelRecipe, accelerator: Literal[
     )
 
 
+def needs_tcg(arm: Arm) -> str | None:
+    """Why an arm cannot have KVM on any host; None: it can."""
+    if arm.clock == "virtual":
+        return "the virtual clock needs TCG"
+    if arm.record:
+        return "a recording needs TCG"
+    return "an oracle needs TCG" if arm.oracle else None
+
+
+def _check_kvm(arms: Mapping[str, Arm]) -> None:
+    """UsageError where KVM was asked for and every one of these arms would use TCG all the same."""
+    reasons = {needs_tcg(arm) for arm in arms.values()}
+    if None not in reasons:
+        why = ", ".join(sorted(filter(None, reasons)))
+        raise UsageError(f"--accel kvm: no arm of this run can have KVM: {why}", hint="use --accel auto")
+
+
 def prepare_arms(
     store: Store, experiment: Experiment, folder: Path, names: Iterable[str], accelerator: AcceleratorChoice
 ) -> dict[str, PreparedArm]:
     """Check every one of these arms, then build what they need; by name, in this order."""
     arms = {name: experiment.arms[name] for name in names}
+    if accelerator == "kvm":
+        _check_kvm(arms)
     recipes = {arm.kernel: load_kernel(arm.kernel, beside=folder) for arm in arms.values()}
     for name, arm in arms.items():  # before a long build starts: an impossible arm is found on any accelerator
         machine_for(name, arm, recipes[arm.kernel], "tcg")
@@ -96,12 +117,15 @@ def prepare_arms(
 
 
 def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelerator: AcceleratorChoice) -> PreparedArm:
-    counted = arm.clock == "virtual" or arm.record or arm.oracle
-    chosen = "tcg" if counted else choose_accelerator(store, accelerator, build.kernel)
-    machine = machine_for(name, arm, build.recipe, chosen)
+    bound = needs_tcg(arm)
+    if bound is None:
+        choice = choose_accelerator(store, accelerator, build.kernel)
+    else:
+        choice = Choice("tcg", bound if accelerator == "kvm" else "")
+    machine = machine_for(name, arm, build.recipe, choice.used)
     files, keys = boot_files(store, build, machine)
     state = saved_state(store, name, machine, files) if machine.restorable else None
-    return PreparedArm(build, machine, files, keys, state)
+    return PreparedArm(build, machine, files, keys, state, choice.why)
 
 
 def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[BootFiles, Keys | None]:

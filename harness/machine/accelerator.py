@@ -11,12 +11,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
 from harness.build.store import Artefact, Store
+from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
 from harness.machine.saved import qemu_version
 from harness.progress import step
@@ -43,6 +45,14 @@ class KvmVerdict(Strict):
     works: bool
     reason: str
     seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The accelerator that is used; `why`: why it is not KVM where that was wanted, else empty."""
+
+    used: Literal["tcg", "kvm"]
+    why: str = ""
 
 
 class Seen(Strict):
@@ -133,16 +143,16 @@ def kvm_finding(store: Store) -> tuple[bool, str]:
     return verdict.works, verdict.reason
 
 
-def choose_accelerator(store: Store, wanted: Literal["auto", "kvm", "tcg"], kernel: Artefact) -> Literal["tcg", "kvm"]:
+def choose_accelerator(store: Store, wanted: AcceleratorChoice, kernel: Artefact) -> Choice:
     """The accelerator to use; UsageError with the reason when KVM was asked for and cannot work."""
     if wanted == "tcg":
-        return "tcg"
+        return Choice("tcg")
     verdict = prove_kvm(store, kernel)
     if verdict.works:
-        return "kvm"
+        return Choice("kvm")
     if wanted == "kvm":
         raise UsageError(f"--accel kvm: {verdict.reason}", hint="use --accel tcg or --accel auto")
-    return "tcg"
+    return Choice("tcg", verdict.reason)
 
 
 def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> KvmVerdict:

@@ -40,11 +40,15 @@ def kernel_places(store: Store, build: KernelBuild, locks: Sequence[str]) -> Art
 
 @dataclass(frozen=True)
 class Prepared:
-    """The trials of a run, ready for `run_trials`, and what they were made of: builds by kernel, states by arm."""
+    """The trials of a run, ready for `run_trials`, and what they were made of: builds by kernel, states by arm.
+
+    `why_tcg`: by arm that has no KVM where that was wanted, the reason.
+    """
 
     trials: list[TrialSpec]
     builds: Mapping[str, KernelBuild]
     states: Mapping[str, Artefact]
+    why_tcg: Mapping[str, str]
 
 
 def prepare_trials(
@@ -69,7 +73,8 @@ def prepare_trials(
         for planned in plan
     ]
     builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}
-    return Prepared(trials, builds, {name: arm.state for name, arm in arms.items() if arm.state})
+    states = {name: arm.state for name, arm in arms.items() if arm.state}
+    return Prepared(trials, builds, states, {name: arm.why_tcg for name, arm in arms.items() if arm.why_tcg})
 
 
 def _check(name: str, arm: Arm) -> None:

@@ -21,6 +21,7 @@ from harness.report.reproduce import reproduction
 from harness.report.summary import set_lines, unanalysed_line
 from harness.report.terminal import measured
 from harness.store.manifest import Manifest
+from harness.store.provenance import Host
 from harness.store.resultset import ResultSet
 from harness.store.shown import ShownTable
 
@@ -170,6 +171,8 @@ def _provenance(manifest: Manifest) -> list[tuple[str, list[tuple[str, Any]]]]:
                 ("seed", manifest.seed),
                 ("seeds of the trials", ", ".join(str(s) for s in sorted({t.seed for t in manifest.trials}))),
                 ("fidelity (accelerator)", ", ".join(f"{name}: {n} trials" for name, n in sorted(fidelities.items()))),
+                ("accelerator asked for", _told(manifest, "accelerator_asked")),
+                *((f"{arm} under TCG", why) for arm, why in manifest.accelerator_why.items()),
                 ("wall time", ", ".join(f"{name} {value:.1f} s" for name, value in manifest.seconds.items())),
                 ("digest", manifest.digest or "none: no virtual-clock trials"),
                 ("schema version", manifest.schema_version),
@@ -188,7 +191,13 @@ def _provenance(manifest: Manifest) -> list[tuple[str, list[tuple[str, Any]]]]:
             [
                 ("CPU", host.cpu),
                 ("CPUs usable", host.cpus),
-                ("frequency governor", host.governor or "absent: the host tells none"),
+                ("a virtual machine itself", _told(host, "hypervisor")),
+                ("frequency governor", _told(host, "governor")),
+                ("frequency driver", _told(host, "frequency_driver")),
+                ("turbo", _told(host, "turbo")),
+                ("idle driver", _told(host, "idle_driver")),
+                ("idle states", _told(host, "idle_states")),
+                ("KVM parameters", _told(host, "kvm")),
                 ("kernel", host.kernel),
                 ("memory", f"{host.memory_mib} MiB"),
                 ("load before, after", f"{_load(host.load_before)}, {_load(host.load_after)}"),
@@ -197,6 +206,18 @@ def _provenance(manifest: Manifest) -> list[tuple[str, list[tuple[str, Any]]]]:
         ),
         ("Packages", list(manifest.packages.items())),
     ]
+
+
+def _told(part: Manifest | Host, name: str) -> str:
+    """A field as text, or that it is absent and why."""
+    value = getattr(part, name)
+    if value is None:
+        return f"absent: {part.absent[name]}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={text}" for key, text in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _load(value: float | None) -> str:

@@ -70,10 +70,22 @@ def set_lines(result: ResultSet, *, verbose: bool = False) -> list[str]:
     if taken:
         count = sum(trial.taken_from is not None for trial in manifest.trials)
         lines.append(f"{count} of {len(manifest.trials)} trials were taken from {', '.join(taken)}")
+    lines += accelerator_lines(manifest, verbose=verbose)
     failed = sum(trial.status == "failed" for trial in manifest.trials)
     if failed:
         lines.append(f"{failed} of {len(manifest.trials)} trials failed and took no part in the figures")
     return lines + _disturbed_lines(result, verbose=verbose)
+
+
+def accelerator_lines(manifest: Manifest, *, verbose: bool = False) -> list[str]:
+    """Which arms have no KVM though it was asked for, and why, in one line; with `verbose` also where auto was."""
+    why = manifest.accelerator_why
+    if not why or not (verbose or manifest.accelerator_asked == "kvm"):
+        return []
+    groups = [
+        f"{', '.join(arm for arm in why if why[arm] == reason)} ({reason})" for reason in dict.fromkeys(why.values())
+    ]
+    return [f"--accel {manifest.accelerator_asked}: under TCG ran {'; '.join(groups)}"]
 
 
 def _disturbed_lines(result: ResultSet, *, verbose: bool) -> list[str]:

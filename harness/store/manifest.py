@@ -15,7 +15,7 @@ from harness.store.provenance import Host, Repository
 from harness.yamlfile import Strict, about
 
 #: A new one needs a step in migrate.py and a schema file of its own (`python -m harness.store.schema`).
-SCHEMA_VERSION: Literal[3] = 3
+SCHEMA_VERSION: Literal[4] = 4
 NO_BUILD_ID = "vmlinux has no GNU build id note"
 NO_DIGEST = "no good trial on the virtual clock"
 
@@ -60,7 +60,7 @@ class AnalysedFrom(Strict):
 class Manifest(Strict):
     """Everything that a reader of a result set needs to know about where it comes from."""
 
-    schema_version: Annotated[Literal[3], about("version of this schema", "1")] = SCHEMA_VERSION
+    schema_version: Annotated[Literal[4], about("version of this schema", "1")] = SCHEMA_VERSION
     id: Annotated[str, about("name of the set's folder")]
     created: Annotated[str, about("UTC, ISO 8601")]
     experiment: Annotated[Experiment, about("experiment.yaml with all defaults filled in")]
@@ -73,6 +73,12 @@ class Manifest(Strict):
     images: Annotated[dict[str, ImageManifest], about("by name of their kernel")]
     qemu: Annotated[str, about("first line of --version")]
     accelerator: Annotated[dict[str, str], about("accelerator in use, per arm, as QEMU told it")]
+    accelerator_asked: Annotated[
+        Literal["auto", "kvm", "tcg"] | None, about("what the run was told to use; auto: KVM where it works, else TCG")
+    ]
+    accelerator_why: Annotated[
+        dict[str, str], about("per arm under TCG that was to have KVM, or could have had it by auto: why it has not")
+    ]
     fidelity: Annotated[dict[str, str], about("kind of time, per arm")]
     host: Annotated[Host, about("the machine that QEMU ran on")]
     packages: Annotated[dict[str, str], about("versions of Python and of the libraries that decide figures and files")]

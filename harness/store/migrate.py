@@ -79,6 +79,19 @@ def _to_3(old: Json) -> Json:
     return old | {"experiment": {**old["experiment"], "claims": claims}}
 
 
+def _to_4(old: Json) -> Json:
+    """Version 4 says how the host's CPUs and KVM were set, and what accelerator had been asked for."""
+    why = "version 3 of the schema did not say"
+    names = ("hypervisor", "frequency_driver", "turbo", "idle_driver", "idle_states", "kvm")
+    host = {**old["host"], **dict.fromkeys(names)}
+    return old | {
+        "accelerator_asked": None,
+        "accelerator_why": {},
+        "absent": {**old["absent"], "accelerator_asked": why},
+        "host": {**host, "absent": {**old["host"]["absent"], **dict.fromkeys(names, why)}},
+    }
+
+
 def migrated_claims(data: Sequence[Json]) -> list[Json]:
     """The content of claims.json in the words of today: findings were once reproduced or contradicted, like claims."""
     return [claim | {"verdict": word_of_today(claim.get("kind", "paper"), claim["verdict"])} for claim in data]
@@ -89,4 +102,4 @@ def _with_reasons(part: Mapping[str, Any], names: tuple[str, ...], why: str, kno
 
 
 #: From each version to the next.
-STEPS: dict[int, Callable[[Json], Json]] = {1: _to_2, 2: _to_3}
+STEPS: dict[int, Callable[[Json], Json]] = {1: _to_2, 2: _to_3, 3: _to_4}

@@ -18,6 +18,7 @@ from pydantic import model_validator
 from harness.build.store import hash_file, hash_of
 from harness.paths import ROOT
 from harness.store.absent import Reasons, check_reasons
+from harness.store.hostcpu import cpu_settings
 from harness.yamlfile import Strict, about
 
 PACKAGES = ("matplotlib", "numpy", "pandas", "paramiko", "pyarrow", "pydantic", "qemu.qmp", "scipy")
@@ -45,7 +46,16 @@ class Host(Strict):
 
     cpu: Annotated[str, about("model name")]
     cpus: Annotated[int, about("usable by this process", "CPUs")]
-    governor: Annotated[str | None, about("of CPU 0")]
+    hypervisor: Annotated[bool | None, about("whether it is itself a virtual machine, by its CPU's flags")]
+    governor: Annotated[str | None, about("frequency governor of CPU 0")]
+    frequency_driver: Annotated[str | None, about("that sets CPU 0's frequency")]
+    turbo: Annotated[bool | None, about("whether CPUs may run above their nominal frequency")]
+    idle_driver: Annotated[str | None, about("that idles the CPUs")]
+    idle_states: Annotated[list[str] | None, about("C-states of CPU 0 that are not disabled, the shallowest first")]
+    kvm: Annotated[
+        dict[str, str] | None,
+        about("parameters of the modules kvm, kvm_* and haltpoll: MODULE.PARAMETER to value, as sysfs has it"),
+    ]
     kernel: Annotated[str, about("release")]
     memory_mib: Annotated[int, about("of the whole host", "MiB")]
     load_before: Annotated[float, about("one-minute load when the run began", "runnable tasks")]
@@ -98,17 +108,16 @@ def cpu_model() -> str:
 
 def host(load_before: float) -> Host:
     """What this host is, and its load now, at the end of a run."""
-    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    known = governor.is_file()
+    settings, reasons = cpu_settings()
     return Host(
         cpu=cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
-        governor=governor.read_text().strip() if known else None,
         kernel=platform.release(),
         memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         load_before=load_before,
         load_after=load(),
-        absent={} if known else {"governor": f"no {governor}"},
+        absent=reasons,
+        **settings,
     )
 
 

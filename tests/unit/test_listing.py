@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.paths import ROOT
 from harness.report.setlist import list_lines
 from harness.store.listing import describe, find_set, latest_of, set_paths
+from harness.store.manifest import SCHEMA_VERSION
 from harness.store.resultset import ResultSet
 from harness.store.seal import manifest_text
 from tests.result_sets import experiment_folder, write_set
@@ -66,7 +67,7 @@ def test_what_is_no_finished_set_is_not_listed(made, results):
 
 def test_a_set_is_described(made):
     listed = describe(made.path)
-    assert (listed.schema_version, listed.created, listed.profile) == (3, "2024-01-01T00:00:00Z", "quick")
+    assert (listed.schema_version, listed.created, listed.profile) == (SCHEMA_VERSION, "2024-01-01T00:00:00Z", "quick")
     assert (listed.trials, listed.failed, listed.broken) == (3, 1, None)
     assert listed.verdicts == {"reproduced": 2}
 

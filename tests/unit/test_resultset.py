@@ -20,12 +20,12 @@ from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.measure.declared import Metric
 from harness.report.reproduce import reproduction
 from harness.store.digest import deterministic_files, digest, first_difference
-from harness.store.manifest import Manifest
-from harness.store.provenance import Host, Repository
+from harness.store.manifest import SCHEMA_VERSION, Manifest
+from harness.store.provenance import Repository
 from harness.store.reference import check_digest, find_reference, first_input_difference, load_reference, reference_of
 from harness.store.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
 from harness.store.seal import verify_files
-from tests.result_sets import IMAGE, KERNEL
+from tests.result_sets import HOST, IMAGE, KERNEL
 from tests.small_sets import declaration
 
 
@@ -86,8 +86,10 @@ def write(tmp_path: Path, example: Path) -> Callable[..., ResultSet]:
                     images={"classic": IMAGE},
                     qemu=qemu,
                     accelerator={},
+                    accelerator_asked="auto",
+                    accelerator_why={},
                     fidelity={},
-                    host=Host(cpu="x", cpus=1, governor="x", kernel="x", memory_mib=1, load_before=0, load_after=0),
+                    host=HOST.model_copy(update={"governor": "x", "absent": {}}),
                     packages={},
                     seconds={},
                     trials=trials,
@@ -202,20 +204,20 @@ def test_there_may_be_no_sets_at_all(tmp_path):
         (lambda path: path.write_bytes(b"\xff\xfe"), "manifest.json: is not JSON"),
         (lambda path: path.write_text("{}"), "field schema_version: must be a whole number from 1, got None"),
         (
-            lambda path: path.write_text(path.read_text().replace('version": 3', 'version": 9', 1)),
+            lambda path: path.write_text(path.read_text().replace(f'version": {SCHEMA_VERSION}', 'version": 9', 1)),
             "version 9, .*update",
         ),
         (lambda path: path.write_text("[]"), "is not a JSON object"),
         (lambda path: path.write_text('{"schema_version": true}'), "must be a whole number"),
         (lambda path: path.write_text('{"schema_version": 0}'), "must be a whole number"),
         (lambda path: path.write_text('{"schema_version": 1}'), "is no manifest of schema version 1: KeyError"),
-        (lambda path: path.write_text('{"schema_version": 3}'), "field id: Field required"),
+        (lambda path: path.write_text(f'{{"schema_version": {SCHEMA_VERSION}}}'), "field id: Field required"),
         (
             lambda path: path.write_text(path.read_text().replace('"governor": "x"', '"governor": null', 1)),
             "field host: governor is null without a reason in absent",
         ),
         (
-            lambda path: path.write_text(path.read_text().replace('"cpu": "x"', '"cpu": 1', 1)),
+            lambda path: path.write_text(path.read_text().replace('"cpu": "a CPU"', '"cpu": 1', 1)),
             r"field host\.cpu: Input should be a valid string",
         ),
         (lambda path: path.unlink(), "is no result set: No such file"),
