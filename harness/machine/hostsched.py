@@ -40,6 +40,20 @@ def read_thread(process: int, thread: int, proc: Path = Path("/proc")) -> Readin
         return None
 
 
+def cores_first(host_cpus: Sequence[int], sys: Path = Path("/sys")) -> list[int]:
+    """The same CPUs, one of each core before the second of any: two threads of one core share what they measure."""
+    seen: dict[str, int] = {}
+    turns: list[tuple[int, int]] = []
+    for cpu in host_cpus:
+        try:
+            core = (sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
+        except OSError:  # a kernel without SMP tells no topology
+            core = str(cpu)
+        turns.append((seen.get(core, 0), cpu))
+        seen[core] = seen.get(core, 0) + 1
+    return [cpu for _, cpu in sorted(turns, key=lambda turn: turn[0])]
+
+
 def pinning(threads: Sequence[int], host_cpus: Sequence[int]) -> list[int] | str:
     """A host CPU for each thread, no two on the same; or why there is none."""
     if len(threads) < 2:
@@ -122,7 +136,7 @@ class HostSchedule:
         }
 
     def _pin(self) -> list[int] | str:
-        pins = pinning(self._threads, self._host_cpus)
+        pins = pinning(self._threads, cores_first(self._host_cpus))
         if isinstance(pins, str):
             return pins
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine import hostsched
-from harness.machine.hostsched import HostSchedule, Reading, pinning, read_thread, spare
+from harness.machine.hostsched import HostSchedule, Reading, cores_first, pinning, read_thread, spare
 from tests.processes import eventually
 
 
@@ -20,6 +20,24 @@ def test_threads_get_cpus_of_their_own_or_none():
     assert pinning([11], [0, 1]) == "one CPU: the host's scheduler does better"
     assert pinning([11, 11], [0, 1]) == "QEMU runs several CPUs in one thread"
     assert pinning([11, 12, 13], [0, 1]) == "3 CPUs, and 2 of the host's"
+
+
+@pytest.mark.parametrize(
+    ("siblings", "order"),
+    [
+        (["0-1", "0-1", "2-3", "2-3"], [0, 2, 1, 3]),
+        (["0,2", "1,3", "0,2", "1,3"], [0, 1, 2, 3]),
+        (["0", "1", "2", "3"], [0, 1, 2, 3]),
+        ([], [0, 1, 2, 3]),
+    ],
+)
+def test_two_threads_of_one_core_come_last(tmp_path, siblings, order):
+    for cpu, text in enumerate(siblings):
+        folder = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{text}\n")
+    assert cores_first([0, 1, 2, 3], tmp_path) == order
+    assert cores_first([3, 1], tmp_path) == [3, 1]
 
 
 def test_the_harness_keeps_off_their_cpus_or_off_all_but_the_last():
