@@ -20,6 +20,8 @@ from harness.machine.spec import prepare_folder
 from harness.oracle.attach import prepare_trials
 
 HANG_S = 6.0
+#: For those that end by themselves, also on a host that is emulated.
+END_S = 120.0
 BEFORE_KILL_S = 1.5
 #: What a guest does in its job, and what is said of it.
 ENDINGS = {
@@ -49,23 +51,25 @@ def mailbox_trial(
     return trial if restored else trial.model_copy(update={"state": None})
 
 
-def lost_by(trial: TrialSpec, scratch: Path, meanwhile: Callable[[Machine], object] | None = None) -> str:
+def lost_by(
+    trial: TrialSpec, scratch: Path, timeout_s: float = END_S, meanwhile: Callable[[Machine], object] | None = None
+) -> str:
     """What is said of the guest of a trial that does not end well; `meanwhile` is called while its job runs."""
     prepare_folder(trial.machine, scratch, trial.job)
     state = trial.state.path if trial.state else None
     machine = Machine(trial.machine, trial.files, scratch, incoming=state, paused=state is not None)
     with pytest.raises(GuestLost) as caught:
-        _run(trial, machine, meanwhile)
+        _run(trial, machine, timeout_s, meanwhile or (lambda _: None))
     assert machine.process.poll() is not None, "its QEMU has ended"
     return caught.value.message
 
 
-def _run(trial: TrialSpec, machine: Machine, meanwhile: Callable[[Machine], object] | None) -> None:
+def _run(trial: TrialSpec, machine: Machine, timeout_s: float, meanwhile: Callable[[Machine], object]) -> None:
     with machine, session_on(trial, machine) as session:
-        timer = threading.Timer(BEFORE_KILL_S, meanwhile or (lambda _: None), [machine])
+        timer = threading.Timer(BEFORE_KILL_S, meanwhile, [machine])
         timer.start()
         try:
-            session.run(trial.job, machine.folder / "out", HANG_S if meanwhile is None else 60)
+            session.run(trial.job, machine.folder / "out", timeout_s)
         finally:
             timer.join()
 
@@ -75,4 +79,13 @@ def ends_as_it_should(name: str, folder: Path, accelerator: AcceleratorChoice, *
     command, expected = ENDINGS[name]
     trial = mailbox_trial(folder / "trial", command, accelerator, restored=restored)
     kill = (lambda machine: machine.process.kill()) if name == "kill" else None
-    assert lost_by(trial, folder / "scratch", kill).startswith(expected)
+    timeout_s = HANG_S if name == "hang" else END_S
+    assert lost_by(trial, folder / "scratch", timeout_s, kill).startswith(expected)
+
+
+def panics_before_its_mailbox(folder: Path, accelerator: AcceleratorChoice) -> None:
+    """Check what is said of a guest without a first process."""
+    trial = mailbox_trial(folder / "trial", "true", accelerator, restored=False)
+    words = (*trial.machine.cmdline, "rdinit=/bin/false")
+    trial = trial.model_copy(update={"machine": trial.machine.model_copy(update={"cmdline": words})})
+    assert lost_by(trial, folder / "scratch").startswith("the guest panicked before it stopped at its mailbox")

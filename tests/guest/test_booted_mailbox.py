@@ -8,7 +8,7 @@ import json
 import pytest
 
 from harness.experiment.execution import run_trial
-from tests.mailbox_guests import ENDINGS, ends_as_it_should, lost_by, mailbox_trial
+from tests.mailbox_guests import ENDINGS, ends_as_it_should, mailbox_trial, panics_before_its_mailbox
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -32,7 +32,4 @@ def test_its_end_is_told(tmp_path, name, restored):
 
 
 def test_a_panic_on_the_way_to_the_mailbox_is_a_panic(tmp_path):
-    trial = mailbox_trial(tmp_path / "trial", "true", "tcg", restored=False)
-    words = (*trial.machine.cmdline, "rdinit=/bin/false")
-    trial = trial.model_copy(update={"machine": trial.machine.model_copy(update={"cmdline": words})})
-    assert lost_by(trial, tmp_path / "scratch").startswith("the guest panicked before it stopped at its mailbox")
+    panics_before_its_mailbox(tmp_path, "tcg")

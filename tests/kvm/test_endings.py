@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Guests under KVM: proved by a boot, they run their jobs, and each way of ending one is told as under TCG."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.build.store import Store
+from harness.experiment.execution import run_trial
+from harness.machine.accelerator import boot_to_end
+from tests.mailbox_guests import ENDINGS, ends_as_it_should, mailbox_trial, panics_before_its_mailbox
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.mark.parametrize("arch", ["i386", "x86_64"])
+def test_kvm_is_proved_by_a_boot_however_long_it_takes(arch):
+    store = Store.default()
+    kernels = [kernel for kernel in store.all("kernel") if kernel.inputs["arch"] == arch]
+    newest = max(kernels, key=lambda kernel: kernel.path.stat().st_mtime)
+    verdict = boot_to_end(store, newest, ("-accel", "kvm", "-cpu", "host,pmu=on"))
+    assert verdict.works, verdict.reason
+
+
+@pytest.mark.parametrize("session", ["mailbox", "ssh"])
+def test_a_job_runs_and_an_absent_pmu_is_absent(tmp_path, session):
+    trial = mailbox_trial(tmp_path, "sleep 1; cat /proc/uptime", "kvm", restored=True, session=session)
+    assert trial.state is None, "under KVM a guest boots"
+    record = run_trial(trial)
+    assert (record.status, record.reason) == ("ok", None)
+    assert float((trial.folder / "look/stdout").read_text().split()[0]) > 1
+    assert record.fidelity == "kvm"
+    assert record.pmu.startswith("absent: ")
+    assert (trial.folder / "pmu").read_text().strip() == record.pmu, "the guest's known-work check said it"
+    watched = json.loads((trial.folder / "host-sched.json").read_text())["seconds"]
+    assert watched < record.seconds["trial"] - record.seconds["ready"] + 0.1, "its boot is not of the trial"
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_guests_end_is_told(tmp_path, name):
+    ends_as_it_should(name, tmp_path, "kvm", restored=True)
+
+
+def test_a_panic_on_the_way_to_the_mailbox_is_a_panic(tmp_path):
+    panics_before_its_mailbox(tmp_path, "kvm")
