@@ -23,7 +23,8 @@ from harness.machine.machine import Machine
 from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
 from harness.scratch import discard, scratch_folder
 
-READY_TIMEOUT_S = 120.0
+#: For a boot or a login: generous, as a host that is itself emulated takes a minute for either.
+READY_TIMEOUT_S = 300.0
 #: Host files of a machine that belong to a trial's raw data.
 KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
 EVENTS = "qmp-events.json"
