@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ METADATA: dict[FigureFormat, dict[str, str | None]] = {
 
 #: From dark to light, at least 12 steps of CIE lightness apart, so that any two differ in grey and to the colour-blind.
 PALETTE = ("#12233f", "#8c2d4f", "#2a78b5", "#d9812b", "#7fc9aa", "#f7e3a1")
+#: matplotlib names parts of an SVG by a hash of exact coordinates. Their last bits depend on the CPU: OpenBLAS has a
+#: kernel for each.
+_SVG_IDS = re.compile(r'(?<=\bid=")[a-z][0-9a-f]{10}(?=")|(?<=#)[a-z][0-9a-f]{10}(?=[")])')
 _HATCHES = ("", "//", "-", "", "\\\\", "")
 _MARKERS = ("o", "s", "^", "v", "D", "P")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
@@ -62,7 +66,7 @@ def figure_style() -> Iterator[None]:
 
 
 def write_figures(figures: Mapping[str, Figure], folder: Path, form: FigureFormat = "svg") -> list[Path]:
-    """Write each figure to `folder`/NAME.form, byte-identical for equal figures; the paths written.
+    """Write each figure to `folder`/NAME.form, byte-identical for equal figures, an SVG on any CPU; the paths written.
 
     RunError naming the figure that cannot be drawn: much of what is wrong in one, matplotlib sees only now.
     """
@@ -81,8 +85,16 @@ def write_figures(figures: Mapping[str, Figure], folder: Path, form: FigureForma
                 path.unlink(missing_ok=True)
                 what = " ".join(str(error).split())
                 raise RunError(f"figure {name} cannot be drawn: {type(error).__name__}: {what}") from error
+            if form == "svg":
+                path.write_text(_numbered(path.read_text()))
             written.append(path)
     return written
+
+
+def _numbered(svg: str) -> str:
+    """The same drawing with the names of its parts numbered in the order in which they come."""
+    numbers: dict[str, str] = {}
+    return _SVG_IDS.sub(lambda name: numbers.setdefault(name[0], f"{name[0][0]}{len(numbers)}"), svg)
 
 
 @dataclass(frozen=True)

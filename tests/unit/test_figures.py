@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -104,3 +105,23 @@ def test_equal_figures_give_equal_bytes(tmp_path, form):
 
     first, second = (write_figures({"f": draw()}, tmp_path / name, form)[0].read_bytes() for name in ("a", "b"))
     assert first == second
+
+
+def test_the_last_bit_of_a_coordinate_does_not_change_an_svg(tmp_path):
+    """CPUs differ there, and matplotlib makes names of it."""
+
+    def draw(name: str, left: float) -> str:
+        with figure_style():
+            figure = Figure(layout="none")
+            axes = figure.add_axes((left, 0.1, 0.8, 0.8))
+            for look in EVERY:
+                draw_medians(axes, [0, 1], [[1.0], [2.0]], look, label="x", joined=True)
+            other = figure.add_axes((0.05, 0.05, 0.01, 0.01))
+            draw_bars(other, [0.0], [[1.0]], EVERY[3], label="x", width=0.5)
+        return write_figures({"f": figure}, tmp_path / name)[0].read_text()
+
+    first, second = draw("a", 0.1), draw("b", float(np.nextafter(0.1, 1)))
+    assert first == second
+    clips = set(re.findall(r"url\(#(.*?)\)", first))
+    assert len(clips) >= 2
+    assert all(f'id="{clip}"' in first for clip in clips)
