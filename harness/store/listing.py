@@ -6,8 +6,10 @@ Imports no pandas and no model of a manifest: `results` spends its second on rea
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -113,9 +115,9 @@ def describe(path: Path) -> Listed:
     """What a list says of the set in `path`; reads two files, checks no hash."""
     try:
         file = MANIFEST
-        head = _Head.model_validate_json((path / file).read_bytes())
+        head = _Head.model_validate_json(read_plain(path / file))
         file = CLAIMS
-        claims = _CLAIMS.validate_json((path / file).read_bytes())
+        claims = _CLAIMS.validate_json(read_plain(path / file))
     except OSError as error:
         return Listed(path, broken=f"{file}: {error.strerror}")
     except ValidationError as error:
@@ -133,6 +135,15 @@ def describe(path: Path) -> Listed:
         unanalysed=head.unanalysed,
         analysed_from=head.analysed_from[0].id if head.analysed_from else None,
     )
+
+
+def read_plain(path: Path) -> bytes:
+    """The content of a plain file; OSError for anything else, a link too: nothing is waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "is no plain file", str(path))
+        return file.read()
 
 
 def unfinished_runs(results: Path, experiment: str | None = None) -> list[Unfinished]:

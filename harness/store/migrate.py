@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from harness.errors import UsageError
 from harness.measure.verdict import word_of_today
+from harness.store.listing import read_plain
 from harness.store.manifest import NO_BUILD_ID, NO_DIGEST, SCHEMA_VERSION, Manifest
 
 Json = dict[str, Any]
@@ -24,8 +25,8 @@ def load_manifest(path: Path) -> Manifest:
     """
     where = str(path)
     try:
-        data = json.loads(path.read_bytes())
-    except ValueError as error:
+        data = json.loads(read_plain(path))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"is not JSON: {error}", where=where) from error
     if not isinstance(data, dict):
         raise UsageError("is not a JSON object", where=where)

@@ -23,6 +23,7 @@ from harness.measure.rows import METRIC_COLUMNS
 from harness.scratch import discard, remove_tree, scratch_folder
 from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
+from harness.store.inside import check_inside
 from harness.store.manifest import Manifest
 from harness.store.migrate import load_manifest, migrated_claims
 from harness.store.seal import content_hash, manifest_text
@@ -41,12 +42,13 @@ _CLAIM_LIST = TypeAdapter(list[ClaimResult])
 
 
 class ResultSet:
-    """A finished set on disk."""
+    """A finished set on disk, whoever made it: nothing in it leads out of its folder (`check_inside`)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self.manifest = load_manifest(path / MANIFEST)
+            check_inside(path, self.manifest)
         except OSError as error:
             raise UsageError(f"is no result set: {error.strerror}", where=str(path)) from error
 
@@ -60,7 +62,7 @@ class ResultSet:
         try:
             stored = json.loads((self.path / CLAIMS).read_bytes())
             return _CLAIM_LIST.validate_python(migrated_claims(stored), strict=False)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # ValidationError is a ValueError
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _damaged(self.path / CLAIMS, error) from error
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.build.store import hash_file, hash_of
 from harness.errors import RunError
-from harness.store.listing import ID, MANIFEST
+from harness.store.listing import ID, MANIFEST, read_plain
 
 
 def content_hash(manifest: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def verify_seal(path: Path) -> dict[str, Any]:
     if (path / MANIFEST).is_symlink():
         raise RunError("is a link, not a file", where=where)
     try:
-        data = (path / MANIFEST).read_bytes()
+        data = read_plain(path / MANIFEST)
         values: Any = json.loads(data)
     except OSError as error:
         raise RunError(f"cannot be read: {error.strerror}", where=where) from error

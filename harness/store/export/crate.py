@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from harness.store.manifest import Manifest
 from harness.store.resultset import MANIFEST, ResultSet
+from harness.store.seal import verify_files
 
 METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/crate/1.1"
@@ -26,7 +27,11 @@ Entity = dict[str, Any]
 
 
 def write_crate(result: ResultSet, path: Path) -> None:
-    """The set with its metadata as a folder, or as a zip file where the name ends in `.zip`."""
+    """The set with its metadata as a folder, or as a zip file where the name ends in `.zip`.
+
+    The metadata states every file's hash: RunError naming the first file that has another.
+    """
+    verify_files(result.path)
     metadata = json.dumps(crate(result), indent=1, ensure_ascii=False) + "\n"
     names = [MANIFEST, *sorted(result.manifest.files)]
     if path.suffix == ".zip":
