@@ -12,6 +12,7 @@ import pandas as pd
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.trial import TrialRecord
+from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.measure.declared import Column, ColumnType, Metric, Table
 from harness.store.digest import deterministic_files, digest
@@ -106,10 +107,12 @@ def small_set(
         ]
         frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype({"trial": "int64", "value": "float64"})
         if good:
+            analysis = Analysis(folder)
             made = tables if tables is not None else {"sums": frame[["arm", "trial", "value"]]}
             writer.write_tables(made, [declaration(name, table) for name, table in made.items()])
             writer.write_metrics(frame, [Metric("total", "count", "neither", "a sum")])
             sums = frame.groupby("arm", sort=True)["value"].median().reset_index()
+            writer.write_views(analysis.views(dict(made), frame))
             writer.write_shown(Shown.of({}, {"Sums by arm": sums}))
         writer.write_claims(judge(model.claims, frame) if good else [])
         for name, svg in (figures if figures is not None else {"sums": SVG}).items():

@@ -58,6 +58,7 @@ def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialR
 
     steps: dict[str, Callable[[], None]] = {
         "paper() or summary()": show,
+        "profiles() or timeline()": lambda: writer.write_views(analysis.views(tables, metrics)),
         "documents()": lambda: writer.write_documents(analysis.documents(tables, metrics)),
         "figures()": draw,
     }

@@ -16,13 +16,14 @@ from harness.commands.analysis import analyse
 from harness.errors import EXIT_OK, KreproError, RunError
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
+from harness.measure.views import VIEWS
 from harness.progress import step
 from harness.scratch import discard, scratch_folder
 from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.listing import CLAIMS, MANIFEST, describe, find_set
 from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
-from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer
+from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer, view_file
 from harness.store.seal import verify_files
 from harness.store.shown import SHOWN
 
@@ -103,6 +104,7 @@ def _verify_analysis(result: ResultSet) -> list[str]:
             return [f"only the raw files are verified: the analysis fails, and gave no claims in the run: {error}"]
         _same_tables(result, made.tables, made.metrics)
         _same_claims(result, claims, made.claims)
+        _same_views(result, scratch)
         _same_documents(result, scratch)
         if made.shown != result.shown:
             raise _differs(result, SHOWN, "the tables to show come out as others")
@@ -123,6 +125,15 @@ def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics:
     for name, stored in result.tables.items():
         _same_frame(result, f"tables/{name}.parquet", stored, tables[name])
     _same_frame(result, METRICS, result.metrics, metrics)
+
+
+def _same_views(result: ResultSet, fresh: Path) -> None:
+    for name in (view_file(table.name) for table in VIEWS):
+        if not (result.path / name).is_file():
+            continue  # the set is older than they are, or its analysis has none
+        if not (fresh / name).is_file():
+            raise _differs(result, name, "the analysis does not make it")
+        _same_frame(result, name, pd.read_parquet(result.path / name), pd.read_parquet(fresh / name))
 
 
 def _same_documents(result: ResultSet, fresh: Path) -> None:

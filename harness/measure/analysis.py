@@ -27,11 +27,9 @@ from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows, problem_of
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
+from harness.measure.views import PROFILE_COLUMNS, TIMELINE_COLUMNS
 from harness.yamlfile import line_of
 
-#: Columns of the optional hooks, with their types; docs/writing-an-experiment.md says what they mean.
-PROFILE_COLUMNS = {"profile": "str", "unit": "str", "stack": "str", "weight": "float64"}
-TIMELINE_COLUMNS = {"process": "str", "track": "str", "name": "str", "start_s": "float64", "duration_s": "float64"}
 #: What hooks may ask for by the names of their parameters.
 HOOKS: dict[str, frozenset[str]] = {
     "tables": frozenset({"trials"}),
@@ -155,15 +153,18 @@ class Analysis:
         """The paper's own tables with ours beside them, row by row, by title; none when the analysis has none."""
         return self._optional_frames("paper", tables=tables, metrics=metrics, claims=claims)
 
-    def profiles(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> pd.DataFrame:
-        """Weighted stacks with PROFILE_COLUMNS; UsageError when the analysis has no such hook."""
+    def profiles(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> pd.DataFrame | None:
+        """Weighted stacks with PROFILE_COLUMNS; None when the analysis has no such hook."""
         return self._hook("profiles", PROFILE_COLUMNS, tables=tables, metrics=metrics)
 
     def timeline(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> pd.DataFrame | None:
         """What happened when, with TIMELINE_COLUMNS; None when the analysis has no such hook."""
-        if not hasattr(self._module, "timeline"):
-            return None
         return self._hook("timeline", TIMELINE_COLUMNS, tables=tables, metrics=metrics)
+
+    def views(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+        """What it has for other tools: PROFILES and TIMELINE by their names, as far as it has these hooks."""
+        made = {"profiles": self.profiles(tables, metrics), "timeline": self.timeline(tables, metrics)}
+        return {name: frame for name, frame in made.items() if frame is not None}
 
     def predict(self, document: Mapping[str, Any], script: Path) -> tuple[dict[str, pd.DataFrame], list[str]]:
         """Tables by title and lines, of a script by one of the analysis' documents; UsageError without such a hook."""
@@ -227,7 +228,9 @@ class Analysis:
                 raise UsageError(f"{name}() asks for {parameter} (known: {known})", where=str(self.path))
         return wanted
 
-    def _hook(self, name: str, columns: Mapping[str, str], **available: Any) -> pd.DataFrame:
+    def _hook(self, name: str, columns: Mapping[str, str], **available: Any) -> pd.DataFrame | None:
+        if not hasattr(self._module, name):
+            return None
         frame = self._call(name, **available)
         if not isinstance(frame, pd.DataFrame) or not set(columns) <= set(frame.columns):
             raise UsageError(f"{name}() must return a table with {', '.join(columns)}", where=str(self.path))

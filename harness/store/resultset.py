@@ -20,6 +20,7 @@ from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table
 from harness.measure.rows import METRIC_COLUMNS
+from harness.measure.views import VIEWS
 from harness.scratch import discard, remove_tree, scratch_folder
 from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
@@ -89,6 +90,19 @@ class ResultSet:
         except OSError as error:
             raise _damaged(path, error) from error
 
+    def view(self, table: Table) -> pd.DataFrame | None:
+        """One of VIEWS; None when its analysis has none, or the set is older than they are. RunError when damaged."""
+        path = self.path / view_file(table.name)
+        if not path.is_file():
+            return None
+        try:
+            frame = table.typed(_read_parquet(path))
+        except UsageError as error:
+            raise _damaged(path, error) from error
+        if frame.select_dtypes(include="object").isna().any(axis=None):
+            raise _damaged(path, ValueError("a text is missing"))
+        return frame
+
     @property
     def declared_tables(self) -> list[Table]:
         """What the columns of each table mean; none in sets that are older than declarations."""
@@ -125,6 +139,12 @@ class Writer:
         if shown.paper or shown.summary:
             (self.path / SHOWN).write_bytes(shown.text().encode())  # encoded first: no file when it cannot be
 
+    def write_views(self, views: Mapping[str, pd.DataFrame]) -> None:
+        """NAME.parquet of each of VIEWS that there is."""
+        for table in VIEWS:
+            if table.name in views:
+                write_table(views[table.name], table, self.path / view_file(table.name))
+
     def write_documents(self, documents: Mapping[str, str]) -> None:
         """documents/NAME.json; no folder when there are none."""
         for name, text in documents.items():
@@ -138,7 +158,8 @@ class Writer:
 
     def remove_derived(self) -> None:
         """Remove what an analysis has written so far: tables that nothing follows from would pass for whole."""
-        for name in ("tables", DOCUMENTS, "figures", METRICS, SHOWN, CLAIMS):
+        views = (view_file(table.name) for table in VIEWS)
+        for name in ("tables", DOCUMENTS, "figures", METRICS, SHOWN, CLAIMS, *views):
             path = self.path / name
             remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -200,6 +221,11 @@ def copy_experiment(folder: Path, root: Path) -> None:
 
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
     shutil.copytree(folder, root / EXPERIMENT, ignore=ignored, copy_function=copy)
+
+
+def view_file(name: str) -> str:
+    """The file in a set of one of VIEWS."""
+    return f"{name}.parquet"
 
 
 def read_metrics(root: Path) -> pd.DataFrame:

@@ -87,8 +87,8 @@ STACKS = "import pandas as pd\n\n\ndef profiles(tables):\n    return pd.DataFram
 def test_hooks_are_optional_and_their_tables_are_checked(tmp_path):
     none = analysis_in(tmp_path / "none", "x = 1\n")
     assert none.timeline({}, EMPTY) is None
-    with pytest.raises(UsageError, match="has no function profiles"):
-        none.profiles({}, EMPTY)
+    assert none.profiles({}, EMPTY) is None
+    assert none.views({}, EMPTY) == {}
     right = {"profile": ["p"], "unit": ["none"], "stack": ["a;b"], "weight": [1], "more": [2]}
     frame = analysis_in(tmp_path / "right", STACKS.format(columns=right)).profiles({}, EMPTY)
     assert isinstance(frame, pd.DataFrame)

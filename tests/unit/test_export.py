@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from harness.build.store import hash_tree
-from harness.errors import RunError, UsageError
+from harness.errors import KreproError, RunError, UsageError
 from harness.measure.claims import ClaimResult
 from harness.store.export import export
 from harness.store.export.speedscope import SCHEMA
@@ -269,17 +269,25 @@ def test_speedscope(result, tmp_path):
 @pytest.mark.parametrize(
     ("hook", "says"),
     [
-        ("", "has no function profiles"),
+        ("", "has no profiles (its analysis.py has no function profiles; or the set is older"),
         (HOOKS.replace("3.0)", "-3.0)"), "'idle;default_idle' has weight -3 and unit 'none'"),
         (HOOKS.replace("3.0)", "float('inf'))"), "has weight inf"),
         (HOOKS.replace('"seconds"', '"fortnights"'), "unit 'fortnights'"),
-        (HOOKS.replace('columns=["profile"', 'columns=["name"', 1), "must return a table with profile, unit"),
         (HOOKS.replace("return pd.DataFrame(rows, ", "return pd.DataFrame([], ", 1), "gives no stacks"),
     ],
 )
 def test_what_speedscope_cannot_show_is_refused(tmp_path, hook, says):
     result = small_set(tmp_path / "results", small_experiment(tmp_path / "small", more=hook))
     with pytest.raises(UsageError, match=re.escape(says)):
+        export(result, "speedscope", tmp_path / "out")
+
+
+@pytest.mark.parametrize("column", ["stack", "weight"])
+def test_a_damaged_profile_is_named(result, tmp_path, column):
+    path = result.path / "profiles.parquet"
+    frame = pd.read_parquet(path)
+    frame.assign(**{column: [None] * len(frame)}).to_parquet(path, index=False)
+    with pytest.raises(KreproError, match=r"profiles\.parquet: "):
         export(result, "speedscope", tmp_path / "out")
 
 

@@ -47,6 +47,26 @@ def reseal(path: Path, change: Callable[[Path], None] = lambda _: None, **fields
     return path.rename(path.with_name(name))
 
 
+HOOK = """
+
+def profiles(tables):
+    return pd.DataFrame({"profile": ["p"], "unit": ["none"], "stack": ["a;b"], "weight": [1.0]})
+"""
+
+
+def test_profiles_and_time_lines_follow_too(tmp_path, capsys):
+    made = write_set(tmp_path / "results", experiment_folder(tmp_path, YAML, ANALYSIS + HOOK), VALUES)
+    verified(made.path, capsys)
+
+    def change(path: Path) -> None:
+        frame = pd.read_parquet(path / "profiles.parquet")
+        frame.assign(weight=2.0).to_parquet(path / "profiles.parquet", index=False)
+
+    other = reseal(made.path, change)
+    with pytest.raises(RunError, match=r"profiles\.parquet: does not follow .* column weight: row 0 comes out as .*1\.0"):
+        verified(other, capsys)
+
+
 def test_a_set_as_it_was_written_verifies_and_is_not_changed_by_that(one, capsys):
     before = {path: path.stat().st_mtime_ns for path in one.path.rglob("*")}
     lines = verified(one.path, capsys)

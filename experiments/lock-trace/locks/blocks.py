@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.measure.analysis import TIMELINE_COLUMNS
+from harness.measure.views import TIMELINE_COLUMNS
 
 
 def with_blocks(taken: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.analysis import TIMELINE_COLUMNS
+from harness.measure.views import TIMELINE_COLUMNS
 
 from .records import PAGE_SHIFT, Words
 

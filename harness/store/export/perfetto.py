@@ -13,28 +13,30 @@ import pandas as pd
 
 from harness.errors import KreproError, UsageError
 from harness.experiment.trial import TrialRecord
-from harness.measure.analysis import TIMELINE_COLUMNS, Analysis
 from harness.measure.symbols import read_system_map
+from harness.measure.views import TIMELINE, TIMELINE_COLUMNS
 from harness.oracle.reader import Oracle
-from harness.store.resultset import EXPERIMENT, ResultSet
+from harness.store.resultset import ResultSet, view_file
 
 
 def write_perfetto(result: ResultSet, path: Path) -> None:
-    """What the experiment's `timeline` gives (runs it), and the oracle's samples of the first good trial of each arm.
+    """What the experiment's `timeline` gave, and the oracle's samples of the first good trial of each arm.
 
-    UsageError when there is neither.
+    UsageError when there is neither. Executes nothing.
     """
-    analysis = Analysis(result.path / EXPERIMENT)
-    told = analysis.timeline(result.tables, result.metrics)
+    told = result.view(TIMELINE)
     if told is not None and not (np.isfinite(told["start_s"]) & ~(told["duration_s"] < 0)).all():
-        raise UsageError("timeline(): start_s must be a number, and duration_s not negative", where=str(analysis.path))
+        raise UsageError(
+            "timeline(): start_s must be a number, and duration_s not negative",
+            where=str(result.path / view_file(TIMELINE.name)),
+        )
     seen = [timeline for trial in _first_trials(result.trials) if (timeline := _sampled(trial)) is not None]
     parts = [part for part in (told, *seen) if part is not None and len(part)]
     if not parts:
         raise UsageError(
             "has no timeline: no arm had an oracle with mode sampler, and analysis.py has no function timeline",
             where=str(result.path),
-            hint="docs/writing-an-experiment.md",
+            hint="or the set is older than stored time lines: ./inv analyse makes one that has it",
         )
     with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')

@@ -11,26 +11,32 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import UsageError
-from harness.measure.analysis import Analysis
-from harness.store.resultset import EXPERIMENT, ResultSet
+from harness.measure.views import PROFILES
+from harness.store.resultset import ResultSet, view_file
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 UNITS = ("none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
 
 
 def write_speedscope(result: ResultSet, path: Path) -> None:
-    """One "sampled" profile for each name that the experiment's `profiles` gives; runs that function.
+    """One "sampled" profile for each name that the experiment's `profiles` gave; executes nothing.
 
-    UsageError when analysis.py has no `profiles`, or when it returns what speedscope cannot show.
+    UsageError when the set has none, or when it has what speedscope cannot show.
     """
-    analysis = Analysis(result.path / EXPERIMENT)
-    data = speedscope(analysis.profiles(result.tables, result.metrics), str(analysis.path))
+    stacks = result.view(PROFILES)
+    if stacks is None:
+        raise UsageError(
+            "has no profiles",
+            where=str(result.path),
+            hint="its analysis.py has no function profiles; or the set is older: ./inv analyse makes one that has them",
+        )
+    data = speedscope(stacks, str(result.path / view_file(PROFILES.name)))
     data["name"] = f"{result.manifest.experiment.name} {result.manifest.id}"
     path.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def speedscope(stacks: pd.DataFrame, where: str) -> dict[str, Any]:
-    """A speedscope file of weighted stacks with PROFILE_COLUMNS; `where` is told in errors."""
+    """A speedscope file of weighted stacks (PROFILES); `where` is told in errors."""
     if stacks.empty:
         raise UsageError("profiles() gives no stacks of this set", where=where)
     bad = stacks[~stacks["weight"].between(0, np.finfo(float).max) | ~stacks["unit"].isin(UNITS)]

@@ -22,7 +22,7 @@ from experiments.page_trace.trace.workingset import TAUS, WorkingSet, WorkingSet
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.measure.analysis import TIMELINE_COLUMNS
+from harness.measure.views import TIMELINE_COLUMNS
 from tests.experiments.page_trace.traces import record, visits_of, words_of
 
 PAGES = st.lists(st.integers(0, 7), max_size=80)
