@@ -8,7 +8,7 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName, Verbose
+from harness.commands.shared import ResultsFolder, SetName, Trust, Verbose
 from harness.paths import RESULTS
 
 
@@ -20,6 +20,7 @@ def analyse(
     ] = None,
     results: ResultsFolder = RESULTS,
     verbose: Verbose = False,
+    trust: Trust = False,
 ) -> int:
     """Make tables, metrics, claims and figures anew from a set's raw files: a new set, beside the old one.
 
@@ -27,4 +28,4 @@ def analyse(
     """
     from harness.commands import reanalysis
 
-    return reanalysis.reanalyse(results, result, with_, cli.output(), verbose=verbose)
+    return reanalysis.reanalyse(results, result, with_, cli.output(), verbose=verbose, trust=trust)

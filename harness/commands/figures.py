@@ -9,7 +9,7 @@ from typing import Annotated
 from harness.choices import FigureFormat
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.commands.shared import ResultsFolder, SetName, Trust
 from harness.errors import EXIT_OK, RunError, UsageError
 from harness.paths import RESULTS
 
@@ -20,11 +20,13 @@ def figures(
     format: Annotated[FigureFormat, Option("file format")] = "svg",
     out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, in this folder")] = None,
     results: ResultsFolder = RESULTS,
+    trust: Trust = False,
 ) -> int:
     """Draw the figures of a set again, from the set alone.
 
     UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
     """
+    from harness.commands.trust import execute
     from harness.measure.analysis import Analysis
     from harness.report.figures import figure_style, write_figures
     from harness.store.resultset import EXPERIMENT, MANIFEST, find_result_set
@@ -38,10 +40,14 @@ def figures(
     tables = finished.tables
     if not tables:
         raise RunError("has no tables to draw from", where=str(finished.path))
-    with figure_style():
-        drawn = Analysis(finished.path / EXPERIMENT).figures(tables, finished.metrics)
+
+    def draw() -> list[Path]:
+        with figure_style():
+            drawn = Analysis(finished.path / EXPERIMENT).figures(tables, finished.metrics)
+        return write_figures(drawn, target, format)
+
     try:
-        written = write_figures(drawn, target, format)
+        written = execute(finished, draw, trust=trust)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
     console = cli.output()

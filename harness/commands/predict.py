@@ -8,7 +8,7 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.shared import SET, ResultsFolder
+from harness.commands.shared import SET, ResultsFolder, Trust
 from harness.paths import RESULTS
 
 
@@ -18,8 +18,9 @@ def predict(
     script: Annotated[Path, Option("what to predict: a YAML file, as the experiment's README says", word=True)],
     name: Annotated[str, Option("which of a set's documents")] = "model",
     results: ResultsFolder = RESULTS,
+    trust: Trust = False,
 ) -> int:
     """Predict from what an experiment has fitted, such as what a trace will cost before it runs."""
     from harness.commands import prediction
 
-    return prediction.predict_script(results, model, script, name, cli.output())
+    return prediction.predict_script(results, model, script, name, cli.output(), trust=trust)

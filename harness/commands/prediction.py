@@ -9,16 +9,17 @@ from typing import Any
 
 from rich.console import Console
 
+from harness.commands.trust import ask, execute
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import find_experiment
 from harness.measure.analysis import Analysis
+from harness.paths import EXPERIMENTS
 from harness.report.terminal import frame_table
-from harness.store.listing import find_set
-from harness.store.resultset import DOCUMENTS, EXPERIMENT
+from harness.store.resultset import DOCUMENTS, EXPERIMENT, ResultSet, find_result_set
 
 
-def load_document(results: Path, text: str, name: str = "model") -> tuple[Path, dict[str, Any]]:
-    """The folder of an experiment and a document that it made, for its hook `predict`.
+def load_document(results: Path, text: str, name: str = "model") -> tuple[Path | ResultSet, dict[str, Any]]:
+    """The folder of an experiment, or a set with its copy, and a document that it made, for its hook `predict`.
 
     `text` is a file with such a document, whose field `experiment` names the experiment, or means a result set: then
     the set's own copy of the experiment is meant, and its document `name`.
@@ -29,16 +30,27 @@ def load_document(results: Path, text: str, name: str = "model") -> tuple[Path, 
         if "experiment" not in document:
             raise UsageError("has no field experiment", where=str(path), hint="nothing can predict from it")
         return find_experiment(str(document["experiment"])), document
-    whole = find_set(results, text)
-    names = sorted(other.stem for other in (whole / DOCUMENTS).glob("*.json"))
+    whole = find_result_set(results, text)
+    documents = whole.path / DOCUMENTS
+    names = sorted(other.stem for other in documents.glob("*.json"))
     hint = f"--name: {', '.join(names)}" if names else "its experiment makes no documents"
-    return whole / EXPERIMENT, _read(whole / DOCUMENTS / f"{name}.json", hint)
+    return whole, _read(documents / f"{name}.json", hint)
 
 
-def predict_script(results: Path, text: str, script: Path, name: str, console: Console) -> int:
-    """Print what the experiment's hook makes of `script`."""
-    folder, document = load_document(results, text, name)
-    tables, lines = Analysis(folder).predict(document, script)
+def predict_script(results: Path, text: str, script: Path, name: str, console: Console, *, trust: bool = False) -> int:
+    """Print what the experiment's hook makes of `script`.
+
+    Code of a set is executed by `harness.commands.trust`. So is that of a folder which a document names, if it is none
+    of the project's: who wrote the document chose it.
+    """
+    source, document = load_document(results, text, name)
+    if isinstance(source, ResultSet):
+        folder = source.path / EXPERIMENT
+        tables, lines = execute(source, lambda: Analysis(folder).predict(document, script), trust=trust)
+    else:
+        if not trust and source.parent != EXPERIMENTS:
+            ask(str(source), "is named by the document, and this executes code that is in it, with your rights")
+        tables, lines = Analysis(source).predict(document, script)
     for title, frame in tables.items():
         console.print(frame_table(title, frame))
     for line in lines:

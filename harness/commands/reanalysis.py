@@ -14,6 +14,7 @@ from rich.console import Console
 from harness.build.store import hash_tree
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import exit_code
+from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.measure.analysis import Analysis
@@ -21,6 +22,7 @@ from harness.progress import step
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.listing import latest_of
+from harness.store.maker import is_known
 from harness.store.manifest import AnalysedFrom, Manifest
 from harness.store.provenance import package_versions, repository
 from harness.store.resultset import (
@@ -38,15 +40,25 @@ from harness.store.seal import verify_files
 SOURCES = ("raw", "kernels")
 
 
-def reanalyse(results: Path, text: str, chosen: Path | None, console: Console, *, verbose: bool) -> int:
+def reanalyse(
+    results: Path, text: str, chosen: Path | None, console: Console, *, verbose: bool, trust: bool = False
+) -> int:
     """Analyse a set again, by its own analysis or that of the folder `chosen`; print what a run prints; the exit code.
 
-    UsageError when the folder is of another experiment, RunError when the set is damaged or the analysis fails: then
-    there is no new set, and nothing has changed. Then RunError, as by a run, when the run had failed trials, or when no
-    claim of the paper could be measured: the new set is written.
+    The set's own is executed by `harness.commands.trust`; a folder that the user names needs no question. UsageError
+    when the folder is of another experiment, RunError when the set is damaged or the analysis fails: then there is no
+    new set, and nothing has changed. Then RunError, as by a run, when the run had failed trials, or when no claim of
+    the paper could be measured: the new set is written.
     """
     old = find_result_set(results, text)
-    folder = old.path / EXPERIMENT if chosen is None else find_experiment(str(chosen))
+    if chosen is None:
+        result, made = execute(old, lambda: _analysed_by(old, old.path / EXPERIMENT), trust=trust)
+    else:
+        result, made = _analysed_by(old, find_experiment(str(chosen)))
+    return _show(result, made, console, verbose=verbose)
+
+
+def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
     experiment = _judged_by(old.manifest.experiment, load_experiment(folder), folder)
     analysis = Analysis(folder)
     analysis.check(experiment, folder)
@@ -65,8 +77,9 @@ def reanalyse(results: Path, text: str, chosen: Path | None, console: Console, *
         with step("analysing"):
             made = analyse(analysis, experiment.claims, [trial.relocated(writer.path) for trial in good], writer)
         manifest = _manifest(old.manifest, experiment, writer.path)
-        result = writer.finish(manifest, latest=_is_newest(old))
-    return _show(result, made, console, verbose=verbose)
+        # What a stranger measured with stays in the set, to be replayed: it does not become ours by being copied.
+        own = is_known(old.path, old.manifest.experiment.name)
+        return writer.finish(manifest, latest=_is_newest(old), own=own), made
 
 
 def measured_experiment(result: ResultSet) -> Path:

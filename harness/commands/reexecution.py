@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.build.store import Store, hash_file, hash_tree
 from harness.commands.reanalysis import measured_experiment
+from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
@@ -25,7 +26,7 @@ from harness.store.reference import deterministic_inputs, first_input_difference
 from harness.store.resultset import ResultSet, find_result_set
 
 
-def replay(results: Path, text: str, trial: str | None, console: Console) -> int:
+def replay(results: Path, text: str, trial: str | None, console: Console, *, trust: bool = False) -> int:
     """Replay one trial (`ARM/REPETITION`) of a set, or all virtual and recorded ones; 0 when all bits are equal.
 
     The experiment's sources travel in the set; kernel and image are built or found by its recipes. RunError
@@ -33,6 +34,13 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
     """
     result = find_result_set(results, text)
     chosen = _choose(result, trial)
+    count = execute(result, lambda: _replayed(result, chosen), trust=trust)  # compiles the guest's programs
+    console.print(f"{len(chosen)} trials replayed, {count} files: every bit is equal")
+    return 0
+
+
+def _replayed(result: ResultSet, chosen: Sequence[TrialRecord]) -> int:
+    """How many files came out equal."""
     scratch = scratch_folder(Path(tempfile.gettempdir()), "replay")
     try:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
@@ -52,8 +60,7 @@ def replay(results: Path, text: str, trial: str | None, console: Console) -> int
             raise RunError(f"replay differs: {difference} ({cause})", where=str(result.path))
     finally:
         discard(scratch)
-    console.print(f"{len(chosen)} trials replayed, {len(expected)} files: every bit is equal")
-    return 0
+    return len(expected)
 
 
 def _choose(result: ResultSet, trial: str | None) -> list[TrialRecord]:

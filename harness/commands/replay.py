@@ -7,7 +7,7 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.commands.shared import ResultsFolder, SetName, Trust
 from harness.paths import RESULTS
 
 
@@ -16,8 +16,9 @@ def replay(
     result: SetName,
     trial: Annotated[str | None, Option("one trial, `ARM/REPETITION`", none="all that can be replayed")] = None,
     results: ResultsFolder = RESULTS,
+    trust: Trust = False,
 ) -> int:
     """Execute virtual-clock trials of a result set again, from the set alone, and compare bit by bit."""
     from harness.commands import reexecution
 
-    return reexecution.replay(results, result, trial, cli.output())
+    return reexecution.replay(results, result, trial, cli.output(), trust=trust)

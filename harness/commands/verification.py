@@ -13,7 +13,9 @@ from rich.console import Console
 
 from harness.build.store import canonical
 from harness.commands.analysis import analyse
+from harness.commands.trust import execute
 from harness.errors import EXIT_OK, KreproError, RunError
+from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.measure.views import VIEWS
@@ -31,11 +33,12 @@ from harness.store.shown import SHOWN
 SAYS_WHY_UNANALYSED = 3
 
 
-def verify(results: Path, text: str, console: Console) -> int:
+def verify(results: Path, text: str, console: Console, *, trust: bool = False) -> int:
     """Verify a set and say what was compared; RunError naming the first file that is not as it must be.
 
     First the bytes: the manifest against the ID, all files against the manifest. Then the meaning: digest, tables,
-    metrics, claims and figures are made again from the raw files by the analysis.py in the set, which is executed.
+    metrics, claims and figures are made again from the raw files by the analysis.py in the set, which is executed
+    (`harness.commands.trust`).
     """
     path = find_set(results, text)
     with step("hashing files"):
@@ -47,9 +50,8 @@ def verify(results: Path, text: str, console: Console) -> int:
         console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")
     for line in _verify_origin(result):
         console.print(line, markup=False, soft_wrap=True)
-    with step("analysing again"):
-        for line in _verify_analysis(result):
-            console.print(line, markup=False, soft_wrap=True)
+    for line in _verify_analysis(result, trust=trust):
+        console.print(line, markup=False, soft_wrap=True)
     console.print(str(path), markup=False, soft_wrap=True)
     return EXIT_OK
 
@@ -85,13 +87,22 @@ def _sources(files: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in files.items() if name.startswith(("raw/", "kernels/"))}
 
 
-def _verify_analysis(result: ResultSet) -> list[str]:
-    """What was made again and came out equal, one line each."""
+def _verify_analysis(result: ResultSet, *, trust: bool) -> list[str]:
+    """What was made again and came out equal, one line each; or why there is nothing to make."""
     trials = [trial for trial in result.trials if trial.status == "ok"]
     if not trials:
         return ["no trial succeeded: there is nothing to analyse"]
     if result.manifest.unanalysed:
         return [f"only the raw files are verified: the set was not analysed: {result.manifest.unanalysed}"]
+
+    def again() -> list[str]:
+        with step("analysing again"):
+            return _analysed_again(result, trials)
+
+    return execute(result, again, trust=trust)
+
+
+def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord]) -> list[str]:
     claims = result.claims
     scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
     try:

@@ -93,6 +93,9 @@ class Manifest(Strict):
         list[AnalysedFrom],
         about("the set that measured the raw files, then each that analysed them again; empty: its own run did"),
     ] = []
+    maker: Annotated[
+        str, about("keyed hash of the content, by which the host that made the set knows it again; empty: it has none")
+    ] = ""
     absent: Reasons = {}
 
     _reasons = model_validator(mode="after")(check_reasons)

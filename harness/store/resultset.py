@@ -25,6 +25,7 @@ from harness.scratch import discard, remove_tree, scratch_folder
 from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.store.inside import check_inside
+from harness.store.maker import FIELD, maker_of
 from harness.store.manifest import Manifest
 from harness.store.migrate import load_manifest, migrated_claims
 from harness.store.seal import content_hash, manifest_text
@@ -163,13 +164,15 @@ class Writer:
             path = self.path / name
             remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
-    def finish(self, manifest: Manifest, *, latest: bool = True) -> ResultSet:
+    def finish(self, manifest: Manifest, *, latest: bool = True, own: bool = True) -> ResultSet:
         """Seal the set: hash every file, name it by time and content, flush it to disk, rename it into place.
 
-        `latest`: the experiment's link of this name leads to it then.
+        `latest`: the experiment's link of this name leads to it then. `own`: all code in it is of this host, which may
+        execute it without a question.
         """
         unsealed = manifest.model_copy(update={"id": "", "files": hash_tree(self.path)})
         values = json.loads(unsealed.model_dump_json())
+        values[FIELD] = maker_of(values) if own else ""
         name = f"{utc_now()}-{content_hash(values)[:8]}"
         (self.path / MANIFEST).write_text(manifest_text(values | {"id": name}), encoding="utf-8")
         sync_tree(self.path)

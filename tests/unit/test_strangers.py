@@ -3,26 +3,37 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from harness.build.store import hash_tree
-from harness.commands import comparison, reanalysis, reexecution, verification
+from harness.build.store import Store, hash_tree
+from harness.commands import comparison, prediction, reanalysis, reexecution, verification
 from harness.commands.export import export
 from harness.commands.figures import figures
 from harness.commands.report import report
+from harness.commands.results import results as results_command
 from harness.commands.show import show
 from harness.errors import KreproError, RunError, UsageError
+from harness.paths import EXPERIMENTS
+from harness.report.page import set_page
 from harness.store.listing import describe
-from harness.store.resultset import MANIFEST, ResultSet
+from harness.store.maker import is_known
+from harness.store.resultset import MANIFEST, ResultSet, copy_experiment
 from harness.store.seal import content_hash, manifest_text
+from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 from tests.small_sets import small_experiment, small_set
+from tests.unit.test_export import HOOKS
 
 SECRET = "the reader's own"
 
@@ -172,3 +183,216 @@ def test_a_crate_states_hashes_and_is_made_of_what_has_them(made, tmp_path, dama
     with pytest.raises(RunError, match=r"raw/left/0/job\.exit: is (missing|not what was written)"):
         export(str(made.path), "ro-crate", tmp_path / "crate", made.path.parent.parent)
     assert not (tmp_path / "crate").exists()
+
+
+# -- nothing is executed unasked --------------------------------------------------------------------------------
+
+TRACE = """
+
+import pathlib
+
+for _folder in pathlib.Path(__file__).parents:
+    if (_folder / "secret").exists():
+        (_folder / "executed").touch()
+"""
+PREDICTING = """
+
+def documents(tables):
+    return {"model": {}}
+
+
+def predict(document, script):
+    return {}, []
+"""
+READING = (
+    *("show", "report", "report in the site", "compare"),
+    *(f"export {form}" for form in ("csv", "parquet", "ro-crate", "zip", "speedscope", "perfetto")),
+)
+EXECUTING = ("figures", "verify", "analyse")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultSet:
+    """A set of another host, whose analysis.py leaves a trace."""
+    (tmp_path / "secret").touch()
+    folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + HOOKS + TRACE)
+    made = write_set(tmp_path / "results", folder, {"short": [100.0, 101.0]})
+    assert executed(tmp_path)
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "other-store"))
+    (tmp_path / "out").mkdir()
+    return made
+
+
+def executed(tmp_path: Path) -> bool:
+    """Whether there is a trace; there is none afterwards."""
+    trace = tmp_path / "executed"
+    there = trace.exists()
+    trace.unlink(missing_ok=True)
+    return there
+
+
+def test_reading_a_strangers_set_executes_nothing_of_it(foreign, tmp_path, capsys):
+    wanted = commands(foreign.path, tmp_path / "out")
+    assert {*READING, *EXECUTING, "replay"} == wanted.keys()
+    for name in READING:
+        wanted[name]()
+        assert not executed(tmp_path), name
+    results_command(results=foreign.path.parent.parent)
+    assert foreign.path.name in capsys.readouterr().out
+    assert not executed(tmp_path)
+
+
+@pytest.mark.parametrize("name", EXECUTING)
+def test_what_must_execute_asks_first(foreign, tmp_path, monkeypatch, name):
+    action = commands(foreign.path, tmp_path / "out")[name]
+    with pytest.raises(UsageError, match=r"was not made on this host, and this executes code .*--trust"):
+        action()
+    assert not executed(tmp_path)
+    for answer in ("n\n", "\n", "", "perhaps\n"):
+        terminal = answering(monkeypatch, answer)
+        with pytest.raises(UsageError, match="was not made on this host"):
+            action()
+        assert not executed(tmp_path)
+        assert "Go on? [y/N]" in terminal.getvalue()
+    answering(monkeypatch, "y\n")
+    action()
+    assert executed(tmp_path)
+
+
+def test_trust_executes_without_a_question(foreign, tmp_path):
+    results = foreign.path.parent.parent
+    assert verification.verify(results, str(foreign.path), Console(quiet=True), trust=True) == 0
+    assert executed(tmp_path)
+
+
+def test_replay_and_predict_ask_too(foreign, tmp_path):
+    results = foreign.path.parent.parent
+    with pytest.raises(UsageError, match="was not made on this host"):
+        reexecution.replay(results, str(foreign.path), None, Console(quiet=True))
+    (tmp_path / "model.json").write_text(json.dumps({"experiment": str(foreign.path / "experiment")}))
+    with pytest.raises(UsageError, match="is named by the document, and this executes code"):
+        prediction.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path, "model", Console(quiet=True))
+    assert not executed(tmp_path)
+
+
+def test_predicting_by_a_strangers_set_asks_too(tmp_path, monkeypatch):
+    (tmp_path / "secret").touch()
+    folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + PREDICTING + TRACE)
+    made = write_set(tmp_path / "results", folder, {"short": [100.0]})
+    words = (tmp_path / "results", str(made.path), tmp_path / "script", "model", Console(quiet=True))
+    assert executed(tmp_path)
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "other-store"))
+    with pytest.raises(UsageError, match="was not made on this host"):
+        prediction.predict_script(*words)
+    assert not executed(tmp_path)
+    assert prediction.predict_script(*words, trust=True) == 0
+    assert executed(tmp_path)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answer: str) -> io.StringIO:
+    """Somebody at a terminal; what they are shown."""
+    entered, told = io.StringIO(answer), io.StringIO()
+    for stream in (entered, told):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", entered)
+    monkeypatch.setattr("sys.stderr", told)
+    return told
+
+
+# -- which sets are known ---------------------------------------------------------------------------------------
+
+
+def test_a_set_is_known_where_it_was_made_and_nowhere_else(made, tmp_path, monkeypatch):
+    assert is_known(made.path, "small")
+    key = Store.default().root / "maker.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "other"))
+    assert not is_known(made.path, "small")
+    assert (tmp_path / "other/maker.key").read_bytes() != key.read_bytes()
+
+
+def add(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "experiment/analysis.py").write_text("x = 1\n"),
+        lambda root: add(root / "experiment/more.py"),
+        lambda root: add(root / "measured/analysis.py"),
+        lambda root: (root / "experiment/experiment.yaml").unlink(),
+    ],
+)
+def test_a_set_of_this_host_whose_code_was_changed_is_not_known(made, change):
+    change(made.path)
+    assert not is_known(made.path, "small")
+    files = {name: value for name, value in hash_tree(made.path).items() if name != MANIFEST}
+    assert not is_known(forged(made, lambda values: values.update(files=files)), "small"), "with hashes that fit"
+
+
+def test_code_of_the_project_is_known_whoever_measured(tmp_path):
+    root = tmp_path / "set"
+    root.mkdir()
+    copy_experiment(EXPERIMENTS / "probe-cost", root)
+    assert is_known(root, "probe-cost")
+    assert not is_known(root, "irq-hotspot")
+    assert not is_known(root, "../experiments/probe-cost")
+    (root / "experiment/README.md").write_text("prose")
+    assert is_known(root, "probe-cost")
+    add(root / "experiment/more.py")
+    assert not is_known(root, "probe-cost")
+
+
+def test_what_is_analysed_again_of_a_strangers_set_does_not_become_known(foreign, tmp_path):
+    results = foreign.path.parent.parent
+    own = experiment_folder(tmp_path / "own", YAML, ANALYSIS)
+    reanalysis.reanalyse(results, str(foreign.path), own, Console(quiet=True), verbose=False)
+    sets = [path for path in foreign.path.parent.iterdir() if not path.is_symlink() and path.name != foreign.path.name]
+    assert [is_known(path, "waits") for path in sets] == [False], "its folder `measured` has a stranger's programs"
+    assert not executed(tmp_path)
+
+
+def test_a_store_that_cannot_be_written_makes_sets_that_are_not_known(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "file"))
+    made = small_set(tmp_path / "results", small_experiment(tmp_path / "small"))
+    assert made.manifest.maker == ""
+    assert not is_known(made.path, "small")
+    verification.verify_files(made.path)
+
+
+# -- data that would like to be code ----------------------------------------------------------------------------
+
+
+class Trace:
+    """Unpickled, it would leave a trace."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return Path.touch, (self.path,)
+
+
+def test_a_parquet_file_brings_no_pickle_to_life(made, tmp_path):
+    pickled = pickle.dumps(Trace(tmp_path / "executed"))
+    pickle.loads(pickled)
+    assert executed(tmp_path), "it is one"
+    evil = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": pickled}
+    table = pa.table({"arm": ["left"], "trial": [0], "value": [1.0]})
+    table = table.cast(pa.schema([field.with_metadata(evil) for field in table.schema]))
+    pq.write_table(table, made.path / "tables/sums.parquet")
+    assert made.tables["sums"]["value"].tolist() == [1.0]
+    _ = made.declared_tables
+    assert not executed(tmp_path)
+
+
+def test_a_script_in_a_figure_stays_in_an_image(tmp_path):
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(2)</script></svg>'
+    made = small_set(tmp_path / "results", small_experiment(tmp_path / "small"), figures={'a"onload="x': svg})
+    page = set_page(made)
+    assert "alert(" not in page
+    assert f'<img src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"' in page
+    assert 'a"onload' not in page

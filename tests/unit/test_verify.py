@@ -30,7 +30,7 @@ def one(tmp_path: Path) -> ResultSet:
 
 
 def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert verify(path.parent.parent, str(path), Console(width=200)) == 0
+    assert verify(path.parent.parent, str(path), Console(width=200), trust=True) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -63,7 +63,9 @@ def test_profiles_and_time_lines_follow_too(tmp_path, capsys):
         frame.assign(weight=2.0).to_parquet(path / "profiles.parquet", index=False)
 
     other = reseal(made.path, change)
-    with pytest.raises(RunError, match=r"profiles\.parquet: does not follow .* column weight: row 0 comes out as .*1\.0"):
+    with pytest.raises(
+        RunError, match=r"profiles\.parquet: does not follow .* column weight: row 0 comes out as .*1\.0"
+    ):
         verified(other, capsys)
 
 
@@ -150,7 +152,7 @@ def test_other_damage_is_found_and_named(one, damage, tmp_path):
     spoil, name, says = damage
     spoil(one.path)
     with pytest.raises(RunError, match=f"^{re.escape(str(one.path / name))}: .*{says}"):
-        verify(tmp_path / "results", str(one.path), Console())
+        verify(tmp_path / "results", str(one.path), Console(), trust=True)
 
 
 def test_a_renamed_set_is_told(one):
@@ -212,20 +214,20 @@ def test_what_does_not_follow_from_the_raw_files_is_told(one, forgery, tmp_path)
     path = reseal(one.path, change)
     verify_files(path)
     with pytest.raises(RunError, match=f"^{re.escape(str(path / name))}: .*{says}"):
-        verify(tmp_path / "results", str(path), Console())
+        verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
 def test_the_digest_must_be_that_of_the_raw_files(one, tmp_path):
     path = reseal(one.path, digest="0" * 64)
     with pytest.raises(RunError, match=r"manifest\.json: the digest is not that of the raw files"):
-        verify(tmp_path / "results", str(path), Console())
+        verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
 def test_a_library_that_may_be_the_cause_is_named(one, tmp_path):
     packages = {**one.manifest.packages, "scipy": "0.1"}
     path = reseal(one.path, replace("claims.json", "101.0", "100.5"), packages=packages)
     with pytest.raises(RunError, match=r"not 100\.5 \(library scipy: 0\.1 there, .* here\)"):
-        verify(tmp_path / "results", str(path), Console())
+        verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "krepro"])
@@ -280,7 +282,7 @@ def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
 def test_an_analysis_that_fails_now_and_gave_claims_then_is_an_error(one, tmp_path):
     path = reseal(one.path, replace("experiment/analysis.py", "def tables(", "def tablets("))
     with pytest.raises(UsageError, match=r"analysis\.py: has no function tables"):
-        verify(tmp_path / "results", str(path), Console())
+        verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
 DOCUMENT = """
@@ -298,10 +300,10 @@ def test_documents_of_an_analysis_are_written_and_verified(tmp_path, capsys):
     assert verified(made.path, capsys)[-1] == str(made.path)
     forged = reseal(made.path, replace("documents/note.json", "trials", "trails"))
     with pytest.raises(RunError, match=r"documents/note\.json: .*comes out with other values"):
-        verify(tmp_path / "results", str(forged), Console())
+        verify(tmp_path / "results", str(forged), Console(), trust=True)
     extra = reseal(forged, lambda root: (root / "documents/note.json").rename(root / "documents/more.json"))
     with pytest.raises(RunError, match=r"documents/(note|more)\.json: "):
-        verify(tmp_path / "results", str(extra), Console())
+        verify(tmp_path / "results", str(extra), Console(), trust=True)
 
 
 @pytest.mark.parametrize(

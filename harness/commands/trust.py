@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Executing what a result set brings with it: the one way to do it, behind the one question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.errors import UsageError
+from harness.store.maker import is_known
+from harness.store.resultset import ResultSet
+
+T = TypeVar("T")
+WHAT = "was not made on this host, and this executes code that is in it, with your rights"
+
+
+def execute(result: ResultSet, action: Callable[[], T], *, trust: bool) -> T:
+    """What `action` returns, which executes code of this set.
+
+    Of a set whose code is not known here, only with `trust` (`--trust`), or after a yes at a terminal; else UsageError.
+    Nothing else executes code of a set: what should surround it belongs here.
+    """
+    if not trust and not is_known(result.path, result.manifest.experiment.name):
+        ask(str(result.path), WHAT)
+    return action()
+
+
+def ask(where: str, what: str) -> None:
+    """UsageError unless somebody at a terminal says yes."""
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        print(f"krepro: {where!a}: {what}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+            return
+    raise UsageError(what, where=where, hint="read its experiment/ first; --trust executes it")
