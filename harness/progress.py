@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich import console as rich_console
+from rich.console import ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,6 +21,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
+
+from harness.harmless import harmless
 
 
 def silence(stream: TextIO) -> None:
@@ -37,8 +41,31 @@ class Console(rich_console.Console):
         silence(sys.stderr if self.stderr else sys.stdout)
 
 
+class _Shown:
+    """A renderable, whose text is harmless."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self.renderable = renderable
+
+    def __rich_console__(self, console: rich_console.Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+
+class _Harmless(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Shown(renderable) for renderable in renderables]
+
+
+def harmless_console(**options: Any) -> Console:
+    """A console that sends no text to the terminal's controls, whoever wrote it; `options` are rich's."""
+    made = Console(highlight=False, **options)
+    made.push_render_hook(_Harmless())
+    return made
+
+
 #: Progress and warnings go to standard error, so that results can be piped.
-console = Console(stderr=True, highlight=False)
+console = harmless_console(stderr=True)
 
 PLAIN_INTERVAL_S = 15.0
 
@@ -62,14 +89,15 @@ class Step:
         self.done = 0.0
         self.started = time.monotonic()
         self._bar = bar
-        self._task = bar.add_task(label, total=total) if bar else None
+        self._task = bar.add_task(harmless(label), total=total) if bar else None
         self._last = self.started
 
     def advance(self, amount: float = 1.0, detail: str = "") -> None:
         self.done += amount
         if self._bar is not None and self._task is not None:
             total = None if self.total is None else max(self.total, self.done)
-            self._bar.update(self._task, completed=self.done, total=total, description=f"{self.label} {detail}")
+            description = harmless(f"{self.label} {detail}")  # a bar is drawn past the hooks of its console
+            self._bar.update(self._task, completed=self.done, total=total, description=description)
             return
         now = time.monotonic()
         if now - self._last >= PLAIN_INTERVAL_S:
@@ -88,7 +116,7 @@ class Step:
 def step(label: str, total: float | None = None) -> Iterator[Step]:
     """Show `label` while the block runs; on a terminal as a bar with an estimate."""
     if console.is_terminal:
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
         with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
             current = Step(label, total, bar)
             yield current

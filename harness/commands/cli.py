@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from harness.errors import EXIT_RUN_FAILED, HOSTS_ERRORS, KreproError
+from harness.harmless import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,12 +34,10 @@ END_S = 8.0
 
 
 def output() -> Console:
-    """The console for results."""
-    from harness.progress import Console
+    """The console for results; whatever is printed by it steers no terminal."""
+    from harness.progress import harmless_console
 
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=int(os.environ.get("COLUMNS", PIPE_WIDTH)))
+    return harmless_console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", PIPE_WIDTH)))
 
 
 def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
@@ -119,9 +118,8 @@ def _end_at_once() -> None:
 
 def _say(text: str) -> None:
     """One line to standard error, if there still is one; what others wrote in it reaches no terminal's controls."""
-    line = "".join(char if char.isprintable() else " " for char in text)
     with suppress(OSError):
-        print(f"krepro: {' '.join(line.split())}", file=sys.stderr, flush=True)
+        print(f"krepro: {harmless(' '.join(text.split()))}", file=sys.stderr, flush=True)
 
 
 def _unexpected(error: Exception) -> str:

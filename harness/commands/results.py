@@ -8,6 +8,7 @@ from typing import Annotated
 from harness.commands.declaration import Option, command
 from harness.commands.shared import ResultsFolder
 from harness.errors import UsageError
+from harness.harmless import harmless
 from harness.paths import RESULTS
 
 
@@ -25,4 +26,4 @@ def results(
     if not paths and not runs:
         wanted = f"no result sets of {experiment!r}" if experiment else "there is no result set yet"
         raise UsageError(wanted, where=str(results), hint="./inv run experiment=NAME")
-    print("\n".join([*list_lines([describe(path) for path in paths]), *unfinished_lines(runs)]))
+    print(harmless("\n".join([*list_lines([describe(path) for path in paths]), *unfinished_lines(runs)])))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from harness.errors import UsageError
+from harness.harmless import harmless
 from harness.store.maker import is_known
 from harness.store.resultset import ResultSet
 
@@ -29,7 +30,7 @@ def execute(result: ResultSet, action: Callable[[], T], *, trust: bool) -> T:
 def ask(where: str, what: str) -> None:
     """UsageError unless somebody at a terminal says yes."""
     if sys.stdin.isatty() and sys.stderr.isatty():
-        print(f"krepro: {where!a}: {what}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"krepro: {harmless(where)}: {what}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() in {"y", "yes"}:
             return
     raise UsageError(what, where=where, hint="read its experiment/ first; --trust executes it")

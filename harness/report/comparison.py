@@ -31,7 +31,8 @@ def comparison_table(rows: Sequence[Compared]) -> Table:
             outcome.append(f": {row.note}", style="dim")
         arm = row.arms[0] if row.arms[0] == row.arms[1] else " → ".join(row.arms)
         count = str(row.trials[0]) if row.trials[0] == row.trials[1] else f"{row.trials[0]}, {row.trials[1]}"
-        table.add_row(arm, row.metric, row.unit, number(row.a), number(row.b), count, effect_text(row.effect), outcome)
+        cells = (arm, row.metric, row.unit, number(row.a), number(row.b), count, effect_text(row.effect))
+        table.add_row(*(Text(str(cell)) for cell in cells), outcome)  # a plain str would be read as markup
     return table
 
 

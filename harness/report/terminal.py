@@ -62,11 +62,13 @@ def print_summary(
 
 def frame_table(title: str, frame: pd.DataFrame, most: int | None = MAX_ROWS) -> Table:
     """A table of at most `most` rows; numbers right, absent values as a dash, never as 0."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    table = Table(
+        title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
+    )
     for name in frame.columns:
         numeric = pd.api.types.is_numeric_dtype(frame[name])
         first = name == frame.columns[0]  # what a row is about must be readable in one piece
-        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold", no_wrap=first)
+        table.add_column(Text(str(name)), justify="right" if numeric else "left", overflow="fold", no_wrap=first)
     for row in frame.head(len(frame) if most is None else most).itertuples(index=False):
         table.add_row(*(Text(number(value)) for value in row))
     if most is not None and len(frame) > most:

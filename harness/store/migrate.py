@@ -26,6 +26,7 @@ def load_manifest(path: Path) -> Manifest:
     where = str(path)
     try:
         data = json.loads(read_plain(path))
+        json.dumps(data, ensure_ascii=False).encode()  # JSON can escape half a surrogate pair, which is no text
     except (ValueError, RecursionError) as error:
         raise UsageError(f"is not JSON: {error}", where=where) from error
     if not isinstance(data, dict):

@@ -63,6 +63,7 @@ class ResultSet:
     def claims(self) -> list[ClaimResult]:
         try:
             stored = json.loads((self.path / CLAIMS).read_bytes())
+            json.dumps(stored, ensure_ascii=False).encode()  # half a surrogate pair can be escaped, and is no text
             return _CLAIM_LIST.validate_python(migrated_claims(stored), strict=False)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _damaged(self.path / CLAIMS, error) from error

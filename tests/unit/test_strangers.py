@@ -177,6 +177,14 @@ def test_json_of_any_depth_is_an_error_and_no_crash(made, name, text):
         _ = ResultSet(made.path).claims
 
 
+@pytest.mark.parametrize(("name", "text"), [(MANIFEST, "Nowhere"), ("claims.json", "stays low")])
+def test_half_a_surrogate_pair_is_no_text(made, name, text):
+    path = made.path / name
+    path.write_text(path.read_text().replace(text, "\\ud800"))
+    with pytest.raises(KreproError, match=rf"{name}: .*surrogates not allowed"):
+        _ = ResultSet(made.path).claims
+
+
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("other")])
 def test_a_crate_states_hashes_and_is_made_of_what_has_them(made, tmp_path, damage):
     damage(made.path / "raw/left/0/job.exit")
