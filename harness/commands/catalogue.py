@@ -26,6 +26,7 @@ from harness.commands.report import report
 from harness.commands.results import results
 from harness.commands.run import run
 from harness.commands.show import show
+from harness.commands.sign import sign
 from harness.commands.test import test
 from harness.commands.verify import verify
 
@@ -40,6 +41,7 @@ _ALL: Sequence[Command[Any]] = (
     results,
     show,
     verify,
+    sign,
     analyse,
     compare,
     figures,

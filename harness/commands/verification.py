@@ -28,12 +28,13 @@ from harness.store.reference import first_input_difference
 from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer, view_file
 from harness.store.seal import verify_files
 from harness.store.shown import SHOWN
+from harness.store.signature import signed_by
 
 #: Manifests from this version of the schema say why there are no verdicts.
 SAYS_WHY_UNANALYSED = 3
 
 
-def verify(results: Path, text: str, console: Console, *, trust: bool = False) -> int:
+def verify(results: Path, text: str, console: Console, *, trust: bool = False, signers: Path | None = None) -> int:
     """Verify a set and say what was compared; RunError naming the first file that is not as it must be.
 
     First the bytes: the manifest against the ID, all files against the manifest. Then the meaning: digest, tables,
@@ -45,6 +46,7 @@ def verify(results: Path, text: str, console: Console, *, trust: bool = False) -
         count = verify_files(path)
     console.print(f"{count} files: every bit is what was written")
     result = ResultSet(path)
+    console.print(signed_by(path, signers), markup=False, soft_wrap=True)
     _verify_digest(result)
     if result.manifest.digest is not None:
         console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")

@@ -3,15 +3,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 from harness.commands import cli
-from harness.commands.declaration import command
+from harness.commands.declaration import Option, command
 from harness.commands.shared import ResultsFolder, SetName, Trust
 from harness.paths import RESULTS
 
 
 @command()
-def verify(result: SetName, results: ResultsFolder = RESULTS, trust: Trust = False) -> int:
-    """Check every bit of a set, and that tables, metrics, claims and figures follow from its raw files."""
+def verify(
+    result: SetName,
+    signers: Annotated[
+        Path | None, Option("who may sign: a file as ssh-keygen has it", none="`~/.ssh/allowed_signers`")
+    ] = None,
+    results: ResultsFolder = RESULTS,
+    trust: Trust = False,
+) -> int:
+    """Check every bit of a set, who signed it, and that tables, claims and figures follow from its raw files."""
     from harness.commands import verification
 
-    return verification.verify(results, result, cli.output(), trust=trust)
+    return verification.verify(results, result, cli.output(), trust=trust, signers=signers)

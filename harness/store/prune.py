@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.errors import RunError
 from harness.scratch import discard, remove_tree, scratch_folder, try_lock
 from harness.store.listing import REFERENCE, UNFINISHED, describe, latest_of, set_paths, unfinished_runs
+from harness.store.signature import signature_file
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def remove(path: Path) -> None:
                 os.close(handle)
         remove_tree(grave)
         discard(grave)
+        signature_file(path).unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"cannot be removed: {error.strerror}", where=error.filename or str(path)) from error
     finally:

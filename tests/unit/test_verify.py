@@ -74,6 +74,7 @@ def test_a_set_as_it_was_written_verifies_and_is_not_changed_by_that(one, capsys
     lines = verified(one.path, capsys)
     assert lines == [
         "21 files: every bit is what was written",
+        "unsigned",
         "digest: follows from 3 raw files",
         "3 tables, 8 metrics and 2 claims follow from the raw files",
         "1 figures: drawn again, byte for byte as they are stored",
