@@ -132,7 +132,7 @@ def test_a_tilde_is_ones_home_in_every_path_of_every_command(name, option, monke
     monkeypatch.setenv("HOME", str(tmp_path))
     for text in ("~/a b/c", f"{option.name}=~/a b/c" if option.option.word else "~/a b/c"):
         words = {word.name: "x" for word in COMMANDS[name].words}
-        value = COMMANDS[name].values({**words, "to": "csv", option.name: text})
+        value = COMMANDS[name].values({**words, "to": "csv", "key": "x", option.name: text})
         assert value[option.name] in (f"{tmp_path}/a b/c", tmp_path / "a b/c", (f"{tmp_path}/a b/c",))
 
 
