@@ -106,13 +106,14 @@ HOST = Host(
     load_after=1e-7,
     absent={"governor": "none"},
 )
-#: host-sched.json of a guest whose only CPU waited for half of its time.
-WAITED = {
-    "pinned": False,
-    "vcpus": [{"cpu": 0, "thread": 1, "run_ns": 1000, "wait_ns": 1000, "slices": 2}],
-}
 #: Names of sets, one a day.
 DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
+
+
+def host_sched(waited_ns: int) -> dict[str, Any]:
+    """host-sched.json of a guest whose only CPU ran for 1000 ns."""
+    vcpu = {"cpu": 0, "thread": 1, "run_ns": 1000, "wait_ns": waited_ns, "slices": 2}
+    return {"pinned": False, "vcpus": [vcpu]}
 
 
 def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) -> Path:
@@ -135,7 +136,8 @@ def write_set(
 ) -> ResultSet:
     """A finished set: per arm one value (ms) per trial, None for a failed one; `fields` replace the manifest's.
 
-    `disturbed`: arm and repetition of trials on the wall clock whose guest the host kept waiting.
+    `disturbed`: arm and repetition of trials on the wall clock whose guest the host kept waiting; where there are any,
+    the others have a record that it did not. Without a record all are disturbed.
     """
     experiment = load_experiment(folder)
     with write_result_set(results, experiment.name) as writer:
@@ -148,8 +150,9 @@ def write_set(
                 raw = writer.path / trial.path
                 raw.mkdir(parents=True)
                 (raw / "wait").write_text("" if value is None else repr(value))
-                if (arm, repetition) in disturbed:
-                    (raw / "host-sched.json").write_text(json.dumps(WAITED))
+                if disturbed and trial.clock == "wall":
+                    waited = 1000 if (arm, repetition) in disturbed else 0
+                    (raw / "host-sched.json").write_text(json.dumps(host_sched(waited)))
                 (raw / "qmp-events.json").write_text(os.urandom(8).hex())
         good = [trial.relocated(writer.path) for trial in records if trial.status == "ok"]
         if good:
