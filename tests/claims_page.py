@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.experiment.model import Claim, experiment_names, load_experiment
+from harness.experiment.model import Claim, Experiment, experiment_names, load_experiment
 from harness.paths import EXPERIMENTS, RESULTS, ROOT
+from tests.golden import records
 from tests.mutation import mutations
 
 PAGE = ROOT / "docs" / "claims.md"
@@ -20,8 +21,15 @@ HEAD = """\
 Made by `python -m tests.claims_page` from the experiments and their tests; do not edit.
 
 A *claim* is the paper's, a *finding* is ours. The bound is written with where it comes from. What was chosen after data
-had been seen says so. The last column is the mutation of raw files or tables that turns the verdict: a test makes it
-(`tests/mutations/`), so no claim here is one that cannot fail. The verdict is that of the committed reference run.
+had been seen says so. *Turned by* is the mutation that turns the verdict: a test makes it (`tests/mutations/`), so no
+claim here is one that cannot fail. It also names the claims whose verdicts change with it.
+
+*Tables alone*: the mutation edits decoded tables. It shows that the metric and the bound can tell, and nothing of the
+decoder. *On a copy*: the committed trials have no trial of the arm. The mutation is of another arm's trial under its
+name, or of rows that the test makes.
+
+The verdict is that of the committed reference run, of profile `quick`. *Not in the reference*: that profile leaves the
+arm out.
 """
 
 
@@ -33,10 +41,10 @@ def claims_page() -> str:
 def _experiment(name: str) -> str:
     experiment = load_experiment(EXPERIMENTS / name)
     verdicts = _verdicts(RESULTS / "reference" / name / "verdicts.json")
-    turned = {claim: one.sentence for one in reversed(mutations(name)) for claim in one.claims}
+    tried = {record.arm for record in records(name)}
     rows = [
         f"| `{claim.id}` | {_kind(claim)} | {_says(claim)} | {_bound(claim)} | {_because(claim)} | "
-        f"{_cell(turned.get(claim.id, ''))} | {verdicts.get(claim.id, 'not in the reference')} |"
+        f"{_turned(name, claim, tried)} | {_reference(experiment, claim, verdicts)} |"
         for claim in experiment.claims
     ]
     columns = ("claim", "whose", "says", "bound", "because", "turned by", "reference")
@@ -61,6 +69,24 @@ def _bound(claim: Claim) -> str:
 
 def _because(claim: Claim) -> str:
     return _cell(claim.because or "") + (f" **After data:** {_cell(claim.after_data)}" if claim.after_data else "")
+
+
+def _turned(name: str, claim: Claim, tried: set[str]) -> str:
+    """The first mutation that turns the claim, one of raw files where there is one."""
+    turning = sorted((one for one in mutations(name) if claim.id in one.claims), key=lambda one: one.kind != "raw")
+    if not turning:
+        return ""
+    one = turning[0]
+    marks = ["*Tables alone.*"] if one.kind == "tables" else []
+    marks += ["*On a copy.*"] if claim.metric and claim.arm not in tried else []
+    marks += [f"Also changes {', '.join(f'`{other}`' for other in one.also)}."] if one.also else []
+    return _cell(" ".join([one.sentence, *marks]))
+
+
+def _reference(experiment: Experiment, claim: Claim, verdicts: dict[str, str]) -> str:
+    if claim.metric and not experiment.arm_repetitions(claim.arm, "quick"):
+        return "not in the reference"
+    return verdicts.get(claim.id, "not in the reference")
 
 
 def _verdicts(path: Path) -> dict[str, str]:

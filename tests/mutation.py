@@ -4,6 +4,7 @@
 tests/mutations/NAME.py, one per experiment, has functions with `@turns("claim", …)`; the docstring says in a sentence
 what is done, for docs/claims.md. A function of raw files takes the unpacked golden trials (`tests.golden.Golden`) and
 changes files below `golden.raw(arm)`. One of tables takes the decoded tables and changes them in place.
+`also=` names the claims that change their verdict with them, to whatever it is: a test compares that with what changes.
 `before=` names a function, of the same kind, that is applied first: where the golden trials alone do not tell a claim.
 """
 
@@ -33,19 +34,22 @@ class Mutation:
 
     name: str
     claims: tuple[str, ...]
+    also: tuple[str, ...]
     kind: Kind
     change: Change
     before: Change | None
     sentence: str
 
 
-def turns(*claims: str, kind: Kind = "tables", before: Change | None = None) -> Callable[[Change], Change]:
-    """Register a function as a mutation that turns these claims."""
+def turns(
+    *claims: str, also: tuple[str, ...] = (), kind: Kind = "tables", before: Change | None = None
+) -> Callable[[Change], Change]:
+    """Register a function as a mutation that turns these claims; `also`: what else changes with them."""
 
     def register(change: Change) -> Change:
         sentence = " ".join((change.__doc__ or "").split())
         assert sentence, f"{change.__name__}: say in a sentence what is done"
-        mutation = Mutation(change.__name__, claims, kind, change, before, sentence)
+        mutation = Mutation(change.__name__, claims, also, kind, change, before, sentence)
         change.mutation = mutation  # type: ignore[attr-defined]
         return change
 

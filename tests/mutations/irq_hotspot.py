@@ -75,7 +75,7 @@ def a_tick_in_a_modern_handler(tables: Tables) -> None:
     _set(tables, "handlers", "ticks", 1.0, arm="tick-modern", handler="edu")
 
 
-@turns("idle-on-top", kind="raw")
+@turns("idle-on-top", also=("single-count-tick",), kind="raw")
 def another_function_on_top(golden: Golden) -> None:
     """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick."""
     _count(golden, "tick", "idle", "vfs_read", 1000)
@@ -94,7 +94,7 @@ def no_neighbours_ticks(tables: Tables) -> None:
 
 
 @turns("entries-edu", kind="raw")
-def an_entry_lost(golden: Golden) -> None:
+def an_entry_too_much(golden: Golden) -> None:
     """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry."""
     _count(golden, "irq-entry", "edu", "krepro_edu_irq", 1)
 
@@ -188,7 +188,10 @@ def _entries_as_time(tables: Tables) -> None:
     truth.loc[chosen, "ticks"] = truth.loc[chosen, "instructions"]
 
 
-@turns("hot-handlers-are-detected", "fix-does-not-see-time", "entries-of-a-light-handler", "entries-are-not-time")
+@turns(
+    "hot-handlers-are-detected", "fix-does-not-see-time", "entries-of-a-light-handler", "entries-are-not-time",
+    also=("entries-edu",),
+)  # fmt: skip
 def a_fix_that_sees_time(tables: Tables) -> None:
     """The light handler has one entry, ticks fall into the other, and the buffer's shares are the exact ones."""
     _entries_as_time(tables)
@@ -251,7 +254,7 @@ def a_light_handler_that_works(tables: Tables) -> None:
     _set(tables, "truth", "instructions", heavy, arm="irq-entry", workload="edu-light", function="krepro_edu_irq")
 
 
-@turns("oracle-sees-the-handler", "tick-error")
+@turns("oracle-sees-the-handler", "tick-error", also=("ideal-sampler-misses-none", "sampler-error"))
 def a_handler_without_time(tables: Tables) -> None:
     """The exact instructions of arm tick become what the buffer counts, which has none in the handler."""
     truth = tables["truth"]
@@ -271,7 +274,7 @@ def nmis_that_miss_the_handler(tables: Tables) -> None:
     _set(tables, "truth", "ticks", 0.0, arm="nmi", workload="edu", role="handler edu")
 
 
-@turns("entries-exact", kind="raw")
+@turns("entries-exact", also=("entries-edu", "entries-of-a-light-handler"), kind="raw")
 def entries_that_are_no_calls(golden: Golden) -> None:
     """500 counts are added at krepro_edu_irq, in the raw buffer of arm irq-entry."""
     _count(golden, "irq-entry", "edu", "krepro_edu_irq", 500)

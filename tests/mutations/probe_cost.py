@@ -120,7 +120,7 @@ def other_system_calls_cost_what_they_did(tables: Tables) -> None:
     _stage(tables, "syscall", "passage", 0.0)
 
 
-@turns("simple-instructions")
+@turns("simple-instructions", also=("linear-in-actions", "linear-in-consumers", "user-lookup-grows"))
 def a_step_costs_what_an_emulation_does(tables: Tables) -> None:
     """A uprobe whose instruction is stepped over costs what one does whose instruction is emulated."""
     firing = _cost(tables, "uprobe.one") - _cost(tables, "bare.upush")
@@ -170,19 +170,19 @@ def a_trace_point_is_dear(tables: Tables) -> None:
     _add(tables, "tracepoint.one", 1000)
 
 
-@turns("order-ftrace-optimised", "order-ftrace-looks-up")
+@turns("order-ftrace-optimised", "order-ftrace-looks-up", also=("linear-in-actions", "linear-in-consumers"))
 def an_optimised_kprobe_is_dear(tables: Tables) -> None:
     """A firing of an optimised kprobe costs 100 instructions more."""
     _add(tables, "kprobe-optimised.one", 100)
 
 
-@turns("order-optimised-int3")
+@turns("order-optimised-int3", also=("independent-of-others", "linear-in-actions", "linear-in-consumers"))
 def an_int3_kprobe_is_cheap(tables: Tables) -> None:
     """A firing of an int3 kprobe costs 300 instructions less."""
     _add(tables, "kprobe-int3.one", -300)
 
 
-@turns("order-int3-uprobe")
+@turns("order-int3-uprobe", also=("independent-within-2-percent", "linear-in-actions", "linear-in-consumers"))
 def an_int3_kprobe_is_dear(tables: Tables) -> None:
     """A firing of an int3 kprobe costs 1,000 instructions more."""
     _add(tables, "kprobe-int3.one", 1000)

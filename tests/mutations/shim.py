@@ -136,7 +136,7 @@ def the_trace_names_other_threads(golden: Golden) -> None:
         trace.tofile(path)
 
 
-@turns("unmatched-switches", kind="raw")
+@turns("unmatched-switches", also=("wrong-threads",), kind="raw")
 def the_slot_forgets_a_switch(golden: Golden) -> None:
     """The slot does not count one switch in the middle of the observation."""
     path = golden.raw("fast") / "switches" / "observer.switches.bin"

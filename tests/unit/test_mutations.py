@@ -22,12 +22,15 @@ def test_every_claim_has_a_mutation(name):
 
 
 @pytest.mark.parametrize(("name", "mutation"), CASES)
-def test_a_mutation_turns_the_claims_that_it_names(name, mutation: Mutation, tmp_path):
+def test_a_mutation_turns_the_claims_that_it_names_and_no_others(name, mutation: Mutation, tmp_path):
     before = verdicts(name, tmp_path / "before", mutation, mutated=False)
     after = verdicts(name, tmp_path / "after", mutation, mutated=True)
     for claim in mutation.claims:
         assert before[claim].verdict != "not-measurable", (claim, before[claim].reason)
         assert after[claim].verdict not in {before[claim].verdict, "not-measurable"}, (claim, after[claim].reason)
+    changed = {claim for claim in before if after[claim].verdict != before[claim].verdict}
+    assert not set(mutation.claims) & set(mutation.also)
+    assert changed == {*mutation.claims, *mutation.also}
 
 
 def test_the_page_of_claims_is_that_of_the_experiments():
