@@ -23,6 +23,8 @@ _NO_ENTRIES = "entries are not sampled in this arm"
 _HANDLER_PARTS = (LINES, BRACKET, BUFFER, HANDLERS)
 #: More uncertain ticks than this share of the timer interrupts make a count per interrupt absent.
 MOST_UNCERTAIN = 0.02
+#: A ratio of ticks to time is told from so many expected ticks of an arm's trials: their standard error is a fifth.
+LEAST_TICKS = 25
 
 
 def measure(tables: Tables) -> pd.DataFrame:
@@ -42,7 +44,7 @@ def measure(tables: Tables) -> pd.DataFrame:
         _known_answers(trial)
         _nmi_metrics(trial)
     _sweep_metrics(out)
-    return out.frame()
+    return _without_few_ticks(out.frame())
 
 
 class TrialRows:
@@ -201,6 +203,9 @@ def _edu_metrics(trial: TrialRows) -> None:
     none = None if known_in_kernel > 0 else "no interrupt was raised from kernel mode"
     displaced = _ratio(trial.value("buffers", "raise_ticks", "edu") * period, known_in_kernel)
     trial.put(
+        "displaced_ticks_due", _ratio(known_in_kernel, period), bracket, trial.problem(LINES, workload="edu"), none
+    )
+    trial.put(
         "displaced_time_ratio",
         displaced,
         trial.problem(ANSWER, LINES, BRACKET, BUFFER, workload="edu"),
@@ -310,6 +315,18 @@ def _nmi_metrics(trial: TrialRows) -> None:
         trial.put(
             f"nmi_cost.{workload}", trial.value("nmis", "cost", workload), trial.problem(NMIS, workload=workload), none
         )
+
+
+def _without_few_ticks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without displaced_time_ratio where the trials of an arm have too few ticks between them to tell it."""
+    due = frame[frame["metric"] == "displaced_ticks_due"].groupby("arm")["value"].sum()
+    few = due[due < LEAST_TICKS]
+    rows = (frame["metric"] == "displaced_time_ratio") & frame["arm"].isin(few.index) & frame["value"].notna()
+    reasons = frame.loc[rows, "arm"].map(
+        lambda arm: f"{few[arm]:.1f} ticks are due in all trials, fewer than {LEAST_TICKS}"
+    )
+    frame.loc[rows, "value"], frame.loc[rows, "reason"] = math.nan, reasons
+    return frame
 
 
 def _sweep_metrics(out: MetricRows) -> None:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from harness.experiment.trial import TrialRecord
 from tests.golden import Golden
 from tests.mutation import turns
 
@@ -37,18 +39,33 @@ def _set(tables: Tables, table: str, column: str, value: Any, **equal: Any) -> N
     frame.loc[chosen, column] = value
 
 
-def _words(golden: Golden, arm: str, workload: str) -> np.ndarray:
-    return np.fromfile(golden.raw(arm) / workload / "profile", dtype="<u4")
-
-
-def _count(golden: Golden, arm: str, workload: str, function: str, counts: int, *, offset: int = 0) -> None:
-    """Add counts at a function's first byte, or some bytes behind it, in the raw buffer."""
-    trial = next(trial for trial in golden.trials if trial.arm == arm)
+def _addresses(trial: TrialRecord) -> dict[str, int]:
     lines = [line.split() for line in trial.system_map.read_text().splitlines()]
-    address = {name: int(place, 16) for place, _, name in lines}
-    words = _words(golden, arm, workload)
-    words[1 + (address[function] + offset - address["_stext"]) // int(words[0])] += counts
-    words.tofile(golden.raw(arm) / workload / "profile")
+    return {name: int(place, 16) for place, _, name in lines}
+
+
+def _count(golden: Golden, arm: str, workload: str, function: str, counts: int, *, repetition: int = 0) -> None:
+    """Add counts at a function's first byte, in the raw buffer."""
+    address = _addresses(next(trial for trial in golden.trials if trial.arm == arm))
+    path = golden.raw(arm, repetition) / workload / "profile"
+    words = np.fromfile(path, dtype="<u4")
+    words[1 + (address[function] - address["_stext"]) // int(words[0])] += counts
+    words.tofile(path)
+
+
+def _clear(golden: Golden, arm: str, *functions: str) -> None:
+    """Take all counts of functions from the raw buffers of workload edu, with those of neighbours in their counters."""
+    for trial in golden.trials:
+        if trial.arm != arm:
+            continue
+        address, path = _addresses(trial), trial.path / "edu/profile"
+        words = np.fromfile(path, dtype="<u4")
+        for name in functions:
+            begin = address[name]
+            end = min(place for place in address.values() if place > begin)
+            first, last = ((place - address["_stext"]) // int(words[0]) for place in (begin, end - 1))
+            words[1 + first : 2 + last] = 0
+        words.tofile(path)
 
 
 @turns("blind-spot", "tick-misses-all-of-it", kind="raw")
@@ -87,10 +104,10 @@ def another_function_on_top_on_the_wall_clock(golden: Golden) -> None:
     _count(golden, "tick-wall", "idle", "vfs_read", 1000)
 
 
-@turns("phantom-handler")
-def no_neighbours_ticks(tables: Tables) -> None:
-    """The edu handler's ticks of arm n7 are set to 0."""
-    _set(tables, "handlers", "ticks", 0.0, arm="n7", handler="edu")
+@turns("phantom-handler", kind="raw")
+def no_neighbours_ticks(golden: Golden) -> None:
+    """The counters that have a byte of the edu handler are set to 0, in the raw buffer of arm n7."""
+    _clear(golden, "n7", "krepro_edu_irq", "krepro_edu_work")
 
 
 @turns("entries-edu", kind="raw")
@@ -129,10 +146,15 @@ def sixteen_counters(tables: Tables) -> None:
     _set(tables, "buffers", "counters", 16, arm="tick")
 
 
-@turns("index-of-a-block", "index-as-printed")
-def no_index_outside(tables: Tables) -> None:
-    """No sample's printed index lies beyond the counters."""
-    _set(tables, "buffers", "printed_outside", 0, arm="tick")
+@turns("index-of-a-block", "index-as-printed", also=("displaced-time",), kind="raw")
+def all_counts_at_the_begin(golden: Golden) -> None:
+    """All counts are moved into the first 16 counters, in the raw buffers of arm tick."""
+    for trial in golden.trials:
+        if trial.arm == "tick":
+            path = trial.path / "edu/profile"
+            words = np.fromfile(path, dtype="<u4")
+            words[1], words[2:] = words[1:].sum(), 0
+            words.tofile(path)
 
 
 @turns("larger-n-is-finer", "larger-n-is-coarser", "neighbours-n2-to-n7")
@@ -154,10 +176,10 @@ def a_long_idle_function(tables: Tables) -> None:
     _set(tables, "buffers", "idle_per_byte", 0.1, arm="tick", workload="idle")
 
 
-@turns("strictly-serialised", "handlers-with-interrupts-on", "handlers-with-interrupts-on-time")
-def no_tick_in_the_open_handler(tables: Tables) -> None:
-    """The ticks inside the edu handler of arm tick-sti are set to 0."""
-    _set(tables, "handlers", "ticks", 0.0, arm="tick-sti", handler="edu")
+@turns("strictly-serialised", "handlers-with-interrupts-on", "handlers-with-interrupts-on-time", kind="raw")
+def no_tick_in_the_open_handler(golden: Golden) -> None:
+    """The ticks inside the edu handler are removed from the raw buffer of arm tick-sti."""
+    _clear(golden, "tick-sti", "krepro_edu_irq", "krepro_edu_work")
 
 
 @turns("usual-sampling", "double-count")
@@ -168,16 +190,17 @@ def counted_once(tables: Tables) -> None:
     _set(tables, "buffers", "total", int((total - entries) // 2 + entries), arm="irq-entry", workload="idle")
 
 
-@turns("single-count-handler-only")
-def counted_twice_with_handlers_only(tables: Tables) -> None:
-    """The counts of workload idle of arm handler-only are doubled."""
-    tables["buffers"].loc[_where(tables["buffers"], arm="handler-only", workload="idle"), "total"] *= 2
+@turns("single-count-handler-only", kind="raw")
+def counted_twice_with_handlers_only(golden: Golden) -> None:
+    """200 counts are added at default_idle, in the raw buffer of workload idle of arm handler-only."""
+    _count(golden, "handler-only", "idle", "default_idle", 200)
 
 
-@turns("single-count-tick")
-def counted_twice_without_the_fix(tables: Tables) -> None:
-    """The counts of workload idle of arm tick are doubled."""
-    tables["buffers"].loc[_where(tables["buffers"], arm="tick", workload="idle"), "total"] *= 2
+@turns("single-count-tick", kind="raw")
+def counted_twice_without_the_fix(golden: Golden) -> None:
+    """200 counts are added at default_idle, in the raw buffers of workload idle of arm tick."""
+    for repetition in range(2):
+        _count(golden, "tick", "idle", "default_idle", 200, repetition=repetition)
 
 
 def _entries_as_time(tables: Tables) -> None:
@@ -222,28 +245,22 @@ def half_of_the_reads(golden: Golden) -> None:
 @turns("displaced-time", kind="raw")
 def ticks_elsewhere(golden: Golden) -> None:
     """The ticks of krepro_edu_raise are removed from the raw buffers of arm tick."""
-    _set_raise(golden, "tick")
+    _clear(golden, "tick", "krepro_edu_raise")
 
 
-@turns("displaced-time-wall", kind="raw")
+def _five_trials(golden: Golden) -> None:
+    """Five trials like that of arm tick-wall: one has too few ticks to tell."""
+    trial = next(trial for trial in golden.trials if trial.arm == "tick-wall")
+    for repetition in range(1, 5):
+        path = golden.raw("tick-wall", repetition)
+        shutil.copytree(trial.path, path)
+        golden.trials.append(trial.model_copy(update={"repetition": repetition, "path": path}))
+
+
+@turns("displaced-time-wall", kind="raw", before=_five_trials)
 def ticks_elsewhere_on_the_wall_clock(golden: Golden) -> None:
-    """The ticks of krepro_edu_raise are removed from the raw buffer of arm tick-wall."""
-    _set_raise(golden, "tick-wall")
-
-
-def _set_raise(golden: Golden, arm: str) -> None:
-    for trial in golden.trials:
-        if trial.arm != arm:
-            continue
-        lines = [line.split() for line in trial.system_map.read_text().splitlines()]
-        address = {name: int(place, 16) for place, _, name in lines}
-        begin = address["krepro_edu_raise"]
-        end = min(place for place in address.values() if place > begin)
-        path = trial.path / "edu/profile"
-        words = np.fromfile(path, dtype="<u4")
-        first, last = ((place - address["_stext"]) // int(words[0]) for place in (begin, end - 1))
-        words[1 + first : 2 + last] = 0
-        words.tofile(path)
+    """The ticks of krepro_edu_raise are removed from the raw buffers of arm tick-wall, which has five trials here."""
+    _clear(golden, "tick-wall", "krepro_edu_raise")
 
 
 @turns("light-handler-takes-no-time")

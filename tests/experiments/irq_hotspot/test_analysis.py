@@ -285,13 +285,18 @@ def test_uncertain_ticks_make_the_ratio_absent(lab):
 def test_handler_time_known_sampled_and_displaced(lab):
     # 100 runs of 2 ms in one second; a tick is 10 ms: 20 ticks inside if they can be seen.
     sti = lab.trial("tick-sti", edu={"counts": {"krepro_edu_work": 20}, "lines": LINES, "answer": EDU})
-    off = lab.trial("tick", edu={"counts": {"krepro_edu_raise": 8}, "lines": LINES, "answer": EDU})
-    values = measured(sti, off)
+    load = {"counts": {"krepro_edu_raise": 8}, "lines": LINES, "answer": EDU}
+    off = [lab.trial("tick", repetition=number, edu=load) for number in range(4)]
+    values = measured(sti, *off)
     assert values["tick", "handler_time_known"][0] == pytest.approx(0.2)
     assert values["tick-sti", "handler_time_ratio"][0] == pytest.approx(1.0)
     assert values["tick", "handler_time_ratio"][0] == 0
     assert values["tick", "displaced_time_ratio"][0] == pytest.approx(1.0)  # 40 of 100 raised in the kernel
+    assert values["tick", "displaced_ticks_due"][0] == pytest.approx(8)
     assert values["tick", "interrupts_per_raise"][0] == 1
+    few = measured(*off[:3])
+    assert few["tick", "displaced_time_ratio"][1] == "24.0 ticks are due in all trials, fewer than 25"
+    assert few["tick", "handler_time_ratio"][0] == 0
 
 
 def test_light_handler_has_entries_but_executes_little(lab):
