@@ -127,6 +127,8 @@ TABLES = [
             _FILTER,
             count("events", "events of the module's locks in the full log"),
             count("kept", "of them, kept by the filter"),
+            count("after", "events of a lock from its first release on for which nobody held it"),
+            count("after_dropped", "of them, dropped by the filter"),
         ),
     ),
     Table(

@@ -110,6 +110,13 @@ METRICS = [
         of="filter (per-lock or paper), then workload",
     ),
     Metric(
+        "gap_dropped",
+        "count",
+        "lower",
+        "events of the module's locks that a filter drops from the lock's first release on for which nobody held it",
+        of="filter (per-lock or paper), then workload",
+    ),
+    Metric(
         "sites_different",
         "count",
         "lower",

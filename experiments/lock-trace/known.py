@@ -110,10 +110,27 @@ def gap_rows(run: Run) -> list[dict[str, Any]]:
     locks = _summed(_module_files(run)[1])["lock"].to_numpy(np.uint64)
     of_module = run.events[np.isin(run.events["lock"], locks)]
     counts = np.bincount(of_module["stream"], minlength=STREAM_PAPER + 1).tolist()
-    return [
-        {"filter": name, "events": counts[STREAM_LOG], "kept": counts[stream]}
-        for name, stream in (("per-lock", STREAM_PER_LOCK), ("paper", STREAM_PAPER))
-    ]
+    after = _from_an_orphan_on(of_module[of_module["stream"] == STREAM_LOG])
+    rows = []
+    for name, stream in (("per-lock", STREAM_PER_LOCK), ("paper", STREAM_PAPER)):
+        kept = _numbers(of_module[of_module["stream"] == stream])
+        dropped = int((~after.isin(kept)).sum())
+        counted = {"events": counts[STREAM_LOG], "kept": counts[stream]}
+        rows.append({"filter": name} | counted | {"after": len(after), "after_dropped": dropped})
+    return rows
+
+
+def _from_an_orphan_on(log: Events) -> pd.MultiIndex:
+    """Lock and number of each event from its lock's first release that nobody held it for, that release included."""
+    released = log[(log["kind"] == RELEASE) & (log["flags"] & ORPHAN != 0)]
+    first = pd.Series(released["sequence"]).groupby(released["lock"]).min()
+    since = first.reindex(log["lock"]).to_numpy(dtype=np.float64)  # NaN: the lock has none, and no number reaches it
+    return _numbers(log[log["sequence"] >= since])
+
+
+def _numbers(events: Events) -> pd.MultiIndex:
+    """What an event is known by: its lock, and its number among the lock's events."""
+    return pd.MultiIndex.from_arrays([events["lock"], events["sequence"]])
 
 
 def _module_files(run: Run) -> tuple[Path | None, list[Path]]:

@@ -348,6 +348,9 @@ def _gaps(rows: MetricRows, told: Told, runs: Sequence[Key]) -> None:
             else:
                 continue
             _each(rows, f"gap_kept.{which}", {run: value})
+            if value.absent or share["after"].iloc[0]:
+                dropped = Value(np.nan, value.reason) if value.absent else Value(float(share["after_dropped"].iloc[0]))
+                _each(rows, f"gap_dropped.{which}", {run: dropped})
 
 
 def _lock_stat(rows: MetricRows, told: Told) -> None:

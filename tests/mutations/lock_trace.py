@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from experiments.lock_trace.families import METRICS
-from experiments.lock_trace.locks.events import EVENT, STREAM_PAPER, STREAM_PER_LOCK
+from experiments.lock_trace.locks.events import EVENT, ORPHAN, RELEASE, STREAM_PAPER, STREAM_PER_LOCK
 
 from tests.golden import Golden
 from tests.mutation import turns
@@ -167,8 +167,19 @@ def one_event_does_not_pass(tables: Tables) -> None:
     gaps.loc[(gaps["arm"] == "validate") & (gaps["filter"] == "paper"), "kept"] -= 1
 
 
-@turns("gap-released-twice")
-def no_event_is_lost(tables: Tables) -> None:
+@turns("gap-released-twice", also=("paper-extra-validate", "paper-missing-validate"), kind="raw")
+def an_event_is_lost(golden: Golden) -> None:
+    """The last event that the paper's filter kept of a lock that was released twice gets another number."""
+    path = golden.raw("validate") / "double/events.bin"
+    events = np.fromfile(path, dtype=EVENT)
+    twice = np.unique(events["lock"][(events["kind"] == RELEASE) & (events["flags"] & ORPHAN != 0)])
+    kept = np.isin(events["lock"], twice) & (events["stream"] == STREAM_PAPER)
+    events["sequence"][np.flatnonzero(kept)[-1]] += 1_000_000
+    path.write_bytes(events.tobytes())
+
+
+@turns("gap-released-twice-kept")
+def no_event_is_dropped(tables: Tables) -> None:
     """The paper's filter keeps all events of the module's locks."""
     tables["gaps"]["kept"] = tables["gaps"]["events"]
 
