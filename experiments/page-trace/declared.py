@@ -226,6 +226,7 @@ METRICS = [
     Metric(
         "slowdown", "1", "lower", "time by the method, of the time untraced; same clock, same seed", "program", True
     ),
+    Metric("slowdown_median", "1", "lower", "median of the slowdowns of a trial's programs", timing=True),
     Metric("bytes", "B", "lower", "data that the method gave", "program"),
     Metric("data_rate", "B/s", "lower", "bytes of the trace by second of the untraced program", "program", timing=True),
     Metric("visits", "count", "neither", "visits that the kernel recorded", "program"),

@@ -26,7 +26,18 @@ def measure(tables: Tables) -> pd.DataFrame:
     rows = MetricRows(METRICS, tables["problems"])
     _Programs(tables, rows).put()
     _Trials(tables, rows).put()
+    _put_medians(rows)
     return rows.frame()
+
+
+def _put_medians(rows: MetricRows) -> None:
+    """The median slowdown of each trial's programs; absent when that of one of them is."""
+    frame = rows.frame()
+    slowdowns = frame[frame["metric"].str.startswith("slowdown.")]
+    for (arm, trial), programs in slowdowns.groupby(["arm", "trial"]):
+        reasons = programs.loc[programs["value"].isna(), "reason"]
+        median = None if len(reasons) else float(programs["value"].median())
+        rows.put(str(arm), int(str(trial)), "slowdown_median", median, reason=reasons.iloc[0] if len(reasons) else None)
 
 
 class _Missing:

@@ -26,7 +26,14 @@ _COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexpl
 #: What follows from a file's content, whatever it is.
 MAY_CHANGE = {
     # Without it nobody knows that the host disturbed these trials: it did, and their times are left out.
-    "host-sched.json": {"slowdown", "data_rate", "time_of_lackey", "neighbour_slowdown", "neighbour_slowdown_whole"},
+    "host-sched.json": {
+        "slowdown",
+        "slowdown_median",
+        "data_rate",
+        "time_of_lackey",
+        "neighbour_slowdown",
+        "neighbour_slowdown_whole",
+    },
     "stdout": {"same_output"},
     "trace": {*_COMPARED, "left_out_share", "unrecorded", "irregular", "advice_coverage", "advice_accuracy"},
     "pages.bin": {*_COMPARED, "left_out_share"},
@@ -240,6 +247,12 @@ def other_times(golden: Golden) -> None:
     _stats(golden, "window-16", lambda answer: {"elapsed_ns": 10 * answer["elapsed_ns"]}, "sort")
 
 
+@turns("light-median", kind="raw")
+def programs_that_a_trace_hardly_slows(golden: Golden) -> None:
+    """Each traced program takes a hundredth of its time."""
+    _stats(golden, "traced", lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 100}, *TRACED)
+
+
 # -- lackey --------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +260,13 @@ def _calm(golden: Golden) -> None:
     """The host lets every vCPU run whenever it can."""
     for path in golden.root.glob("raw/*/*/host-sched.json"):
         _change(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
+
+
+@turns("light-median-wall", kind="raw", before=_calm)
+def programs_that_a_trace_hardly_slows_on_the_wall_clock(golden: Golden) -> None:
+    """Each traced program takes a hundredth of its time, by the host's clock."""
+    for program in sorted(path.parent.name for path in golden.raw("traced-wall").glob("*/trace.json")):
+        _stats(golden, "traced-wall", lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 100}, program)
 
 
 WALL = ("untraced-wall", "traced-wall", "lackey-wall")
