@@ -17,7 +17,7 @@ from harness.measure.trials import trial_table
 from .declared import METRICS, TABLES
 from .effects import losses, periods, rates
 from .figures import draw
-from .fit import Runs, stages_of
+from .fit import Runs, stages_of, traps_of
 from .fitted import costs_of, models, undisturbed
 from .metrics import metrics_of
 from .predict import predict
@@ -52,8 +52,10 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
     stages: list[dict[str, Any]] = []
     with rows.part(trial, "stages", "fit"):
         if "fit" in read:
-            stages = stages_of(Runs(named, laps))
+            fitted = Runs(named, laps)
+            stages = stages_of(fitted)
             rows.put("stages", stages, trial)
+            rows.put("traps", traps_of(fitted), trial)
     with rows.part(trial, "held-out scripts", "validate"):
         put_held_out(rows, trial, read.get("validate", []), stages)
     with rows.part(trial, "lost hits and saturation", "effects"):

@@ -39,6 +39,21 @@ TABLES = [
         (ARM, TRIAL, _PROVIDER, _STAGE, _POINT, number("value", "ns", "cost each time; negative: it saves that much")),
     ),
     Table(
+        "traps",
+        "what the oracle counted of the stage trap of one kind of probe",
+        (
+            ARM,
+            TRIAL,
+            _PROVIDER,
+            number("exception", "instructions", "in the entry and exit code of exceptions, per firing"),
+            number(
+                "trampoline",
+                "instructions",
+                "outside of the kernel's text (trampolines, detours, displaced instructions), per firing",
+            ),
+        ),
+    ),
+    Table(
         "costs",
         "one stage of the cost model of an arm: the median over those of its trials that the host did not disturb",
         (
@@ -67,7 +82,12 @@ TABLES = [
             number("error_added", "1", "predicted / measured - 1, of what was added"),
             number("error_slowdown", "1", "predicted / measured - 1, of the slowdown"),
             number("firings", "count", "firings that went into the prediction"),
-            number("misses", "count", "firings that were lost while it was measured"),
+            number("missable", "count", "of these, firings of probes whose misses the kernel counts (kprobes)"),
+            number("misses", "count", "firings of such probes that the kernel counts as missed"),
+            number(
+                "events", "count", "events that the firings make in its buffers; NaN: its reader takes them out"
+            ),
+            number("events_lacking", "count", "of these, events that are not there; NaN: as for events"),
             string("problem", "why something of it is absent; null: nothing is"),
         ),
     ),
@@ -95,7 +115,12 @@ TABLES = [
             ARM,
             TRIAL,
             string("effect", "what loses them, and in which form"),
-            number("executed", "count", "how often the probed place was executed; NaN: no oracle counted it"),
+            number(
+                "executed",
+                "count",
+                "how often the probed place was executed; of nested-*: as the oracle counted it, NaN without one; "
+                "of all others: rounds times how often the workload's code executes it in one",
+            ),
             number("hits", "count", "hits that the kernel reports of the probe"),
             number("misses", "count", "misses that the kernel reports of it; NaN: it has no such count"),
             number("recorded", "count", "events that reached the buffer; NaN: it was not looked at"),
@@ -138,10 +163,23 @@ def _ratio(name: str, meaning: str, of: str | None = None, *, timing: bool = Tru
 METRICS = [
     _cost("cost", "cost of one stage each time, by provider and stage; negative: it saves that much", "provider.stage"),
     _cost("firing", "cost of one recorded firing", "provider"),
-    _ratio("trap_share", "share of one recorded firing that is spent in getting in and out of the kernel", "provider"),
+    _ratio(
+        "trap_share",
+        "stage trap / one recorded firing: code of exceptions, and of trampolines, detours and displaced instructions",
+        "provider",
+    ),
+    Metric(
+        "exception", "instructions", "lower",
+        "instructions of a firing in the entry and exit code of exceptions, as the oracle counted them", of="provider",
+    ),
     _ratio("cold", "what a firing of the first batch costs more / cost of a firing, of the worst provider"),
     _ratio(
-        "nonlinear_consumers", "|cost of a consumer among few / among many - 1|, one to eight, of the worst provider"
+        "nonlinear_consumers",
+        "|cost of a further consumer / of one of the third and fourth - 1|, one to eight, of the worst provider",
+    ),
+    _ratio(
+        "nonlinear_consumers_loop_apart",
+        "the same without the second consumer of trace points, with which a loop over consumers begins",
     ),
     _ratio(
         "nonlinear_actions", "|cost of the first recorded field / of each further one - 1|, of the worst kind of field"
@@ -167,7 +205,16 @@ METRICS = [
     _ratio("error_unseen_median", "median |error of the added cost|, of those written after the model's last change"),
     _ratio("error_unseen_worst", "largest |error of the added cost|, of those written after the model's last change"),
     Metric("held_out_scripts", "count", "higher", "held-out scripts that were measured and predicted"),
-    _ratio("held_out_missed", "firings lost / firings, over all held-out scripts", timing=False),
+    _ratio(
+        "held_out_missed",
+        "misses that the kernel counts / firings, of those probes of held-out scripts whose misses it counts (kprobes)",
+        timing=False,
+    ),
+    _ratio(
+        "held_out_lacking",
+        "events that are not in the buffers / events that the counted firings make, over held-out scripts",
+        timing=False,
+    ),
     _ratio("nested_missed", "misses that the kernel reports / executions of the inner place", "pair", timing=False),
     _ratio("maxactive_enough_missed", "returns missed / calls, with slots for all tasks", timing=False),
     _ratio("maxactive_short_missed", "returns missed / calls, with three slots for eight tasks", timing=False),

@@ -40,26 +40,21 @@ DIFFERENCES = {
 #: The trace point whose consumer all runs of the provider tracepoint record at.
 FITTED_POINT = "task/task_rename"
 _OUTSIDE = "(outside)"
-#: What the CPU does to get from the probed instruction into the kernel's handler and back: entry and exit code of
-#: exceptions, and code outside of the kernel's text, where trampolines, detours and displaced instructions are.
-TRAP = frozenset(
+#: Entry and exit code of exceptions.
+EXCEPTION = frozenset(
     {
-        *(
-            "asm_exc_int3",
-            "exc_int3",
-            "asm_exc_debug",
-            "exc_debug",
-            "exc_debug_user",
-            "exc_debug_kernel",
-            "debug_enter",
-        ),
-        *("error_entry", "error_return", "sync_regs", "paranoid_entry", "paranoid_exit", "native_irq_return_iret"),
-        *("irqentry_nmi_enter", "irqentry_nmi_exit", "ct_nmi_enter", "ct_nmi_exit", "irqentry_enter", "irqentry_exit"),
-        *("irqentry_enter_from_user_mode", "irqentry_exit_to_user_mode", "exit_to_user_mode_prepare"),
-        *("restore_regs_and_return_to_kernel", "swapgs_restore_regs_and_return_to_usermode", "amd_clear_divider"),
-        *("poke_int3_handler", "arch_rethook_trampoline", _OUTSIDE),
+        *("asm_exc_int3", "exc_int3", "asm_exc_debug", "exc_debug", "exc_debug_user", "exc_debug_kernel"),
+        *("debug_enter", "error_entry", "error_return", "sync_regs", "paranoid_entry", "paranoid_exit"),
+        *("native_irq_return_iret", "irqentry_nmi_enter", "irqentry_nmi_exit", "ct_nmi_enter", "ct_nmi_exit"),
+        *("irqentry_enter", "irqentry_exit", "irqentry_enter_from_user_mode", "irqentry_exit_to_user_mode"),
+        *("exit_to_user_mode_prepare", "restore_regs_and_return_to_kernel", "amd_clear_divider"),
+        *("swapgs_restore_regs_and_return_to_usermode", "poke_int3_handler"),
     }
 )
+#: Code outside of the kernel's text, where trampolines, detours and displaced instructions are; and that of returns.
+TRAMPOLINE = frozenset({"arch_rethook_trampoline", _OUTSIDE})
+#: What the CPU does to get from the probed instruction into the kernel's handler and back.
+TRAP = EXCEPTION | TRAMPOLINE
 #: An event's interrupts are not its firings' own.
 _NOT_OURS = frozenset({"interrupt", "softirq", "nmi"})
 
@@ -125,6 +120,29 @@ def _consumer(runs: Runs) -> float:
     return (runs.cost("tracepoint.four") - runs.cost("tracepoint.two")) / 2
 
 
+def traps_of(runs: Runs) -> list[dict[str, Any]]:
+    """Rows of the table `traps`, without arm and trial: the two parts of the stage `trap`, where an oracle ran."""
+    rows = []
+    for provider in PROVIDERS:
+        run = f"{provider}.{'program' if provider in PROGRAMS_ONLY else 'one'}"
+        exception, trap = runs.trap(run, among=EXCEPTION), _trap(runs, provider)
+        if provider != "sample" and not math.isnan(trap):
+            rows.append({"provider": provider, "exception": exception, "trampoline": trap - exception})
+    return rows
+
+
+def _trap(runs: Runs, provider: str) -> float:
+    """Instructions of a firing in TRAP; NaN without an oracle, or the run."""
+    if provider not in PROGRAMS_ONLY:
+        return runs.trap(f"{provider}.one")
+    # A program is outside of the kernel's text too; a trace point has nothing else there.
+    trap = runs.trap(f"{provider}.program", among=TRAP - {_OUTSIDE})
+    if provider == "fprobe":
+        own = runs.trap("raw-tracepoint.program", among=frozenset({_OUTSIDE}))
+        trap += runs.trap(f"{provider}.program", among=frozenset({_OUTSIDE})) - own
+    return trap
+
+
 def _provider(runs: Runs, provider: str) -> dict[str, float]:
     def cost(run: str) -> float:
         return runs.cost(f"{provider}.{run}")
@@ -134,18 +152,13 @@ def _provider(runs: Runs, provider: str) -> dict[str, float]:
         return _samples(runs)
     if provider in PROGRAMS_ONLY:
         delivery = cost("program") - runs.bare(f"{provider}.program")
-        # A program is outside of the kernel's text too; a trace point has nothing else there.
-        trap = runs.trap(f"{provider}.program", among=TRAP - {_OUTSIDE})
-        if provider == "fprobe":
-            own = runs.trap("raw-tracepoint.program", among=frozenset({_OUTSIDE}))
-            trap += runs.trap(f"{provider}.program", among=frozenset({_OUTSIDE})) - own
     else:
         delivery = cost("one") - runs.bare(f"{provider}.one") - stages["consumer"]
-        trap = runs.trap(f"{provider}.one")
         stages["programs"] = cost("program") - runs.bare(f"{provider}.program") - delivery - stages["program"]
     if provider in TRACE_POINTS:
         stages["iteration"] = cost("two") - cost("one") - stages["consumer"]
         stages["passage"] = cost("tax") - runs.bare(f"{provider}.tax")
+    trap = _trap(runs, provider)
     stages |= {"delivery": delivery, "trap": trap, "dispatch": delivery - trap}
     stages["same-place"] = cost("double") - cost("one") - (cost("one") - runs.bare(f"{provider}.one"))
     nested = {"kprobe-ftrace": "nested.int3-ftrace", "kprobe-int3": "nested.int3-int3"}.get(provider, "")

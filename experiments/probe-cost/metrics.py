@@ -77,11 +77,13 @@ def _stage_metrics(trial: _Trial) -> None:
     for row in trial.records("stages"):
         point = f"@{row['point'].replace('/', '.')}" if row["point"] else ""
         trial.put(f"cost.{row['provider']}.{row['stage']}{point}", row["value"])
+    for row in trial.records("traps"):
+        trial.put(f"exception.{row['provider']}", row["exception"])
 
 
 def _structure_metrics(trial: _Trial) -> None:
     """What the paper says of the shape of costs, as numbers."""
-    linear, actions, false, cold = [], [], [], []
+    linear, loop_apart, actions, false, cold = [], [], [], [], []
     others: dict[str, float] = {}
     firing: dict[str, float] = {}
     for provider in PROVIDERS:
@@ -95,7 +97,9 @@ def _structure_metrics(trial: _Trial) -> None:
         trial.put(f"firing.{provider}", one - bare)
         if (provider, "trap") in trial.stages:
             trial.put(f"trap_share.{provider}", trial.stages[provider, "trap"] / (one - bare))
-        linear += _unequal_consumers(trial, provider)
+        steps = _unequal_consumers(trial, provider)
+        linear += steps
+        loop_apart += steps[1:] if (provider, "iteration") in trial.stages else steps
         actions += [
             abs((trial.of(f"{provider}.{name}") - one) / trial.stages[provider, name] - 1)
             for name in ("register", "memory", "comm")
@@ -108,6 +112,7 @@ def _structure_metrics(trial: _Trial) -> None:
     nothing = "no provider was measured" if not firing else "a run that it needs is missing"
     trial.put("cold", _worst(cold), nothing)
     trial.put("nonlinear_consumers", _worst(linear), nothing)
+    trial.put("nonlinear_consumers_loop_apart", _worst(loop_apart), nothing)
     trial.put("nonlinear_actions", _worst(actions), nothing)
     trial.put("false_over_true", _worst(false), nothing)
     trial.put("others_kernel", _worst([share for name, share in others.items() if name[0] != "u"]), nothing)
@@ -120,13 +125,10 @@ def _structure_metrics(trial: _Trial) -> None:
 
 
 def _unequal_consumers(trial: _Trial, provider: str) -> list[float]:
-    """How far what each further consumer costs differs from what one of two to four does."""
+    """How far what a further consumer costs, from one to two and from four to eight, differs from two to four."""
     one, two, four, eight = (trial.of(f"{provider}.{number}") for number in ("one", "two", "four", "eight"))
     consumer = (four - two) / 2
-    steps = [(eight - four) / 4]
-    if (provider, "iteration") not in trial.stages:  # else the first further one costs the loop as well
-        steps.append(two - one)
-    return [abs(step / consumer - 1) for step in steps]
+    return [abs(step / consumer - 1) for step in (two - one, (eight - four) / 4)]
 
 
 def _worst(values: list[float]) -> float:
@@ -145,8 +147,12 @@ def _validation_metrics(trial: _Trial) -> None:
     why = "no held-out script was predicted"
     unseen = good[good["script"].str.startswith(UNSEEN)]
     trial.put("held_out_scripts", len(good) or math.nan, why)
-    fired = float(good["firings"].sum())
-    trial.put("held_out_missed", float(good["misses"].sum()) / fired if fired else math.nan, why)
+    for metric, part, whole in (
+        ("held_out_missed", "misses", "missable"),
+        ("held_out_lacking", "events_lacking", "events"),
+    ):
+        total = float(good[whole].sum())
+        trial.put(metric, float(good[part].sum()) / total if total else math.nan, why)
     for name, errors in (
         ("added", good["error_added"].abs()),
         ("slowdown", good["error_slowdown"].abs()),

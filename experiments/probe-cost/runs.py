@@ -93,6 +93,11 @@ class Run(Answer):
         """Whether it is a script that is to be predicted."""
         return words(self.lines[0]).get("check") == "1"
 
+    @property
+    def drained(self) -> bool:
+        """Whether a reader takes events out of the buffers meanwhile."""
+        return "drain" in words(self.lines[0])
+
 
 def words(line: str) -> dict[str, str]:
     """`key=value` words of a line; fetch arguments of probes look like them and are not asked for here."""

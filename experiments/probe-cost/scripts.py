@@ -8,28 +8,53 @@ from collections.abc import Sequence
 from .model.cost import Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
 from .runs import Counted, Run, words
 
+#: With this call probecost ends the counting of firings: it is counted, and is none of the workload's.
+_OWN_CALL = "sys_prctl"
+
 
 def script(run: Run) -> Script:
     """The script of a held-out run: its probes and consumers, with the firings that were counted without them.
 
     Counts are per batch: a run's costs are medians over batches.
     """
+    blocks = blocks_of(run)
+    frames = run.frames or None
+    probes = [_probe(line, uses, counted, run.batches, frames) for line, uses, counted in blocks]
+    buffers = max([len(uses) for _, uses, _ in blocks], default=1)
+    refresh = None
+    if run.drained:
+        refresh = Refresh(wakes=run.wakes / run.batches, pages=run.pages / run.batches, buffers=buffers)
+    return Script(workload=counts(run), probes=probes, refresh=refresh)
+
+
+def blocks_of(run: Run) -> list[tuple[str, list[str], Counted]]:
+    """The line of each probe of a run, the lines of its consumers, and what was counted of it."""
     blocks: list[tuple[str, list[str]]] = []
     for line in run.lines[1:]:
         if line.startswith("probe "):
             blocks.append((line, []))
         else:
             blocks[-1][1].append(line)
-    frames = run.frames or None
-    probes = [
-        _probe(line, uses, counted, run.batches, frames)
-        for (line, uses), counted in zip(blocks, run.probes, strict=True)
-    ]
-    buffers = max([len(uses) for _, uses in blocks], default=1)
-    refresh = None
-    if "drain" in words(run.lines[0]):
-        refresh = Refresh(wakes=run.wakes / run.batches, pages=run.pages / run.batches, buffers=buffers)
-    return Script(workload=counts(run), probes=probes, refresh=refresh)
+    return [(line, uses, counted) for (line, uses), counted in zip(blocks, run.probes, strict=True)]
+
+
+def events_of(run: Run) -> list[int]:
+    """The events that its counted firings make in the buffer of each tracefs instance, in all batches.
+
+    An instance has one consumer of each probe. A kernel stack is an event of its own.
+    """
+    events = [0] * len(run.buffers)
+    for line, uses, counted in blocks_of(run):
+        _, provider, target = line.split()[:3]
+        if provider == "sample":  # records nothing in tracefs
+            continue
+        firings = counted.firings - (_OWN_CALL in target)
+        for instance, (use, passed) in enumerate(zip(uses, counted.passes, strict=True)):
+            options = words(use.removeprefix("use"))
+            if "bpf" in options or options.get("record") == "0":
+                continue
+            events[instance] += (passed if "filter=" in use else firings) * (2 if "stack" in options else 1)
+    return events
 
 
 def counts(run: Run) -> Counts:

@@ -16,7 +16,7 @@ from .fitted import costs_of, model_of, unit_of
 from .model.cost import CostModel
 from .model.prediction import predict
 from .runs import Run
-from .scripts import counts, script
+from .scripts import counts, events_of, script
 
 
 def put_held_out(rows: TableRows, trial: Trial, runs: Sequence[Run], stages: Sequence[dict[str, Any]]) -> None:
@@ -50,13 +50,28 @@ def _model(trial: Trial, stages: Sequence[dict[str, Any]]) -> CostModel:
     )
 
 
+def _lost(run: Run) -> dict[str, float]:
+    """What is known of firings that were lost, per batch; the kernel counts misses of kprobes alone."""
+    told = [probe for probe in run.probes if probe.misses >= 0]
+    row: dict[str, float] = {
+        "missable": sum(probe.firings for probe in told) / run.batches,
+        "misses": sum(probe.misses for probe in told) / run.batches,
+    }
+    if not run.drained:  # else the reader took them out
+        there = [buffer.entries + buffer.overrun for buffer in run.buffers]
+        wanted = events_of(run)
+        row["events"] = sum(wanted) / run.batches
+        row["events_lacking"] = sum(max(one - other, 0) for one, other in zip(wanted, there, strict=True)) / run.batches
+    return row
+
+
 def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
     """Predicted against measured, per batch."""
     base = counts(run).cost
     measured = run.per_round * run.rounds - base
     slowdown = 1 + measured / base
     row: dict[str, Any] = {"base": base, "measured": measured, "slowdown": slowdown}
-    row["misses"] = sum(max(probe.misses, 0) for probe in run.probes) / run.batches
+    row |= _lost(run)
     if model is None:
         return row | {"problem": "the runs of the fit are not known"}
     try:

@@ -25,7 +25,7 @@ METRICS = [
     # -- switches
     _timed("switches_per_s", "count/s", "neither", "switches in the kernel's trace in a second of the observation"),
     _timed("missed_switches_share", "1", "lower", "switches not seen, in the pieces that the host did not disturb"),
-    _timed("missed_switches_share_all", "1", "lower", "switches not seen, of all"),
+    _timed("missed_switches_share_all", "1", "lower", "switches not seen, of all of an undisturbed trial"),
     _timed("missed_switches_share_slot", "1", "lower", "switches not seen, of those that the slot counted"),
     _fact("sound_share", "1", "higher", "share of an observation's time in pieces that the host did not disturb"),
     _fact("compared_switches", "count", "neither", "switches seen whose thread was compared with the trace's"),
@@ -35,8 +35,15 @@ METRICS = [
     ),
     # -- periods and trust
     _timed("samples_per_s", "count/s", "higher", "samples of the observer in a second, at the arm's period"),
-    _timed("trusted_share", "1", "higher", "windows that are trusted, of those judged, at the arm's period"),
+    _timed(
+        "trusted_share", "1", "higher",
+        "windows that are trusted, of those judged, at the arm's period, while one thread computes (workload trust)",
+    ),
     _timed("trusted_share_from_2500", "1", "higher", "the same, where the median period is 2500 cycles or more"),
+    _timed(
+        "trusted_share_from_2500_switching", "1", "higher",
+        "the same while threads of the observed CPU hand it over every 31 us (workload switches)",
+    ),
     _timed("period_median_ns", "ns", "neither", "median time from one sample to the next"),
     _fact("flags_wrong", "count", "lower", "windows whose flags differ from the trust test done again"),
     _fact("injected_windows", "count", "neither", "windows with a delay of more than twice what the bounds allow"),
@@ -52,7 +59,7 @@ METRICS = [
         "higher",
         "windows of at least 10 us without a delay, in undisturbed pieces, trusted",
     ),
-    _timed("clean_trusted_share_all", "1", "higher", "the same of all pieces"),
+    _timed("clean_trusted_share_all", "1", "higher", "the same of all pieces of an undisturbed trial"),
     # -- the timer sampler, and what looking costs
     _timed("timer_samples_per_s", "count/s", "neither", "samples of perf's cpu-clock in a second, at its highest rate"),
     _timed(
@@ -79,4 +86,4 @@ METRICS = [
     _timed("idle_periods_missed_share", "1", "lower", "of these, the share that was not seen"),
     _timed("idle_periods_missed", "count", "lower", "idle periods of the whole trace that were not seen"),
     _timed("thread_rate_error", "1", "lower", "the worst error of a thread's rate of instructions, without its sign"),
-]
+]  # fmt: skip

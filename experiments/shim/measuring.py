@@ -99,6 +99,8 @@ def _switches(one: OneTrial) -> None:
     if run and run["ppid"]:
         share = _per(run["switches_missed"], run["switches_slot"])
         one.put("missed_switches_share_slot", share, "the slot counted no switch")
+    period = one.row("period_quantiles", workload="switches", run="observer")
+    _put_from_2500(one, "trusted_share_from_2500_switching", run, period)
     row = one.row("switches")
     if not row or not run:
         return
@@ -125,14 +127,19 @@ def _clean(one: OneTrial) -> None:
     period = one.row("period_quantiles", workload="trust", run="clean")
     if period:
         one.put("period_median_ns", period["p50_ns"], "no windows")
+    _put_from_2500(one, "trusted_share_from_2500", run, period)
+    check = one.row("recheck", run="clean")
+    if check:
+        one.put("flags_wrong", check["wrong"] if check["windows"] else None, "no window could be judged again")
+
+
+def _put_from_2500(one: OneTrial, metric: str, run: Row | None, period: Row | None) -> None:
+    """The trusted share of a run of the observer, if its median period is one of which the paper speaks."""
     if run and period:
         median = period["p50_ns"] * run["tsc_hz"] / 1e9
         short = f"the median period is {median:.0f} cycles; the paper speaks of {PAPER_PERIOD} and more"
         share = run["trusted_share"] if median >= PAPER_PERIOD else None
-        one.put("trusted_share_from_2500", share, short if run["windows"] else "no window was judged")
-    check = one.row("recheck", run="clean")
-    if check:
-        one.put("flags_wrong", check["wrong"] if check["windows"] else None, "no window could be judged again")
+        one.put(metric, share, short if run["windows"] else "no window was judged")
 
 
 def _injected(one: OneTrial) -> None:
@@ -261,7 +268,12 @@ _OF_KNOWN = ("known_error", "counter_check_error", "pmu_known_error", "refusal_r
 LOST: dict[tuple[str, str], tuple[str, ...]] = {
     ("rights", "rights"): ("write_refused", "idle_shown", "offline_shown"),
     ("check", "check"): ("slot_checks", "slot_wrong"),
-    ("switches", "observer"): (*_OF_SWITCHES, "missed_switches_share_slot"),
+    ("switches", "observer"): (
+        *_OF_SWITCHES,
+        "missed_switches_share_slot",
+        "trusted_share_from_2500_switching",
+    ),
+    ("switches", "observer: periods"): ("trusted_share_from_2500_switching",),
     ("switches", "switches"): (*_OF_SWITCHES, "missed_switches_share_slot"),
     ("trust", "clean"): ("samples_per_s", "trusted_share", "trusted_share_from_2500", "flags_wrong"),
     ("trust", "clean: periods"): ("period_median_ns", "trusted_share_from_2500"),

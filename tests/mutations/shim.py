@@ -70,8 +70,30 @@ def quiet_and_fast_clock(tables: Tables) -> None:
 
 @turns("trusted-at-1us", before=quiet_and_fast_clock)
 def every_window_is_trusted(tables: Tables) -> None:
-    """Every window is trusted."""
-    tables["runs"]["trusted_share"] = 1.0
+    """At 1 us every window is trusted."""
+    put(tables["runs"], "trusted_share", 1.0, arm="period-1us")
+
+
+@turns("trusted-at-10us-switching", before=quiet)
+def a_switch_disturbs_no_window(tables: Tables) -> None:
+    """At 10 us every window is trusted while threads hand the CPU over."""
+    put(tables["runs"], "trusted_share", 1.0, arm="period-10us", workload="switches")
+
+
+def quiet_and_switches_at_100us(tables: Tables) -> None:
+    """The host disturbs nothing; 100 us has a workload switches too: a copy of the one at 10 us, all of it trusted."""
+    quiet(tables)
+    for name in ("runs", "period_quantiles"):
+        table = tables[name]
+        copy = table[(table["arm"] == "period-10us") & (table["workload"] == "switches")].assign(arm="period-100us")
+        tables[name] = pd.concat([table, copy], ignore_index=True)
+    put(tables["runs"], "trusted_share", 1.0, arm="period-100us", workload="switches")
+
+
+@turns("trusted-at-100us-switching", before=quiet_and_switches_at_100us)
+def switches_disturb_windows(tables: Tables) -> None:
+    """At 100 us half of the windows are untrusted while threads hand the CPU over: in a copy of the run at 10 us."""
+    put(tables["runs"], "trusted_share", 0.5, arm="period-100us", workload="switches")
 
 
 @turns("trusted-at-10us", "trusted-at-100us", "untrusted-at-highest-rate", before=quiet)

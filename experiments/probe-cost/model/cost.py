@@ -15,7 +15,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from harness.yamlfile import Strict, about
 
 Stage = Literal[
-    "trap",  # from the instruction that traps or jumps to the kernel's handler, and back
+    "trap",  # from the probed instruction to the kernel's handler, and back: exceptions, trampolines, detours
     "dispatch",  # the provider finds the probe and calls its consumers
     "same-place",  # each further probe on one place shares the trap; counts negative
     "iteration",  # once, when a trace point has more than one consumer

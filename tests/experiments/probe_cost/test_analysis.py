@@ -71,6 +71,7 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
         firings = rounds * batches * fires
         passes = [0 if "<0" in use else firings for use in uses]
         run["probes"].append({"firings": firings, "hits": firings, "misses": 0, "passes": passes})
+        run["buffers"] = max(run["buffers"], [{"entries": 10**6, "overrun": 0}] * len(uses), key=len)
         run["frames"] = len(line.split()[1]) if any("stack=1" in use for use in uses) else run["frames"]
     if probes:
         try:
@@ -85,6 +86,12 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
     return run
 
 
+def schedule(folder: Path, *, wait_ns: int) -> None:
+    """The record of a host that let the CPU run for 1 ns, and wait for so long."""
+    vcpu = {"cpu": 0, "thread": 1, "run_ns": 1, "wait_ns": wait_ns, "slices": 1}
+    (folder / "host-sched.json").write_text(json.dumps({"pinned": False, "vcpus": [vcpu]}))
+
+
 @pytest.fixture
 def trial(tmp_path: Path) -> TrialRecord:
     for name in ("fit", "validate"):
@@ -95,6 +102,7 @@ def trial(tmp_path: Path) -> TrialRecord:
             if run["took"] is None:
                 del run["took"]
         (folder / "stdout").write_text("".join(json.dumps(run) + "\n" for run in runs))
+    schedule(tmp_path / "raw", wait_ns=0)
     return TrialRecord(
         arm="wall", repetition=0, seed=0, status="ok", kernel="modern-6.1", clock="wall", session="mailbox",
         fidelity="emulated", params={"unit": "ns"}, cmdline={}, workloads=("fit", "validate"), pmu="absent: none",
@@ -170,6 +178,28 @@ def test_scripts_are_read_as_the_guest_ran_them():
     assert (script.refresh.wakes, script.refresh.pages, script.refresh.buffers) == (2, 4, 2)
 
 
+def test_events_are_those_that_the_counted_firings_make():
+    lines = [
+        "run x work=hot rounds=10 check=1",
+        "probe kprobe-int3 __x64_sys_prctl+5 a=%di",
+        "use stack=1",
+        "use filter=a<3 stack=1",
+        "probe uprobe u_nop a=%di",
+        "use hist=keys=a record=0",
+        "use filter=a<5",
+        "probe tracepoint task/task_rename",
+        "use",
+        "use bpf=10",
+        "probe sample 5000",
+        "use",
+    ]
+    run = measured(lines) | {"frames": 7, "took": [1] * 5}
+    for probe, firings, passes in zip(run["probes"], (51, 50, 50, 9), ([0, 4], [0, 20], [0, 0], [0]), strict=True):
+        probe |= {"firings": firings, "passes": passes}
+    # 50 with a stack each (one firing is probecost's own call) and 50; 4 with a stack each and 20.
+    assert scripts.events_of(Run.model_validate(run)) == [2 * 50 + 50, 2 * 4 + 20]
+
+
 def test_a_held_out_script_that_needs_what_was_not_fitted_is_absent_with_the_reason(trial):
     path = trial.path / "fit" / "stdout"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if '"run": "uprobe.' not in line))
@@ -214,8 +244,7 @@ def test_a_trial_is_predicted_by_its_own_fit_so_another_ones_does_not_matter(tri
 
 def test_the_model_is_of_the_trials_that_the_host_did_not_disturb(trial, tmp_path):
     other = second(trial, tmp_path / "other")
-    vcpu = {"cpu": 0, "thread": 1, "run_ns": 1, "wait_ns": 1, "slices": 1}
-    (other.path / "host-sched.json").write_text(json.dumps({"pinned": False, "vcpus": [vcpu]}))
+    schedule(other.path, wait_ns=1)
     tables = analysis.tables([trial, other])
     assert set(tables["stages"]["trial"]) == {0, 1}
     assert set(tables["costs"]["trials"]) == {1}
