@@ -17,6 +17,7 @@ from harness.commands.declaration import Command
 from harness.commands.doctor import doctor
 from harness.commands.export import export
 from harness.commands.figures import figures
+from harness.commands.kvmhost import kvmhost
 from harness.commands.nightly import nightly
 from harness.commands.predict import predict
 from harness.commands.prune import prune
@@ -51,6 +52,7 @@ _ALL: Sequence[Command[Any]] = (
     export,
     nightly,
     bench,
+    kvmhost,
 )
 COMMANDS: dict[str, Command[Any]] = {command.name: command for command in _ALL}
 

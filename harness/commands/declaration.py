@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -41,6 +42,7 @@ class Option:
     least: int = 0  #: smallest number; of a list, how many parts it has at least
     none: str = "none"  #: how the default None is told
     spares_guests: bool = False  #: with this switch, the command needs no guest
+    rest: bool = False  #: also given as the words after `--`
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,20 @@ def spelled_out(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) 
     if flag is not None and place + 1 < len(words) and not words[place + 1].startswith("-"):
         words.insert(place + 1, flag)
     return words
+
+
+def rest_as_option(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) -> list[str]:
+    """`kvmhost … -- ls 'a b'` as `kvmhost … --command "ls 'a b'"`; everything else as it is.
+
+    Invoke joins the words after `--` by blanks and so forgets where each ended.
+    """
+    words = list(arguments)
+    if "--" not in words:
+        return words
+    before, after = words[: words.index("--")], words[words.index("--") + 1 :]
+    name = next((word for word in before if word in commands), None)
+    flag = next((option.flag for option in commands[name].parameters if option.option.rest), None) if name else None
+    return [*before, flag, shlex.join(after)] if flag else words
 
 
 def _declared(declares: Callable[..., Any]) -> list[Parameter]:

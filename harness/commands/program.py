@@ -12,7 +12,7 @@ from invoke import Exit, ParseError, Program
 
 from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import spelled_out
+from harness.commands.declaration import rest_as_option, spelled_out
 from harness.errors import EXIT_USAGE
 
 
@@ -24,7 +24,7 @@ class Krepro(Program):
 
     def parse_core(self, argv: list[str] | None) -> None:
         with _usage():
-            super().parse_core(argv)
+            super().parse_core(rest_as_option(sys.argv if argv is None else argv, COMMANDS))
 
     def parse_tasks(self) -> None:
         words = self.core.unparsed

@@ -21,13 +21,18 @@ def test(
         bool, Option("only `tests/unit` and `tests/experiments`, which need no guest", spares_guests=True)
     ] = False,
     faults: Annotated[bool, Option("only `tests/faults`: fault injection and soak")] = False,
+    kvm: Annotated[
+        bool, Option("only `tests/kvm`: guests under KVM, in a [KVM host](kvm-host.md) that is emulated")
+    ] = False,
     update: Annotated[bool, Option("rewrite the expected results of the golden trials; review the diff")] = False,
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
     """Run the tests: linters, unit tests, then tests that boot guests."""
     parallel = ["tests/unit", "tests/experiments", "-n", "auto", "--dist", "worksteal"]
     alone = ["tests/commands", "tests/guest"]  # those that share the machine's time
-    stages = [["tests/faults", "-o", "timeout=3600"]] if faults else [parallel] if unit else [parallel, alone]
+    stages = [parallel] if unit else [parallel, alone]
+    if faults or kvm:
+        stages = [["tests/faults", "-o", "timeout=3600"]] * faults + [["tests/kvm", "-o", "timeout=3600"]] * kvm
     filtered = [*(["-k", k] if k else []), *(["--update"] if update else [])]
     statuses = [_pytest([*stage, *filtered]) for stage in stages]
     if k:  # a name that fits in one stage need not fit in the other

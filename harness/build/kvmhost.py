@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""What a KVM host boots from: Debian's own kernel, and an initramfs with busybox and the modules that it needs."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from harness.build import debs
+from harness.build.store import Artefact, Store, hash_file
+from harness.errors import RunError
+from harness.paths import IMAGES
+from harness.progress import step
+from harness.scratch import discard
+
+RECIPE_VERSION = 1
+PACKAGES = ("linux-image-amd64", "busybox-static")
+#: Loaded in this order, each after what it depends on. `kvm-amd`: QEMU's TCG emulates AMD's virtualisation alone.
+MODULES = (
+    "virtio_pci",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
+    "virtio_console",
+    "9pnet_virtio",
+    "9p",
+    "overlay",
+    "kvm-amd",
+)
+SOURCES = IMAGES / "kvm-host"
+
+
+def build_kvm_host(store: Store) -> Artefact:
+    """The artefact with `vmlinuz` and `initrd.cpio`; `info["kernel"]` is the kernel's release.
+
+    RunError when a package cannot be had, or has another form than Debian's.
+    """
+    packages = debs.fetch(store, "amd64", PACKAGES, dependencies=True)
+    inputs: dict[str, Any] = {
+        "recipe": RECIPE_VERSION,
+        "debs": dict(packages.files),
+        "modules": list(MODULES),
+        "sources": {name: hash_file(SOURCES / name) for name in ("init", "agent")},
+    }
+    return store.obtain("kvm-host", "kvm-host", inputs, lambda folder: _build(store, packages, folder))
+
+
+def _build(store: Store, packages: Artefact, folder: Path) -> dict[str, Any]:
+    scratch = store.scratch("kvm-host")
+    try:
+        with step("building the KVM host"):
+            unpacked, root = scratch / "debs", scratch / "root"
+            for name in packages.files:
+                if name.startswith(("linux-image-", "busybox-static_")):
+                    debs.unpack_file(packages.path / name, unpacked)
+            kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
+            if len(kernels) != 1:
+                raise RunError(f"{PACKAGES[0]} has {len(kernels)} kernels", where=str(packages.path))
+            release = kernels[0].name.removeprefix("vmlinuz-")
+            shutil.copyfile(kernels[0], folder / "vmlinuz")
+            (root / "bin").mkdir(parents=True)
+            shutil.copy2(next(unpacked.glob("**/bin/busybox")), root / "bin/busybox")
+            for name in ("init", "agent"):
+                shutil.copyfile(SOURCES / name, root / name)
+                (root / name).chmod(0o755)
+            _install_modules(unpacked, release, root / "modules")
+            _pack(root, folder / "initrd.cpio")
+    finally:
+        discard(scratch)
+    return {"kernel": release, "versions": packages.info["versions"]}
+
+
+def _install_modules(unpacked: Path, release: str, target: Path) -> None:
+    """MODULES with all that they need, uncompressed, and the order in which they load."""
+    tree = unpacked / "lib/modules" / release
+    if not tree.is_dir():  # Debian 13 has moved it
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        (unpacked / "usr/lib/modules" / release).rename(tree)
+    done = subprocess.run(["depmod", "-b", unpacked, release], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RunError(f"depmod failed: {done.stderr.strip()}", where=str(tree))
+    needs = {}
+    for line in (tree / "modules.dep").read_text().splitlines():
+        path, _, others = line.partition(": ")
+        needs[_plain(path.rstrip(":"))] = [path.rstrip(":"), *others.split()]
+    built_in = {_plain(path) for path in (tree / "modules.builtin").read_text().split()}
+    target.mkdir()
+    order: list[str] = []
+    for module in MODULES:
+        name = module.replace("-", "_")
+        if name in built_in:
+            continue
+        if name not in needs:
+            raise RunError(f"Debian's kernel {release} has no module {module}", where=str(tree))
+        for path in reversed(needs[name]):
+            if (file := f"{_plain(path)}.ko") not in order:
+                order.append(file)
+                data = (tree / path).read_bytes()
+                (target / file).write_bytes(lzma.decompress(data) if path.endswith(".xz") else data)
+    (target / "order").write_text("".join(f"{file}\n" for file in order))
+
+
+def _plain(path: str) -> str:
+    return path.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
+
+
+def _pack(root: Path, target: Path) -> None:
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
+    with target.open("wb") as sink:
+        done = subprocess.run(
+            ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "--reproducible"],
+            cwd=root,
+            input="\n".join(names).encode(),
+            stdout=sink,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            check=False,
+        )
+    if done.returncode != 0:
+        raise RunError(f"cpio failed: {done.stderr.decode(errors='replace').strip()}")

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""`kvmhost`: a command in an emulated KVM host."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+from harness.commands.declaration import Option, command
+from harness.paths import RESULTS
+
+PROOF = "uname -r; ls -l /dev/kvm; grep . /sys/module/kvm_amd/parameters/npt"
+
+
+@command(guests=True)
+def kvmhost(
+    command_: Annotated[
+        str | None,
+        Option("what to run, in one argument; also the words after `--`", rest=True, none="show that there is KVM"),
+    ] = None,
+    writable: Annotated[
+        tuple[str, ...] | None,
+        Option("folders in which it may write for good, comma-separated", path=True, least=1, none="`results/`"),
+    ] = None,
+    cpus: Annotated[int, Option("emulated CPUs", least=1)] = 2,
+    memory: Annotated[int, Option("MiB", least=1024)] = 4096,
+    timeout: Annotated[int, Option("minutes that the command may take", least=1)] = 60,
+) -> int:
+    """Run a command of this host in an emulated KVM host, whose guests have a real `/dev/kvm`."""
+    from pathlib import Path
+
+    from harness.build.store import Store
+    from harness.machine.kvmhost import KvmHost
+
+    folders = [Path(folder) for folder in writable] if writable else [RESULTS]
+    words = ["sh", "-c", PROOF] if command_ is None else shlex.split(command_)
+    with KvmHost(Store.default(), writable=folders, cpus=cpus, memory_mb=memory) as host:
+        return host.run(words, timeout_s=60.0 * timeout, echo=True).status

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""One KVM host for all tests here: it takes longer to boot than most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.build.keys import image_keys
+from harness.build.store import Store
+from harness.experiment.model import load_experiment
+from harness.experiment.prepare import KernelBuild, build_for
+from harness.machine.kvmhost import Ended, KvmHost
+from harness.paths import EXPERIMENTS, ROOT
+
+#: Python alone takes most of a minute to import what a run needs, and much more beside other work.
+INV_S = 1800.0
+
+
+@pytest.fixture(scope="session")
+def store() -> Store:
+    return Store.default()
+
+
+@pytest.fixture(scope="session")
+def built(store: Store) -> Callable[[str], dict[str, KernelBuild]]:
+    """Builds, outside, what an experiment's guests boot from, by kernel: inside is no network, compilers crawl."""
+
+    def build(name: str) -> dict[str, KernelBuild]:
+        folder = EXPERIMENTS / name
+        experiment = load_experiment(folder)
+        builds = {}
+        for kernel in sorted({arm.kernel for arm in experiment.arms.values()}):
+            builds[kernel] = build_for(store, kernel, folder, experiment.packages)
+            image_keys(store, builds[kernel].image, builds[kernel].kernel)
+        return builds
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the KVM host of these tests may write to, at the same path in it as outside."""
+    return tmp_path_factory.mktemp("kvm-host")
+
+
+@pytest.fixture(scope="session")
+def kvm_host(store: Store, inside: Path) -> Iterator[KvmHost]:
+    """A running KVM host; what is written below `inside` is written outside."""
+    with KvmHost(store, writable=[inside]) as host:
+        yield host
+
+
+@pytest.fixture
+def inv(kvm_host: KvmHost) -> Callable[..., Ended]:
+    """Calls `./inv` with these words in the KVM host."""
+
+    def call(*words: str | Path, timeout_s: float = INV_S) -> Ended:
+        return kvm_host.run([ROOT / "inv", *words], timeout_s=timeout_s, cwd=ROOT)
+
+    return call
