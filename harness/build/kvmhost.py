@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
+from harness.build.run import build_environment
 from harness.build.store import Artefact, Store, hash_file
 from harness.errors import RunError
 from harness.paths import IMAGES
@@ -20,17 +21,7 @@ from harness.scratch import discard
 RECIPE_VERSION = 1
 PACKAGES = ("linux-image-amd64", "busybox-static")
 #: Loaded in this order, each after what it depends on. `kvm-amd`: QEMU's TCG emulates AMD's virtualisation alone.
-MODULES = (
-    "virtio_pci",
-    "virtio_blk",
-    "crc32c_generic",
-    "ext4",
-    "virtio_console",
-    "9pnet_virtio",
-    "9p",
-    "overlay",
-    "kvm-amd",
-)
+MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "kvm-amd")
 SOURCES = IMAGES / "kvm-host"
 
 
@@ -80,28 +71,42 @@ def _install_modules(unpacked: Path, release: str, target: Path) -> None:
     if not tree.is_dir():  # Debian 13 has moved it
         tree.parent.mkdir(parents=True, exist_ok=True)
         (unpacked / "usr/lib/modules" / release).rename(tree)
-    done = subprocess.run(["depmod", "-b", unpacked, release], capture_output=True, text=True, check=False)
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # where ordinary users do not look
+    done = subprocess.run(
+        ["depmod", "-b", unpacked, release],
+        capture_output=True,
+        text=True,
+        env=build_environment({"PATH": path}),
+        check=False,
+    )
     if done.returncode != 0:
         raise RunError(f"depmod failed: {done.stderr.strip()}", where=str(tree))
-    needs = {}
-    for line in (tree / "modules.dep").read_text().splitlines():
-        path, _, others = line.partition(": ")
-        needs[_plain(path.rstrip(":"))] = [path.rstrip(":"), *others.split()]
-    built_in = {_plain(path) for path in (tree / "modules.builtin").read_text().split()}
     target.mkdir()
     order: list[str] = []
+    for path in load_order((tree / "modules.dep").read_text(), (tree / "modules.builtin").read_text()):
+        data = (tree / path).read_bytes()
+        order.append(f"{_plain(path)}.ko")
+        (target / order[-1]).write_bytes(lzma.decompress(data) if path.endswith(".xz") else data)
+    (target / "order").write_text("".join(f"{file}\n" for file in order))
+
+
+def load_order(dependencies: str, built_in: str) -> list[str]:
+    """Paths of MODULES and of all that they need, each once and after its own needs; built-in ones have none.
+
+    Of a kernel's modules.dep and modules.builtin. RunError naming a module that it does not have.
+    """
+    needs = {}
+    for line in dependencies.splitlines():
+        path, _, others = line.partition(":")
+        needs[_plain(path)] = [path, *others.split()]
+    there = {_plain(path) for path in built_in.split()}
+    order: dict[str, None] = {}
     for module in MODULES:
         name = module.replace("-", "_")
-        if name in built_in:
-            continue
-        if name not in needs:
-            raise RunError(f"Debian's kernel {release} has no module {module}", where=str(tree))
-        for path in reversed(needs[name]):
-            if (file := f"{_plain(path)}.ko") not in order:
-                order.append(file)
-                data = (tree / path).read_bytes()
-                (target / file).write_bytes(lzma.decompress(data) if path.endswith(".xz") else data)
-    (target / "order").write_text("".join(f"{file}\n" for file in order))
+        if name not in needs and name not in there:
+            raise RunError(f"Debian's kernel has no module {module}")
+        order |= dict.fromkeys(reversed(needs.get(name, [])))
+    return list(order)
 
 
 def _plain(path: str) -> str:
@@ -117,7 +122,7 @@ def _pack(root: Path, target: Path) -> None:
             input="\n".join(names).encode(),
             stdout=sink,
             stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C"},
+            env=build_environment(),
             check=False,
         )
     if done.returncode != 0:

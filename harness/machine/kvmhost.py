@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -119,7 +120,7 @@ class KvmHost:
         name = f"run-{self._runs}"
         folder = self.folder / "control" / name
         folder.mkdir()
-        (folder / "command").write_text(_script(argv, cwd or Path.cwd(), env or {}))
+        (folder / "command").write_text(_as_this_user(command_text(argv, cwd or Path.cwd(), env or {})))
         outputs = [(folder / "stdout", sys.stdout), (folder / "stderr", sys.stderr)] if echo else []
         started = time.monotonic()
         with Echo(outputs) as echoed:
@@ -154,9 +155,9 @@ class KvmHost:
         argv += ["-no-reboot", "-kernel", str(kernel), "-initrd", str(initrd), "-append", CMDLINE]
         argv += ["-serial", f"file:{self.folder / 'console.log'}", "-device", "virtio-serial-pci"]
         argv += ["-chardev", f"socket,id=port,fd={theirs.fileno()}", "-device", "virtserialport,chardev=port,nr=1"]
-        argv += _shared("host", Path("/"), "readonly=on")
+        argv += shared("host", Path("/"), "readonly=on")
         for tag, path in {"control": control, **shares}.items():
-            argv += _shared(tag, path, "readonly=off")
+            argv += shared(tag, path, "readonly=off")
         with theirs, (self.folder / "qemu.stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *argv],
@@ -231,16 +232,23 @@ class Echo:
                 stream.flush()
 
 
-def _script(argv: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> str:
-    """What the host's own shell runs: the command in its folder, with its environment and this process's user."""
+def command_text(argv: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> str:
+    """Shell text that runs a command in a folder, with what is KEPT of this process's environment and with `env`."""
     environment = {key: os.environ[key] for key in KEPT if key in os.environ} | ENVIRONMENT | dict(env)
-    words = ["setpriv", f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups", "--", "env", "-i"]
-    words += [*(f"{key}={value}" for key, value in environment.items()), *map(str, argv)]
+    words = ["env", "-i", *(f"{key}={value}" for key, value in environment.items()), *map(str, argv)]
     path = environment.get("PATH", os.defpath)
-    return f"cd {shlex.quote(str(cwd))} && PATH={shlex.quote(path)} && exec {shlex.join(words)}\n"
+    return f"export PATH={shlex.quote(path)}; cd {shlex.quote(str(cwd))} && exec {shlex.join(words)}\n"
 
 
-def _shared(tag: str, path: Path, access: str) -> list[str]:
+def _as_this_user(text: str) -> str:
+    """The same, run by this user with the outer host's own programs: busybox's shell would take its own."""
+    setpriv = shutil.which("setpriv") or "/usr/bin/setpriv"
+    user = [f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups"]
+    return f"exec {shlex.join([setpriv, *user, '/bin/sh', '-c', text])}\n"
+
+
+def shared(tag: str, path: Path, access: str) -> list[str]:
+    """QEMU's words for a folder that the host mounts by `tag`; UsageError for a path that QEMU cannot be told."""
     if re.search(r"[\s,]", str(path)):
         raise UsageError("QEMU takes no comma or blank in a folder's path", where=str(path))
     share = f"local,id={tag},path={path},security_model=none,multidevs=remap,{access}"

@@ -118,6 +118,14 @@ def test_the_host_ends_with_its_command(number: signal.Signals, store: Store, tm
     assert beat.stat().st_size == size
 
 
+def test_without_a_command_it_shows_that_there_is_kvm():
+    done = subprocess.run([ROOT / "inv", "kvmhost"], cwd=ROOT, capture_output=True, text=True, check=False)
+    release, device, paging = done.stdout.splitlines()
+    assert (done.returncode, paging) == (0, "1"), done
+    assert release.endswith("-amd64")
+    assert device.startswith("crw-rw-rw-")
+
+
 def test_a_host_that_cannot_boot_says_why(store: Store):
     with pytest.raises(KvmHostLost, match=r"ended before it could boot.*memory"):
         KvmHost(store, memory_mb=100_000_000).__enter__()

@@ -13,7 +13,7 @@ from invoke import Exit
 
 from harness.commands import docs
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import DEBUG, Command, Option, command, spelled_out, value_of
+from harness.commands.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out, value_of
 from harness.commands.run import RunOptions
 from harness.commands.tasks import collection, task_of
 from harness.errors import EXIT_USAGE, UsageError
@@ -258,6 +258,21 @@ def test_help_for_a_terminal_is_plain():
 )
 def test_only_an_optional_first_word_is_spelled_out(words, becomes):
     assert spelled_out(words, COMMANDS) == becomes
+
+
+@pytest.mark.parametrize(
+    ("words", "becomes"),
+    [
+        (["kvmhost", "--", "ls", "a b"], ["kvmhost", "--command", "ls 'a b'"]),
+        (["--root", "/x", "kvmhost", "--", "ls", "--"], ["--root", "/x", "kvmhost", "--command", "ls --"]),
+        (["kvmhost", "--cpus", "1"], ["kvmhost", "--cpus", "1"]),
+        (["show", "latest", "--", "x"], ["show", "latest", "--", "x"]),
+        (["--", "kvmhost"], ["--", "kvmhost"]),
+        ([], []),
+    ],
+)
+def test_what_stands_after_two_dashes_stays_the_words_it_was(words, becomes):
+    assert rest_as_option(words, COMMANDS) == becomes
 
 
 @pytest.mark.parametrize(
