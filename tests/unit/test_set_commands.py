@@ -66,9 +66,10 @@ def test_show_prints_what_a_reader_needs_first(write):
     assert text.splitlines()[0] == "Holds here: 2 of 2 claims of the paper: short-enough, counted"
     assert re.search(r"Claims of the paper.*reproduced.*short-enough", text, re.S)
     assert "Median wait" not in text
-    assert text.splitlines()[-6:] == [
+    assert text.splitlines()[-7:] == [
         "the paper: 2 reproduced, 0 contradicted, 0 not-measurable",
         "1 of 8 trials failed and took no part in the figures",
+        "timing of wall 0 is left out: no record of the host's scheduling",
         "2 more repetitions would give an interval to: short-enough",
         "fidelity: emulated, virtual; harness 1.0 s, guests 2.5 s",
         f"digest: {made.manifest.digest}",
