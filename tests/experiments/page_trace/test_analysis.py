@@ -55,6 +55,8 @@ def trial(
     else:
         answer = times | ({"bytes": 600_000} if method == "lackey" else {})
         (folder / f"{method}.json").write_text(json.dumps(answer))
+    if made.clock == "wall":
+        descheduled(made, 0.0)
     return made
 
 
