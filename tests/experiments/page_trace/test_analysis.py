@@ -196,6 +196,7 @@ def neighbour(root: Path, pairs: list[tuple[list[float], list[float]]], ran: boo
     folder = made.path / "neighbour"
     folder.mkdir(parents=True)
     (folder / "stdout").write_text("\n".join(map(json.dumps, lines)))
+    descheduled(made, 0.0)
     return made
 
 
