@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The KVM host itself: it has KVM, commands end as they end elsewhere, nothing leaks out, and it always ends."""
+"""The KVM host itself: it has KVM, commands end as they do elsewhere, and nothing leaks out."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
-from harness.machine.kvmhost import KvmHost, KvmHostLost
-from harness.paths import ROOT
+from harness.machine.kvmhost import KvmHost
+
+pytestmark = pytest.mark.timeout(1800)
 
 S = 120.0
 BOOT = """
@@ -90,59 +88,3 @@ os.rename(sys.argv[1], sys.argv[2])
     ended = kvm_host.run([sys.executable, "-c", program, before, after], timeout_s=S)
     assert (ended.status, ended.stdout) == (0, "locked\n"), ended
     assert after.read_bytes() == bytes(4096) + b"here" + bytes(4092)
-
-
-def test_time_over_ends_the_host(store: Store):
-    with KvmHost(store, cpus=1) as host:
-        pid = host.pid
-        with pytest.raises(KvmHostLost, match="did not end sleep 1000 within 2 s"):
-            host.run(["sleep", "1000"], timeout_s=2)
-        folder = host.folder
-    assert gone(pid)
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_the_host_ends_with_its_command(number: signal.Signals, store: Store, tmp_path: Path):
-    beat = tmp_path / "shared" / "beat"
-    words = [ROOT / "inv", "kvmhost", "--cpus", "1", "--writable", beat.parent, "--", "sh", "-c"]
-    command = f"while true; do echo >>{beat}; sleep 0.2; done"
-    with subprocess.Popen([*words, command], cwd=ROOT, stderr=subprocess.DEVNULL) as process:
-        wait_for(lambda: beat.exists() and beat.stat().st_size > 3, 300)
-        process.send_signal(number)
-        status = process.wait(timeout=60)
-    assert status == (130 if number != signal.SIGKILL else -signal.SIGKILL)
-    time.sleep(1)
-    size = beat.stat().st_size
-    time.sleep(2)
-    assert beat.stat().st_size == size
-
-
-def test_without_a_command_it_shows_that_there_is_kvm():
-    done = subprocess.run([ROOT / "inv", "kvmhost"], cwd=ROOT, capture_output=True, text=True, check=False)
-    release, device, paging = done.stdout.splitlines()
-    assert (done.returncode, paging) == (0, "1"), done
-    assert release.endswith("-amd64")
-    assert device.startswith("crw-rw-rw-")
-
-
-def test_a_host_that_cannot_boot_says_why(store: Store):
-    with pytest.raises(KvmHostLost, match=r"ended before it could boot.*memory"):
-        KvmHost(store, memory_mb=100_000_000).__enter__()
-
-
-def gone(pid: int) -> bool:
-    """Whether there is no such process, or none that still runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait until it holds; AssertionError after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
