@@ -15,8 +15,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from harness.errors import UsageError
 
 Model = TypeVar("Model", bound=BaseModel)
-#: Of one file; the largest experiment has some hundreds.
+#: Of one file; the largest experiment has some hundreds, five deep.
 MOST_VALUES = 100_000
+MOST_DEPTH = 64
 
 
 class Strict(BaseModel):
@@ -46,10 +47,15 @@ class _UniqueKeys(yaml.SafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep)
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_VALUES:  # a few merges of merges (<<) can mean more than there is memory
+            raise yaml.constructor.ConstructorError(None, None, f"more than {MOST_VALUES} fields", node.start_mark)
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
-        except ValueError as error:  # 2024-13-45 looks like a date and is none
+        except (ValueError, AttributeError, KeyError, TypeError) as error:  # 2024-13-45 and !!bool x are none
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 
@@ -97,6 +103,9 @@ def _no_json(data: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
         seen += 1
         if seen > MOST_VALUES:
             yield (), f"it has more than {MOST_VALUES} values, aliases counted as often as they are used"
+            return
+        if len(location) > MOST_DEPTH:  # an alias of what it stands in has no end
+            yield (location[0],), f"it is more than {MOST_DEPTH} levels deep"
             return
         if isinstance(value, float) and not math.isfinite(value):
             yield location, f"must be a finite number, got {value}"

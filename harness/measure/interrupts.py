@@ -142,7 +142,7 @@ def delta(before: InterruptTable, after: InterruptTable, *, where: str | None = 
 
 
 def _split_counts(rest: str, most: int) -> tuple[list[int], str]:
-    """Leading integers of a row, at most one per CPU, and the text after them."""
-    match = re.match(rf"(?:\s*\d+(?=\s|$)){{0,{most}}}", rest)
+    """Leading integers of a row, at most one per CPU, and the text after them; what fits no 64 bits is no count."""
+    match = re.match(rf"(?:\s*\d{{1,18}}(?=\s|$)){{0,{most}}}", rest)
     taken = match.group(0) if match else ""
     return [int(number) for number in taken.split()], rest[len(taken) :]

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 from pandas.errors import ParserWarning
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from harness.errors import RunError
 from harness.experiment.trial import TrialRecord
@@ -33,6 +33,17 @@ class Answer(BaseModel):
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+    @model_validator(mode="after")
+    def _in_64_bits(self) -> Answer:
+        """No program of ours counts further, and nothing that tables are made of holds more."""
+        left: list[object] = list(self.__dict__.values())
+        while left:
+            value = left.pop()
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+                raise ValueError("a number has more than 64 bits")
+            left += value if isinstance(value, tuple | list) else value.values() if isinstance(value, dict) else ()
+        return self
 
 
 def read_bytes(path: Path) -> bytes:
@@ -100,7 +111,10 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     if tuple(table.columns[: len(columns)]) != tuple(columns):
         raise RunError(f"has columns {', '.join(table.columns)}, not {', '.join(columns)}", where=str(path))
     for name in columns:
-        bad = ~np.isfinite(pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64))
+        try:
+            bad = ~np.isfinite(pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64))
+        except OverflowError as error:
+            raise RunError(f"{name}: {error}", where=str(path)) from error
         if bad.any():
             line = int(np.flatnonzero(bad)[0]) + 2
             raise RunError(f"{name} is no number: {table[name].iloc[line - 2]}", where=f"{path}, line {line}")

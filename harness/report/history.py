@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.build.store import hash_file
 from harness.errors import KreproError
@@ -46,7 +44,7 @@ class Entry:
     failed: int = 0
     fidelity: tuple[tuple[str, str], ...] = ()
     claims: tuple[ClaimResult, ...] = ()
-    metrics: pa.Table | None = None
+    metrics: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def _entry(experiment: str, path: Path) -> Entry:
         return _read(experiment, path)
     except KreproError as error:
         return Entry(experiment, path.name, path, problem=str(error).replace(f"{path}/", ""))
-    except (OSError, ValueError) as error:  # pyarrow's and pydantic's own errors are ValueErrors
+    except (OSError, ValueError) as error:  # pydantic's own errors are ValueErrors
         return Entry(experiment, path.name, path, problem=f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
@@ -135,7 +133,7 @@ def _read(experiment: str, path: Path) -> Entry:
         failed=sum(trial.status == "failed" for trial in manifest.trials),
         fidelity=tuple(manifest.fidelity.items()),
         claims=tuple(result.claims),
-        metrics=pq.read_table(path / "metrics.parquet", columns=list(_COLUMNS)) if has_metrics else None,
+        metrics=result.metrics.loc[:, list(_COLUMNS)] if has_metrics else None,
     )
 
 
@@ -186,7 +184,6 @@ def metric_histories(entries: Sequence[Entry]) -> list[MetricHistory]:
 def _medians(entry: Entry) -> pd.DataFrame:
     """Median over trials by metric and arm: metric, arm, value, unit, fidelity."""
     assert entry.metrics is not None
-    frame: pd.DataFrame = entry.metrics.to_pandas()
-    grouped = frame.groupby(["metric", "arm"], sort=False)
+    grouped = entry.metrics.groupby(["metric", "arm"], sort=False)
     table = grouped.agg(value=("value", "median"), unit=("unit", "last")).reset_index()
     return table.assign(fidelity=table["arm"].map(dict(entry.fidelity)).fillna("unknown"))

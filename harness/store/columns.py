@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,23 @@ def write_metrics(frame: pd.DataFrame, declared: Sequence[Metric], path: Path) -
 def declared_table(path: Path) -> Table | None:
     """What a table's file says of its columns; None in a file that is older than declarations."""
     stored = _stored(path, TABLE_KEY)
-    return None if stored is None else table_of(stored)
+    with _as_declared(path):
+        return None if stored is None else table_of(stored)
 
 
 def declared_metrics(path: Path) -> list[Metric]:
     """What the file says of its families; none in a file that is older than declarations."""
-    return [metric_of(one) for one in _stored(path, METRICS_KEY) or []]
+    stored = _stored(path, METRICS_KEY)
+    with _as_declared(path):
+        return [metric_of(one) for one in stored or []]
+
+
+@contextmanager
+def _as_declared(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"its declarations cannot be read: {error!r}", where=str(path)) from error
 
 
 def _write(frame: pd.DataFrame, schema: pa.Schema, path: Path) -> None:
@@ -65,7 +77,7 @@ def _stored(path: Path, key: bytes) -> Any:
     try:
         metadata = pq.read_schema(path).metadata or {}
         return json.loads(metadata[key]) if key in metadata else None
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise UsageError(f"cannot be read: {error}", where=str(path)) from error
 
 

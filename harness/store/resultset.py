@@ -236,7 +236,15 @@ def read_metrics(root: Path) -> pd.DataFrame:
     """The metrics stored in the set at `root`, with METRIC_COLUMNS; no row when no trial was good."""
     if not (root / METRICS).is_file():
         return pd.DataFrame(columns=list(METRIC_COLUMNS))
-    return _read_parquet(root / METRICS)
+    frame = _read_parquet(root / METRICS)
+    kinds = {"trial": "int64", "value": "float64"}
+    for name in METRIC_COLUMNS:
+        wanted = kinds.get(name, "object")
+        if name not in frame or str(frame[name].dtype) != wanted:
+            raise _damaged(root / METRICS, ValueError(f"{name} is no column of {kinds.get(name, 'text')}"))
+        if wanted == "object" and not frame[name].map(lambda value: value is None or isinstance(value, str)).all():
+            raise _damaged(root / METRICS, ValueError(f"{name} is no column of text"))
+    return frame
 
 
 def read_tables(root: Path) -> dict[str, pd.DataFrame]:
@@ -252,7 +260,7 @@ def find_result_set(results: Path, text: str) -> ResultSet:
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+    except Exception as error:  # of damaged bytes pandas and pyarrow raise what comes
         raise _damaged(path, error) from error
     texts = frame.select_dtypes(include=["object", "string"])
     # A text that is absent is None, as its decoder gave it; pandas reads it as NaN.
@@ -261,7 +269,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _damaged(path: Path, error: Exception) -> RunError:
-    reason = str(error).strip().splitlines()[0]
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return RunError(f"cannot be read: {reason}", where=str(path), hint="./inv verify says whether the set is damaged")
 
 

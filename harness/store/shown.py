@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from harness.errors import UsageError
 from harness.yamlfile import Strict
@@ -24,6 +24,12 @@ class ShownTable(Strict):
     title: str
     columns: list[str]
     rows: list[list[Cell]]
+
+    @model_validator(mode="after")
+    def _whole(self) -> ShownTable:
+        if len(set(self.columns)) != len(self.columns) or any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"{self.title!a}: a column is there twice, or a row has not one cell for each")
+        return self
 
     @property
     def frame(self) -> pd.DataFrame:

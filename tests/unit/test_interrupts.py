@@ -142,3 +142,9 @@ def test_header_only():
     table = parse_interrupts("   CPU0\n")
     assert table.count.shape == (0, 1)
     assert not delta(table, table).irq
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5000])
+def test_a_count_of_more_than_64_bits_is_an_error(number):
+    with pytest.raises(KreproError, match="not a row of an interrupt table"):
+        parse_interrupts(f"CPU0\n 0: {number} x\n")

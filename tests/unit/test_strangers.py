@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,7 @@ from harness.commands.show import show
 from harness.errors import KreproError, RunError, UsageError
 from harness.paths import EXPERIMENTS
 from harness.report.page import set_page
+from harness.report.site import write_site
 from harness.store.listing import describe
 from harness.store.maker import is_known
 from harness.store.resultset import MANIFEST, ResultSet, copy_experiment
@@ -404,3 +406,50 @@ def test_a_script_in_a_figure_stays_in_an_image(tmp_path):
     assert "alert(" not in page
     assert f'<img src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"' in page
     assert 'a"onload' not in page
+
+
+# -- damaged or misleading tables -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.assign(value="many"),
+        lambda frame: frame.assign(trial=[{"a": 1}] * len(frame)),
+        lambda frame: frame.drop(columns="arm"),
+        lambda frame: frame.assign(metric=1.5),
+    ],
+)
+def test_metrics_of_other_types_are_an_error_wherever_they_are_read(made, tmp_path, change):
+    change(pd.read_parquet(made.path / "metrics.parquet")).to_parquet(made.path / "metrics.parquet", index=False)
+    files = {name: value for name, value in hash_tree(made.path).items() if name != MANIFEST}
+    path = forged(made, lambda values: values.update(files=files))
+    for name in ("show", "report", "export csv", "compare"):
+        with pytest.raises(RunError, match=r"metrics\.parquet: cannot be read: "):
+            commands(path, tmp_path / "out")[name]()
+    index = write_site(path.parent.parent, tmp_path / "site", 5)
+    assert "metrics.parquet" in index.read_text()
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1\xff\xff\xff\x7fPAR1", b"PAR1" + bytes(64) + b"PAR1"])
+def test_a_damaged_parquet_file_is_named(made, data):
+    (made.path / "tables/sums.parquet").write_bytes(data)
+    with pytest.raises(RunError, match=r"tables/sums\.parquet: cannot be read: "):
+        _ = made.tables
+    with pytest.raises(UsageError, match=r"tables/sums\.parquet: cannot be read: "):
+        _ = made.declared_tables
+
+
+@pytest.mark.parametrize("stored", [b"1", b"[]", b'{"name": "x"}', b'{"name": 1, "columns": [1]}', b"[" * 10_000])
+def test_a_declaration_that_is_none_is_named(made, stored):
+    table = pa.table({"a": [1]}).replace_schema_metadata({b"krepro.table": stored})
+    pq.write_table(table, made.path / "tables/sums.parquet")
+    with pytest.raises(UsageError, match=r"tables/sums\.parquet: "):
+        _ = made.declared_tables
+
+
+@pytest.mark.parametrize("table", [{"columns": ["a", "a"], "rows": []}, {"columns": ["a"], "rows": [[1, 2]]}])
+def test_shown_tables_that_are_none_are_named(made, table):
+    (made.path / "shown.json").write_text(json.dumps({"summary": [{"title": "t", **table}]}))
+    with pytest.raises(UsageError, match=r"shown\.json: field summary\.0: .*a column is there twice, or a row"):
+        _ = made.shown

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,3 +114,25 @@ def test_merge_keys_and_anchors_work(tmp_path):
 def test_any_bytes_are_a_model_or_a_usage_error(tmp_path, content):
     with suppress(UsageError):
         load(tmp_path, content)
+
+
+MERGES = "a0: &a0 {k: v}\n" + "".join(
+    f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 9)}]}}\n" for level in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (MERGES, "more than 100000 fields"),
+        ("name: &a [*a]\n", "field name: it is more than 64 levels deep"),
+        ("name: !!timestamp x\n", "not valid YAML"),
+        ("name: !!bool x\n", "not valid YAML"),
+    ],
+)
+def test_yaml_that_has_no_end_or_no_value_is_refused_at_once(tmp_path, text, says):
+    """The merges would make 31 thousand million fields; the list in itself took 100 s."""
+    began = time.process_time()
+    with pytest.raises(UsageError, match=says):
+        load(tmp_path, text)
+    assert time.process_time() - began < 10

@@ -17,7 +17,7 @@ _FIELDS = (
     *("acq_bounces", "acquisitions", "hold_min_us", "hold_max_us", "hold_total_us", "hold_mean_us"),
 )
 _COUNTS = ("con_bounces", "contentions", "acq_bounces", "acquisitions")
-_LINE = re.compile(r"\s*(?P<name>\S.*?):\s+(?P<numbers>[\d.\s]+)")
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 def read_lock_stat(path: Path) -> pd.DataFrame:
@@ -32,11 +32,12 @@ def read_lock_stat(path: Path) -> pd.DataFrame:
     rows = []
     for line in lines[1:]:
         # Call sites below a class have an address in brackets, and one number.
-        match = _LINE.fullmatch(line)
-        numbers = match["numbers"].split() if match else []
-        if match is None or len(numbers) != len(_FIELDS):
+        head, _, tail = line.rpartition(":")
+        name, mode, numbers = head.strip(), "", tail.split()
+        if not name or len(numbers) != len(_FIELDS):
             continue
-        name, mode = match["name"], ""
+        if wrong := [text for text in numbers if not _NUMBER.fullmatch(text)]:
+            raise RunError(f"{wrong[0][:40]!a} of {name[:40]!a} is no number", where=str(path))
         if name.endswith(("-R", "-W")):
             name, mode = name[:-2], name[-1]
         rows.append({"class": name, "mode": mode} | dict(zip(_FIELDS, map(float, numbers), strict=True)))

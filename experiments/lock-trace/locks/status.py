@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from pydantic import Field
 
+from harness.errors import RunError
 from harness.measure.raw import Answer, read_answer
 
 from .events import (
@@ -53,8 +54,8 @@ class LockTraceStatus(Answer):
     holds_full: int
     pool_peak: int
     pool_full: int
-    ring_order: int = 0
-    cpus: int = 1
+    ring_order: int = Field(default=0, ge=0, le=40)
+    cpus: int = Field(default=1, ge=1, le=4096)
     late: bool = False
 
     @property
@@ -109,7 +110,10 @@ def accounting(status: LockTraceStatus, events: Events) -> pd.DataFrame:
     # What an arm has no stream for must be 0.
     rows += [(f"{name}: written = in the file", True, status.written[i], in_file[i]) for i, name in enumerate(STREAMS)]
     table = pd.DataFrame(rows, columns=["check", "balance", "left", "right"])
-    table = table.astype({"left": "int64", "right": "int64"})
+    try:
+        table = table.astype({"left": "int64", "right": "int64"})
+    except OverflowError as error:
+        raise RunError("status.json: a sum of its counts has more than 64 bits") from error
     return table.assign(difference=table["left"] - table["right"])
 
 

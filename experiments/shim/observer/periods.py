@@ -14,13 +14,17 @@ from harness.errors import RunError
 from harness.measure.raw import read_csv
 
 COLUMNS = ("low", "high", "windows", "trusted")
+MOST = 2.0**62
 
 
 def read_periods(path: Path) -> pd.DataFrame:
     """periods.csv: low, high (cycles), windows, trusted. RunError where buckets overlap or more are trusted than are
     there.
     """
-    table = read_csv(path, COLUMNS).astype(dict.fromkeys(COLUMNS, "int64"))
+    table = read_csv(path, COLUMNS)
+    if (table[list(COLUMNS)].astype("float64").abs() > MOST).any(axis=None):
+        raise RunError("has a number that is no count of cycles or windows", where=str(path))
+    table = table.astype(dict.fromkeys(COLUMNS, "int64"))
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     wrong = (high <= low) | (table["trusted"] > table["windows"]).to_numpy() | (table["trusted"] < 0).to_numpy()
     wrong[1:] |= low[1:] < high[:-1]

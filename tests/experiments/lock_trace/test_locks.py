@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -392,3 +393,40 @@ def test_idle_tasks_of_two_cpus_share_a_pid_and_are_two_threads():
     idle = log.copy()
     idle["pid"] = 0
     assert acquisitions(idle).drop(columns="pid").equals(acquisitions(log).drop(columns="pid"))
+
+
+@pytest.mark.parametrize("number", ["1.2.3", ".", "9" * 16, "9" * 400, "1e3", "\u0663"])
+def test_a_lock_stat_with_a_wrong_number_is_an_error(tmp_path, number):
+    (tmp_path / "x").write_text("lock_stat version 0.4\na: " + " ".join([number] * 12) + "\n")
+    with pytest.raises(RunError, match=r"x: .* of 'a' is no number"):
+        read_lock_stat(tmp_path / "x")
+
+
+@pytest.mark.parametrize("line", ["a:" + " " * 20_000 + "b", "a: " * 20_000, " " * 20_000, ":" * 20_000])
+def test_a_lock_stat_is_read_in_time_that_grows_with_its_length(tmp_path, line):
+    """Of the first 8,000 blanks took 2 s when the time grew with their square."""
+    (tmp_path / "x").write_text(f"lock_stat version 0.4\n{line}\n")
+    began = time.process_time()
+    assert read_lock_stat(tmp_path / "x").empty
+    assert time.process_time() - began < 1
+
+
+NO_EVENTS = np.zeros(0, dtype=[("stream", "int64"), ("kind", "int64")])
+
+
+@pytest.mark.parametrize(("name", "value"), [("ring_order", 8_000_000_000), ("ring_order", -1), ("cpus", 0)])
+def test_a_status_that_no_kernel_writes_is_refused(tmp_path, name, value):
+    (tmp_path / "status.json").write_text(json.dumps(status_of(NO_EVENTS) | {name: value}))
+    with pytest.raises(RunError, match=rf"status\.json: is not what it should be: {name}: "):
+        read_status(tmp_path / "status.json")
+
+
+def test_counts_of_more_than_64_bits_are_an_error(tmp_path):
+    good = status_of(NO_EVENTS)
+    (tmp_path / "status.json").write_text(json.dumps(good | {"events": 1 << 64}))
+    with pytest.raises(RunError, match="a number has more than 64 bits"):
+        read_status(tmp_path / "status.json")
+    (tmp_path / "status.json").write_text(json.dumps(good | {"kinds": [0, 1 << 63, 1 << 63]}))
+    status = read_status(tmp_path / "status.json")
+    with pytest.raises(RunError, match="a sum of its counts has more than 64 bits"):
+        accounting(status, NO_EVENTS)

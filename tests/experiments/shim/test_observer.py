@@ -526,3 +526,10 @@ def test_windows_in_pieces_that_the_host_disturbed_are_not_called_clean():
     # 19 in the first piece; 58 in the last, which ends before the last sample, of which two touch the delay.
     assert (check.windows, check.delayed, check.clean, check.clean_trusted) == (99, 2, 19 + 56, 19 + 56)
     assert (check.clean_all, check.clean_all_trusted) == (97, 97)
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "9" * 400, "1e300", "18446744073709551615"])
+def test_periods_that_fit_no_count_are_an_error(tmp_path, number):
+    (tmp_path / "periods.csv").write_text(f"low,high,windows,trusted\n{number},2,3,1\n")
+    with pytest.raises(RunError, match=r"periods\.csv: "):
+        read_periods(tmp_path / "periods.csv")
