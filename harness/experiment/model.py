@@ -19,7 +19,7 @@ from pydantic import (
 from harness.build.spec import Name, Package
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
-from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, Clock, Device
+from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Strict, about, load_model, misfit
 
@@ -43,6 +43,16 @@ PackageEntry = Annotated[Name | Package, BeforeValidator(_package)]
 Scalar = Annotated[bool | int | float | str, BeforeValidator(_scalar)]
 #: Variables that the harness itself sets in the guest: a parameter of that name would hide them.
 RESERVED = frozenset({"seed", "workload"})
+#: What lies beside the folders of workloads in a trial's raw folder, by whoever leaves it there.
+TRIAL_FILES = frozenset(
+    {
+        *("job.exit", "job.stdout", "job.stderr", "pmu", "dmesg", "kallsyms", "interrupts.final"),
+        *("console.log", "qemu.stderr", "diagnosis.txt", "qmp-events.json", "host-sched.json"),
+        *(RECORDING, RECORDING_KEYS, PLUGIN_FOLDER),
+    }
+)
+#: What lies beside the experiments' folders of result sets, and in them.
+RESULTS_FOLDERS = frozenset({"reports", "reference", "latest"})
 
 
 class Paper(Strict):
@@ -190,6 +200,20 @@ class Experiment(Strict):
     arms: Annotated[dict[Name, Arm], about("by name")] = Field(min_length=1)
     repetitions: Annotated[Repetitions, about("of arms that have none of their own")] = Repetitions()
     claims: Annotated[list[Claim], about("what is checked")] = []
+
+    @field_validator("name")
+    @classmethod
+    def _own_folder(cls, name: str) -> str:
+        if name in RESULTS_FOLDERS:
+            raise ValueError(f"{name} is a name of the harness's own in the folder of result sets; choose another")
+        return name
+
+    @field_validator("workloads")
+    @classmethod
+    def _own_files(cls, workloads: dict[Name, Workload]) -> dict[Name, Workload]:
+        for name in sorted(TRIAL_FILES.intersection(workloads)):
+            raise misfit((name,), "is a name of the harness's own in a trial's folder; choose another")
+        return workloads
 
     @field_validator("packages")
     @classmethod

@@ -4,15 +4,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from harness.build.spec import Package
 from harness.errors import UsageError
-from harness.experiment.model import Expect, Experiment, experiment_names, find_experiment, load_experiment
+from harness.experiment.execution import EVENTS, KEPT
+from harness.experiment.model import (
+    TRIAL_FILES,
+    Expect,
+    Experiment,
+    experiment_names,
+    find_experiment,
+    load_experiment,
+)
 from harness.experiment.prepare import boot_parameters
-from harness.paths import EXPERIMENTS
+from harness.machine.hostsched import HOST_SCHED
+from harness.paths import EXPERIMENTS, ROOT
+from harness.store.digest import HOST_TIMED
 from tests.conftest import EXPERIMENT
 
 
@@ -20,6 +31,15 @@ from tests.conftest import EXPERIMENT
     ("old", "new", "line", "says"),
     [
         ("name: example", "name: Example!", 1, "field name: String should match pattern"),
+        ("name: example", "name: reports", 1, "field name: reports is a name of the harness's own in the folder of"),
+        ("name: example", "name: latest", 1, "field name: latest is a name of the harness's own"),
+        (
+            "  add: {",
+            "  job.exit: {",
+            4,
+            "field workloads.job.exit: is a name of the harness's own in a trial's folder",
+        ),
+        ("  add: {", "  oracle: {", 4, "field workloads.oracle: is a name of the harness's own"),
         ("year: 2024", "year: soon", 2, "field paper.year: Input should be a valid integer"),
         ("authors: [Nobody]", "authors: []", 2, "field paper.authors: List should have at least 1 item"),
         ('{command: "echo 42"}', "{command: [echo]}", 4, "field workloads.add.command: Input should be a valid string"),
@@ -171,3 +191,9 @@ def test_the_projects_own_experiments_load(name):
     assert experiment.name == name
     assert (Path(EXPERIMENTS) / name / "README.md").is_file()
     assert experiment.claims
+
+
+def test_every_file_that_a_trial_keeps_is_a_name_of_the_harness():
+    kept = {*KEPT, EVENTS, HOST_SCHED, *HOST_TIMED}
+    guest = re.findall(r">(\S+)$", (ROOT / "images/guest/krepro-job.sh").read_text(), re.MULTILINE)
+    assert kept | {name for name in guest if re.fullmatch(r"[a-z.]+", name)} <= TRIAL_FILES
