@@ -26,6 +26,7 @@ from harness.commands.replay import replay
 from harness.commands.report import report
 from harness.commands.results import results
 from harness.commands.run import run
+from harness.commands.selftest import selftest
 from harness.commands.show import show
 from harness.commands.sign import sign
 from harness.commands.test import test
@@ -36,6 +37,7 @@ _ALL: Sequence[Command[Any]] = (
     boot,
     build,
     doctor,
+    selftest,
     test,
     replay,
     reference,

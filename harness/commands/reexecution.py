@@ -52,8 +52,8 @@ def _replayed(result: ResultSet, chosen: Sequence[TrialRecord]) -> int:
         if failed:
             raise RunError(f"trial {failed[0].arm}/{failed[0].repetition} failed: {failed[0].reason}")
         folders = tuple(f"{record.path.as_posix()}/" for record in chosen)
-        expected = _comparable({k: v for k, v in result.manifest.files.items() if k.startswith(folders)})
-        difference = first_difference(expected, _comparable(hash_tree(scratch)))
+        expected = comparable({k: v for k, v in result.manifest.files.items() if k.startswith(folders)})
+        difference = first_difference(expected, comparable(hash_tree(scratch)))
         if difference is not None:
             changed = _changed_input(result.manifest, prepared)
             cause = f"input {changed}" if changed else "all inputs are equal"
@@ -91,7 +91,8 @@ def _recorded(spec: TrialSpec) -> bool:
     return spec.machine.record == "record"
 
 
-def _comparable(files: Mapping[str, str]) -> dict[str, str]:
+def comparable(files: Mapping[str, str]) -> dict[str, str]:
+    """Those files (path to hash) that a recorded trial and its replay have in common."""
     left_out = {*HOST_TIMED, RECORDING, RECORDING_KEYS}
     return {name: value for name, value in files.items() if name.rpartition("/")[2] not in left_out}
 
@@ -110,12 +111,16 @@ def _from_recording(spec: TrialSpec, result: ResultSet, prepared: Prepared) -> T
         path = result.path / inside / name
         if not path.is_file() or hash_file(path) != result.manifest.files.get(f"{inside}/{name}"):
             raise RunError("is not what was recorded", where=str(path))
-    keys = result.path / inside / RECORDING_KEYS
+    return replay_of(spec, result.path / inside)
+
+
+def replay_of(spec: TrialSpec, recorded: Path) -> TrialSpec:
+    """The trial that replays what `spec` recorded into the raw folder `recorded`."""
     return spec.model_copy(
         update={
             "machine": spec.machine.model_copy(update={"record": "replay"}),
-            "files": BootFiles(kernel=spec.files.kernel, initrds=(*spec.files.initrds[:-1], keys)),
-            "recording": result.path / inside / RECORDING,
+            "files": BootFiles(kernel=spec.files.kernel, initrds=(*spec.files.initrds[:-1], recorded / RECORDING_KEYS)),
+            "recording": recorded / RECORDING,
         }
     )
 

@@ -23,8 +23,10 @@ from harness import errors
 from harness.build.programs import build_programs, program_sources
 from harness.build.spec import Hardware, KernelSpec, Package, Source, load_kernel
 from harness.commands import cli
+from harness.commands.attachment import Attachment
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import spelled_out
+from harness.commands.kindtrial import Row
 from harness.experiment.model import (
     Arm,
     Claim,
@@ -248,6 +250,8 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
         (FORMATS, "Refresh", probecost.Refresh),
         (FORMATS, "Night", Night),
         (FORMATS, "Suite of a night", Suite),
+        (DOCS / "selftest.md", "Fields of the file", Attachment),
+        (DOCS / "selftest.md", "Fields of a row", Row),
     ],
 )
 def test_every_field_has_a_row_and_every_row_is_a_field(page: Path, heading: str, model: type[BaseModel]):

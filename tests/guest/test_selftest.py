@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""The field kit on real guests: a kind that works, one whose guest panics, and Ctrl-C in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.build.store import Store
+from harness.commands.fieldkit import selftest
+from harness.commands.selftest import SelftestOptions
+from harness.errors import RunError
+from harness.paths import ROOT
+from tests.processes import DEFAULT_SIGNALS, eventually, machines
+
+pytestmark = pytest.mark.timeout(1800)
+
+EXPERIMENT = """\
+name: kinds
+paper: {authors: [Nobody], year: 2024, title: A kind that works and one that does not}
+workloads:
+  never: {command: "exit 1"}
+arms:
+  works: {kernel: classic, clock: virtual, devices: [edu], oracle: [functions, pages]}
+  # Without its first process a kernel panics, in any state of health.
+  panics: {kernel: classic, clock: virtual, cmdline: {rdinit: /nowhere}}
+"""
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> Path:
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    (folder / "analysis.py").write_text("")
+    return folder
+
+
+def test_a_kind_that_works_is_ok_and_a_panic_is_told_in_the_kernels_words(kinds, tmp_path):
+    console = Console(width=80, record=True)
+    out = tmp_path / "kit.json"
+    options = SelftestOptions(experiments=(str(kinds),), out=out)
+    with pytest.raises(RunError, match="1 of 4 failed; the first: tcg virtual classic mailbox rdinit") as caught:
+        selftest(options, Store.default(), console)
+    assert caught.value.exit_code == 3
+    kernel, works, panics, pmu = json.loads(out.read_text())["rows"]
+    assert (kernel["name"], kernel["status"]) == ("kernel classic", "ok")
+    assert (works["name"], works["status"]) == ("tcg virtual classic mailbox edu oracle:functions+pages", "ok")
+    assert works["detail"].startswith("restored, ready in ")
+    assert "two runs equal, digest " in works["detail"]
+    assert panics["status"] == "failed"
+    assert panics["detail"].startswith("Kernel panic - not syncing: ")
+    assert any(panics["detail"] in line for line in panics["console"]), "the console came with it"
+    assert pmu["status"] == "absent"
+    text = console.export_text()
+    assert "Kernel panic - not" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert str(tmp_path) not in out.read_text()
+
+
+def test_ctrl_c_ends_it_in_ten_seconds_with_what_was_tried(tmp_path):
+    scratch, out = tmp_path / "tmp", tmp_path / "kit.json"
+    scratch.mkdir()
+    words = ["selftest", "--experiments", "irq-hotspot", "--kinds", "tcg classic", "--out", str(out)]
+    process = subprocess.Popen(
+        [*DEFAULT_SIGNALS, sys.executable, "-m", "harness.commands.program", *words],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert eventually(lambda: machines(scratch), 300), process.stderr and process.stderr.read()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        said, problems = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert time.monotonic() - begun < 10
+    assert process.returncode == 130, problems
+    assert "interrupted; what was tried until then is in" in problems
+    rows = json.loads(out.read_text())["rows"]
+    assert [row["status"] for row in rows][:2] == ["ok", "untried"]
+    assert "untried" in said
+    assert not machines(scratch)
