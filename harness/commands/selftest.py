@@ -22,7 +22,11 @@ class SelftestOptions:
     ] = None
     kinds: Annotated[
         tuple[str, ...] | None,
-        Option("only kinds that have all of these words in their names, comma-separated: `kvm,tcg virtual`", least=1),
+        Option(
+            "only kinds that have all of these words in their names, comma-separated: `kvm,tcg virtual`",
+            least=1,
+            none="all",
+        ),
     ] = None
     profile: Annotated[Profile, Option("kernels of this profile are built; others are used if they are there")] = (
         "quick"
