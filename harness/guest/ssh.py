@@ -144,7 +144,8 @@ class SshSession:
         if outcome.reason != "condition":
             raise self._machine.lost(self._machine.ending(outcome))
         if channel.recv_exit_status() == NO_STATUS:  # does not block: the channel has ended
-            last = self._machine.wait(None, LAST_WORDS_S, what)  # what closed it is told in a moment
+            # What closed it is told in a moment.
+            last = self._machine.wait(None, LAST_WORDS_S, "say why its ssh connection was closed")
             raise self._machine.lost(self._machine.ending(last))
         channel.settimeout(CONNECT_TRY_S)
         try:
