@@ -245,7 +245,7 @@ def pmu_row(rows: Sequence[Row]) -> Row:
     kvm = [row for row in rows if row.group.startswith("kvm ")]
     if seen:
         status: Status = "ok" if seen[0].startswith("ok:") else "absent"
-        return Row(group=COUNTERS, name="PMU of a guest", status=status, seconds=0.0, detail=seen[0])
+        return Row(group=COUNTERS, name="PMU of a guest", status=status, seconds=0.0, detail=seen[0].partition(": ")[2])
     why = f"only a guest under KVM can have one: {kvm[0].detail}" if kvm else "no kind under KVM was chosen"
     return Row(group=COUNTERS, name="PMU of a guest", status="absent", seconds=0.0, detail=why)
 
