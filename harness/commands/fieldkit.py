@@ -19,7 +19,7 @@ from harness import host
 from harness.build.kernel import build_kernel, kernel_inputs
 from harness.build.source import fetch_source, source_identity
 from harness.build.spec import load_kernel
-from harness.build.store import Artefact, Store, hash_of, hash_tree
+from harness.build.store import Artefact, Store, hash_file, hash_of
 from harness.commands.attachment import attachment, write_attachment
 from harness.commands.kinds import Found, choose_kinds, find_kinds
 from harness.commands.kindtrial import Row, Status, attempt, run_one, try_kind
@@ -50,6 +50,8 @@ KERNELS, BITS, COUNTERS = "kernels", "bits", "PMU"
 STYLES: dict[Status, str] = {"ok": "green", "absent": "yellow", "failed": "bold red", "untried": "bold yellow"}
 #: Guest time, s, that the workloads of an arm may take for its bits to be compared here.
 LONGEST_S = 600.0
+#: Programs are told by their image's hash; of the rest of an experiment only this file can change bits.
+TEXT = "text of experiment.yaml"
 
 Result = tuple[str, str | None]
 #: What there is to try: group, name, arms, and how.
@@ -208,7 +210,7 @@ class Kit:
         try:
             plan = [PlannedTrial(arm, 0, trial_seed(reference.inputs["seed"], 0))]
             prepared = prepare_trials(self._store, experiment, folder, plan, scratch, "tcg")
-            inputs = {**_inputs(prepared), "seed": reference.inputs["seed"], "experiment": hash_tree(folder)}
+            inputs = {**_inputs(prepared), TEXT: hash_file(folder / "experiment.yaml")}
             here = Reference(experiment=experiment.name, inputs=inputs, digest="", files={})
             there = _only(reference, here)
             foreign = first_input_difference(foreign_inputs(there), foreign_inputs(here))
@@ -259,6 +261,7 @@ def _inputs(prepared: Prepared) -> dict[str, object]:
 
 
 def _only(reference: Reference, here: Reference) -> Reference:
-    """The reference without the inputs of kernels that were not used here."""
+    """The reference with those inputs alone that decide the bits of what ran here."""
+    text = reference.inputs["experiment"].get("experiment.yaml")
     inputs = {name: value for name, value in reference.inputs.items() if name in here.inputs}
-    return reference.model_copy(update={"inputs": inputs})
+    return reference.model_copy(update={"inputs": {**inputs, TEXT: text}})

@@ -15,10 +15,14 @@ import pytest
 from rich.console import Console
 
 from harness.build.store import Store
-from harness.commands.fieldkit import selftest
+from harness.commands import fieldkit
+from harness.commands.fieldkit import Kit, selftest
+from harness.commands.kindwork import Absent
 from harness.commands.selftest import SelftestOptions
 from harness.errors import RunError
-from harness.paths import ROOT
+from harness.experiment.model import load_experiment
+from harness.paths import EXPERIMENTS, ROOT
+from harness.store.reference import DIGEST, REFERENCES
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)
@@ -64,6 +68,33 @@ def test_a_kind_that_works_is_ok_and_a_panic_is_told_in_the_kernels_words(kinds,
     assert "Kernel panic - not" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
     assert str(tmp_path) not in out.read_text()
+
+
+def test_bits_that_are_not_the_references_fail(tmp_path, monkeypatch):
+    home = EXPERIMENTS / "irq-hotspot"
+    (tmp_path / home.name).mkdir()
+    text = (REFERENCES / home.name / DIGEST).read_text()
+
+    def bits(text: str) -> str:
+        (tmp_path / home.name / DIGEST).write_text(text)
+        monkeypatch.setattr(fieldkit, "REFERENCES", tmp_path)
+        kit = Kit(Store.default(), [(home, load_experiment(home))], SelftestOptions())
+        (action,) = (action for group, _, _, action in kit._tasks if group == "bits")
+        return action()[0]
+
+    try:
+        assert bits(text).startswith("the reference's ")
+    except Absent as error:
+        pytest.skip(error.message)
+    reference = json.loads(text)
+    for name in reference["files"]:
+        if name.endswith("/dmesg"):
+            reference["files"][name] = "0" * 64
+    with pytest.raises(RunError, match=r"not the reference's: raw/\w+/0/dmesg differs"):
+        bits(json.dumps(reference))
+    reference["inputs"]["qemu"] = "QEMU emulator version 1"
+    with pytest.raises(Absent, match="the reference is of another qemu: QEMU emulator version 1 there"):
+        bits(json.dumps(reference))
 
 
 def test_ctrl_c_ends_it_in_ten_seconds_with_what_was_tried(tmp_path):
