@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
+from harness.machine.hostsched import read_thread
 from harness.machine.saved import qemu_version
 from harness.progress import step
 from harness.scratch import discard
@@ -31,7 +32,7 @@ SILENCE_S = 8.0
 #: A host that let a guest go on after a pause may let it pause for this many times longer.
 PATIENCE = 4.0
 #: However busily it prints: a kernel may report for ever that it does not come on.
-MOST_S = 180.0
+MOST_S = 300.0
 #: What did not work once may have been the host's hour, so it is tried again after so long.
 FORGET_S = 600.0
 #: A kernel without a root file system comes this far and no further: its whole boot ran.
@@ -67,7 +68,7 @@ class Patience:
     """When a growing console is given up. Times are seconds of one clock, `started` its reading at QEMU's start.
 
     A silence may last SILENCE_S, or PATIENCE times the longest one that came to an end; what QEMU takes until it has
-    made the console's file is the first.
+    made the console's file is the first. Time in which QEMU waited for a CPU of the host is no silence of the guest.
     """
 
     def __init__(self, started: float) -> None:
@@ -75,17 +76,28 @@ class Patience:
         self._size = -1
         self._longest = 0.0
 
-    def over(self, now: float, size: int) -> str | None:
-        """Why to give up at `now`, with `size` bytes on the console (-1: it has no file yet); None to go on."""
+    def over(self, now: float, size: int, waited: float = 0.0) -> str | None:
+        """Why to give up at `now`, with `size` bytes on the console (-1: it has no file yet); None to go on.
+
+        `waited`: seconds since the start in which QEMU waited for a CPU.
+        """
+        ran = now - waited
         if size != self._size:
-            self._longest = max(self._longest, now - self._moved)
-            self._size, self._moved = size, now
+            self._longest = max(self._longest, ran - self._moved)
+            self._size, self._moved = size, ran
         limit = max(SILENCE_S, PATIENCE * self._longest)
-        if now - self._moved > limit:
+        if ran - self._moved > limit:
             return f"then nothing for {limit:.0f} s" if size > 0 else f"printed nothing for {limit:.0f} s"
         if now - self._started > MOST_S:
             return f"was not through after {MOST_S:.0f} s"
         return None
+
+
+def waited_s(process: int, proc: Path = Path("/proc")) -> float:
+    """For how long that thread of a process which waited most for a CPU has waited; 0 where the host does not tell."""
+    threads = [int(task.name) for task in (proc / str(process) / "task").glob("[0-9]*")]
+    readings = [read_thread(process, thread, proc) for thread in threads]
+    return max((reading.wait_ns / 1e9 for reading in readings if reading is not None), default=0.0)
 
 
 def prove_kvm(store: Store, kernel: Artefact) -> KvmVerdict:
@@ -164,7 +176,7 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
     command += ["-kernel", str(kernel.file("bzImage")), "-append", "earlyprintk=serial console=ttyS0 panic=-1"]
     command += ["-serial", f"file:{console}"]
     started = time.monotonic()
-    patience = Patience(started)
+    patience, waited = Patience(started), 0.0
     try:
         with stderr.open("wb") as sink:
             process = subprocess.Popen(
@@ -183,7 +195,8 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
                     why = last[0] if last else f"QEMU ended with status {process.returncode}"
                     reason = _given_up(printed, f"QEMU ended: {why}") if printed else f"QEMU does not start: {why}"
                     return KvmVerdict(works=False, reason=reason)
-                why_not = patience.over(started + seconds, -1 if printed is None else len(printed))
+                waited = max(waited, waited_s(process.pid))  # a thread that ends takes its figures with it
+                why_not = patience.over(started + seconds, -1 if printed is None else len(printed), waited)
                 if why_not is not None:
                     return KvmVerdict(works=False, reason=_given_up(printed, why_not))
                 time.sleep(LOOK_S)

@@ -17,6 +17,7 @@ from harness.machine.accelerator import (
     Patience,
     Seen,
     recall,
+    waited_s,
 )
 
 NOW = 1_800_000_000.0
@@ -64,6 +65,22 @@ def test_a_host_that_pauses_may_pause_for_longer():
 
 def test_a_qemu_that_starts_slowly_is_on_a_slow_host():
     assert given_up([(5.0, 0), (20.0, 100)], 30) is None
+
+
+def test_waiting_for_a_cpu_of_the_host_is_no_silence():
+    patience = Patience(0.0)
+    assert patience.over(0.1, 0) is None
+    assert patience.over(60.0, 0, waited=55.0) is None, "it ran for 5 s"
+    assert patience.over(70.0, 0, waited=61.0) == "printed nothing for 8 s"
+
+
+def test_the_thread_that_waited_most_tells(tmp_path):
+    assert waited_s(7, tmp_path) == 0
+    for thread, text in ((7, "100 2000000000 3"), (8, "100 5000000000 3"), (9, "spoilt")):
+        folder = tmp_path / f"7/task/{thread}"
+        folder.mkdir(parents=True)
+        (folder / "schedstat").write_text(text)
+    assert waited_s(7, tmp_path) == 5.0
 
 
 def test_a_console_that_moves_for_ever_is_given_up_in_the_end():
