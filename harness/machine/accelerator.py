@@ -72,7 +72,7 @@ class Patience:
     """
 
     def __init__(self, started: float) -> None:
-        self._started = self._moved = started
+        self._started = self._moved = self._ran = started
         self._size = -1
         self._longest = 0.0
 
@@ -83,10 +83,10 @@ class Patience:
         """
         ran = now - waited
         if size != self._size:
-            self._longest = max(self._longest, ran - self._moved)
-            self._size, self._moved = size, ran
+            self._longest = max(self._longest, now - self._moved)  # waits too: they tell how slow the host is
+            self._size, self._moved, self._ran = size, now, ran
         limit = max(SILENCE_S, PATIENCE * self._longest)
-        if ran - self._moved > limit:
+        if ran - self._ran > limit:
             return f"then nothing for {limit:.0f} s" if size > 0 else f"printed nothing for {limit:.0f} s"
         if now - self._started > MOST_S:
             return f"was not through after {MOST_S:.0f} s"

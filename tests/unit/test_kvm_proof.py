@@ -74,6 +74,13 @@ def test_waiting_for_a_cpu_of_the_host_is_no_silence():
     assert patience.over(70.0, 0, waited=61.0) == "printed nothing for 8 s"
 
 
+def test_a_start_that_waited_long_tells_of_a_slow_host():
+    patience = Patience(0.0)
+    assert patience.over(5.0, 0, waited=4.5) is None
+    assert patience.over(24.0, 0, waited=4.5) is None
+    assert patience.over(26.0, 0, waited=4.5) == "printed nothing for 20 s"
+
+
 def test_the_thread_that_waited_most_tells(tmp_path):
     assert waited_s(7, tmp_path) == 0
     for thread, text in ((7, "100 2000000000 3"), (8, "100 5000000000 3"), (9, "spoilt")):
