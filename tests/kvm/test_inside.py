@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import pytest
 
+from harness.build.keys import image_keys
+from harness.build.store import Store
+from harness.experiment.prepare import build_for
 from harness.machine.kvmhost import KvmHost
 from harness.paths import ROOT
 
@@ -17,9 +19,12 @@ FILES = sorted(path.name for path in (ROOT / "tests/kvm/inside").glob("test_*.py
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_tests_pass_under_kvm(kvm_host: KvmHost, built: Callable, name: str):
-    built("irq-hotspot")
-    words = [sys.executable, "-m", "pytest", f"tests/kvm/inside/{name}", "-q", "-p", "no:cacheprovider"]
+def test_tests_pass_under_kvm(kvm_host: KvmHost, store: Store, name: str):
+    for kernel in ("classic", "modern-6.1"):  # what experiments without programs of their own boot from
+        base = build_for(store, kernel, None)
+        image_keys(store, base.image, base.kernel)
+    options = ["-q", "-p", "no:cacheprovider", "--durations=0"]
+    words = [sys.executable, "-m", "pytest", f"tests/kvm/inside/{name}", *options]
     ended = kvm_host.run(words, timeout_s=3000, cwd=ROOT, env={"PYTHONPATH": str(ROOT)})
     print(ended.stdout, ended.stderr)
     assert ended.status == 0
