@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.build.neutral import neutral
 from harness.errors import KreproError, RunError
 from harness.experiment.trial import Fidelity, TrialRecord, TrialSpec
 from harness.guest.mailbox import MailboxSession
@@ -28,6 +29,8 @@ READY_TIMEOUT_S = 300.0
 #: Host files of a machine that belong to a trial's raw data.
 KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
 EVENTS = "qmp-events.json"
+#: Those with text of QEMU and of the harness about files of the host.
+TOLD = ("qemu.stderr", "diagnosis.txt")
 #: Characters of a failed trial's reason; the files have it whole.
 MOST_REASON = 500
 
@@ -200,6 +203,10 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
         source = scratch / name
         if source.is_file() and (name == "console.log" or source.stat().st_size):
             shutil.copyfile(source, target / name)
+    for name in TOLD:
+        if (target / name).is_file():
+            text = (target / name).read_text(encoding="utf-8", errors="replace")
+            (target / name).write_text(neutral(text), encoding="utf-8")
     if (scratch / PLUGIN_FOLDER).is_dir():
         # A guest leaves by paths of its own choosing: what it put there would pass for the plugin's.
         shutil.rmtree(target / PLUGIN_FOLDER, ignore_errors=True)

@@ -10,10 +10,12 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter
 
+from harness.build.neutral import neutral, neutral_words
 from harness.build.store import hash_tree, usable
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
@@ -172,7 +174,7 @@ class Writer:
         execute it without a question.
         """
         unsealed = manifest.model_copy(update={"id": "", "files": hash_tree(self.path)})
-        values = json.loads(unsealed.model_dump_json())
+        values = without_host_paths(json.loads(unsealed.model_dump_json()))
         values[FIELD] = maker_of(values) if own else ""
         name = f"{utc_now()}-{content_hash(values)[:8]}"
         (self.path / MANIFEST).write_text(manifest_text(values | {"id": name}), encoding="utf-8")
@@ -200,6 +202,28 @@ def write_result_set(results: Path, experiment: str) -> Iterator[Writer]:
             yield writer
     finally:
         discard(folder)
+
+
+def without_host_paths(values: dict[str, Any]) -> dict[str, Any]:
+    """A manifest's values with neutral names for the host's folders, wherever they may stand."""
+    repository = values["repository"]
+    absent = {name: neutral(reason) for name, reason in repository["absent"].items()}
+    trials = [
+        {
+            **trial,
+            "argv": [neutral(word) for word in trial["argv"]],
+            "reason": trial["reason"] and neutral(trial["reason"]),
+        }
+        for trial in values["trials"]
+    ]
+    steps = [{**step, "command_line": neutral_words(step["command_line"])} for step in values["analysed_from"]]
+    return values | {
+        "command_line": neutral_words(values["command_line"]),
+        "repository": repository | {"absent": absent},
+        "trials": trials,
+        "unanalysed": neutral(values["unanalysed"]),
+        "analysed_from": steps,
+    }
 
 
 def copy_experiment(folder: Path, root: Path) -> None:

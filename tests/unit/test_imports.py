@@ -15,7 +15,7 @@ from harness.paths import EXPERIMENTS, ROOT
 HARNESS = ROOT / "harness"
 #: From the bottom up: each line may import itself and the lines before it.
 ORDER = [
-    {"errors"},
+    {"errors", "harmless"},
     {"choices", "debian", "paths", "progress", "scratch", "yamlfile"},
     {"host"},
     {"build"},
