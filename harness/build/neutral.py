@@ -23,7 +23,7 @@ def neutral(text: str) -> str:
     temporary = tempfile.gettempdir()
     text = re.sub(rf"{re.escape(temporary)}/{re.escape(PREFIX)}[a-z]+-\w+", "$SCRATCH", text)
     for folder, name in _folders(temporary):
-        text = re.sub(rf"(?<![\w.~-]){re.escape(folder)}(?![\w.-])", lambda _, name=name: name, text)
+        text = re.sub(rf"(?<![\w.~-]){re.escape(folder)}(?![\w.-])", name, text)
     return text
 
 
