@@ -95,7 +95,7 @@ def test_a_signature_that_is_a_pipe_holds_nobody(made):
 
 def test_a_damaged_set_is_not_signed(made, tmp_path):
     (made.path / "raw/short/0/wait").write_text("1")
-    with pytest.raises(RunError, match="raw/short/0/wait: is not what was written"):
+    with pytest.raises(RunError, match="raw/short/0/wait: differs from what was written"):
         sign(str(made.path), key(tmp_path, "ada"), made.path.parent.parent)
     assert not signature_file(made.path).exists()
 
