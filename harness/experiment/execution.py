@@ -22,6 +22,7 @@ from harness.guest.ssh import SshSession
 from harness.machine.hostsched import HOST_SCHED
 from harness.machine.machine import Machine
 from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
+from harness.machine.tail import read_tail
 from harness.scratch import discard, scratch_folder
 
 #: For a boot or a login: generous, as a host that is itself emulated takes a minute for either.
@@ -31,6 +32,8 @@ KEPT = ("console.log", "qemu.stderr", "diagnosis.txt")
 EVENTS = "qmp-events.json"
 #: Those with text of QEMU and of the harness about files of the host.
 TOLD = ("qemu.stderr", "diagnosis.txt")
+#: Bytes of one that are kept, the last ones.
+MOST_TOLD = 1 << 24
 #: Characters of a failed trial's reason; the files have it whole.
 MOST_REASON = 500
 
@@ -175,7 +178,7 @@ def _pmu(spec: TrialSpec) -> str:
     if spec.machine.accelerator == "tcg":
         return "absent: TCG emulates no PMU"
     try:
-        return (spec.folder / "pmu").read_text(errors="replace").strip()
+        return read_tail(spec.folder / "pmu").strip()
     except OSError:
         return "absent: the guest's known-work check did not run"
 
@@ -186,7 +189,7 @@ def _job_failure(spec: TrialSpec, result: JobResult) -> str | None:
     for workload in spec.workloads:
         failed = spec.folder / workload.name / "failed"
         if failed.is_file():
-            return f"workload {workload.name}: {failed.read_text(errors='replace').strip()}"
+            return f"workload {workload.name}: {read_tail(failed).strip()}"
     last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.exit_status}"]
     return f"job: {last[0]}"
 
@@ -205,8 +208,7 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
             shutil.copyfile(source, target / name)
     for name in TOLD:
         if (target / name).is_file():
-            text = (target / name).read_text(encoding="utf-8", errors="replace")
-            (target / name).write_text(neutral(text), encoding="utf-8")
+            (target / name).write_text(neutral(read_tail(target / name, MOST_TOLD)), encoding="utf-8")
     if (scratch / PLUGIN_FOLDER).is_dir():
         # A guest leaves by paths of its own choosing: what it put there would pass for the plugin's.
         shutil.rmtree(target / PLUGIN_FOLDER, ignore_errors=True)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from harness.errors import RunError
 from harness.guest.bulk import Bulk
+from harness.machine.tail import read_tail
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,13 @@ class JobResult:
 
     @property
     def stdout(self) -> str:
-        return (self.folder / "job.stdout").read_text(errors="replace")
+        """Its end."""
+        return read_tail(self.folder / "job.stdout")
 
     @property
     def stderr(self) -> str:
-        return (self.folder / "job.stderr").read_text(errors="replace")
+        """Its end."""
+        return read_tail(self.folder / "job.stderr")
 
 
 class Session(Protocol):
@@ -49,7 +52,7 @@ def collect(bulk: Bulk, target: Path) -> JobResult:
     target.mkdir(parents=True, exist_ok=True)
     length = bulk.unpack(target)
     try:
-        status = int((target / "job.exit").read_text())
+        status = int(read_tail(target / "job.exit", 64))
     except (OSError, ValueError) as error:
         raise RunError("the guest's data has no job.exit", where=str(target)) from error
     return JobResult(status, target, length)

@@ -16,6 +16,7 @@ from harness.errors import RunError
 from harness.guest.bulk import Bulk
 from harness.guest.session import JobResult, collect
 from harness.machine.machine import Machine
+from harness.machine.tail import BLOCK_BYTES, Kept
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # failed attempts while the guest boots are no news
 
@@ -25,6 +26,8 @@ POLL_S = 0.02
 LAST_WORDS_S = 2.0
 #: paramiko's exit status of a channel that was closed without one.
 NO_STATUS = -1
+#: Kept of what a command prints; jobs print into files of the guest.
+MOST_BYTES = 1 << 24
 #: sshd gives commands a PATH of its own.
 ENVIRONMENT = ". /etc/profile; "
 
@@ -128,13 +131,13 @@ class SshSession:
 
         recv_exit_status has no deadline of its own and an unread stream can fill its window: both are handled here.
         """
-        out, err = bytearray(), bytearray()
+        out, err = Kept(MOST_BYTES), Kept(MOST_BYTES)
 
-        def pull() -> None:
-            while channel.recv_ready():
-                out.extend(channel.recv(65536))
-            while channel.recv_stderr_ready():
-                err.extend(channel.recv_stderr(65536))
+        def pull() -> None:  # a block of each at a time: a guest may send faster than it is read
+            if channel.recv_ready():
+                out.add(channel.recv(BLOCK_BYTES))
+            if channel.recv_stderr_ready():
+                err.add(channel.recv_stderr(BLOCK_BYTES))
 
         def ended() -> bool:
             pull()
@@ -149,10 +152,9 @@ class SshSession:
             raise self._machine.lost(self._machine.ending(last))
         channel.settimeout(CONNECT_TRY_S)
         try:
-            while block := channel.recv(65536):
-                out.extend(block)
-            while block := channel.recv_stderr(65536):
-                err.extend(block)
+            ended_in_time = out.to_end(channel.recv, deadline) and err.to_end(channel.recv_stderr, deadline)
         except TimeoutError as error:
             raise self._machine.lost("did not close its streams") from error
-        return bytes(out), bytes(err)
+        if not ended_in_time:
+            raise self._machine.lost("did not stop sending")
+        return bytes(out.data), bytes(err.data)
