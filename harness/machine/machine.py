@@ -17,6 +17,7 @@ from harness.errors import KreproError, RunError, UsageError
 from harness.machine.hostsched import HostSchedule
 from harness.machine.qmp import Qmp, QmpLost
 from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv
+from harness.machine.tail import read_tail
 
 READY = "krepro: ready"
 POLL_S = 0.01
@@ -102,9 +103,9 @@ class Machine:
         return self._process
 
     def console(self) -> str:
-        """What the guest printed on its console so far."""
+        """The end of what the guest printed on its console so far: TAIL_BYTES."""
         path = self.folder / "console.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        return read_tail(path) if path.exists() else ""
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until the guest says that it is ready; GuestLost when it ends, stops or takes too long before."""
@@ -310,7 +311,7 @@ class Machine:
 
     def _stderr_text(self) -> str:
         path = self.folder / "qemu.stderr"
-        return path.read_text(errors="replace").strip() if path.exists() else ""
+        return read_tail(path).strip() if path.exists() else ""
 
     def _size(self, name: str) -> int:
         path = self.folder / name
