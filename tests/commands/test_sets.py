@@ -26,8 +26,8 @@ def home(tmp_path: Path) -> Path:
     [
         "results",
         "show latest",
-        "verify latest",
-        "figures latest",
+        "verify latest --trust",
+        "figures latest --trust",
         "compare latest latest",
         "report",
         "export latest --to csv",

@@ -318,6 +318,9 @@ def test_a_set_is_known_where_it_was_made_and_nowhere_else(made, tmp_path, monke
     assert key.stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "other"))
     assert not is_known(made.path, "small")
+    assert not (tmp_path / "other").exists(), "who only looks makes no key"
+    small_set(tmp_path / "more", tmp_path / "small")
+    assert not is_known(made.path, "small")
     assert (tmp_path / "other/maker.key").read_bytes() != key.read_bytes()
 
 
