@@ -42,10 +42,11 @@ def _keyed(key: bytes, values: Mapping[str, Any]) -> str:
 
 def is_known(root: Path, experiment: str) -> bool:
     """Whether all code in the set at `root`, of the experiment of this name, is this host's own or the project's."""
-    return _made_here(root) or _as_in_project(root, experiment)
+    return made_here(root) or _as_in_project(root, experiment)
 
 
-def _made_here(root: Path) -> bool:
+def made_here(root: Path) -> bool:
+    """Whether this host sealed the set at `root`, and its code is what was sealed."""
     try:
         values = verify_seal(root)
         known = _keyed(_read(Store.default().root / KEY), values)  # who only looks makes no key

@@ -285,6 +285,14 @@ def test_replay_and_predict_ask_too(foreign, tmp_path):
     assert not executed(tmp_path)
 
 
+def test_a_strangers_recording_is_not_replayed_even_with_the_projects_code(foreign, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.commands.trust.is_known", lambda root, experiment: True)
+    path = forged(foreign, lambda values: values["experiment"]["arms"]["short"].update(clock="wall", record=True))
+    with pytest.raises(UsageError, match="was not made on this host"):
+        reexecution.replay(path.parent.parent, str(path), None, Console(quiet=True))
+    assert not executed(tmp_path)
+
+
 def test_predicting_by_a_strangers_set_asks_too(tmp_path, monkeypatch):
     (tmp_path / "secret").touch()
     folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + PREDICTING + TRACE)
