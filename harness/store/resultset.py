@@ -66,7 +66,11 @@ class ResultSet:
         try:
             stored = json.loads((self.path / CLAIMS).read_bytes())
             json.dumps(stored, ensure_ascii=False).encode()  # half a surrogate pair can be escaped, and is no text
-            return _CLAIM_LIST.validate_python(migrated_claims(stored), strict=False)
+            claims = _CLAIM_LIST.validate_python(migrated_claims(stored), strict=False)
+            known = {claim.id for claim in self.manifest.experiment.claims}
+            if strange := [claim.id for claim in claims if claim.id not in known]:
+                raise ValueError(f"the experiment has no claim {strange[0]!a}")
+            return claims
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _damaged(self.path / CLAIMS, error) from error
 

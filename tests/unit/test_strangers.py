@@ -459,6 +459,13 @@ def test_a_declaration_that_is_none_is_named(made, stored):
         _ = made.declared_tables
 
 
+def test_a_claim_of_no_experiment_is_named(made):
+    path = made.path / "claims.json"
+    path.write_text(path.read_text().replace('"bounded"', '"bound"'))
+    with pytest.raises(RunError, match=r"claims\.json: cannot be read: the experiment has no claim 'bound'"):
+        _ = made.claims
+
+
 @pytest.mark.parametrize("table", [{"columns": ["a", "a"], "rows": []}, {"columns": ["a"], "rows": [[1, 2]]}])
 def test_shown_tables_that_are_none_are_named(made, table):
     (made.path / "shown.json").write_text(json.dumps({"summary": [{"title": "t", **table}]}))
