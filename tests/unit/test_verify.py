@@ -263,7 +263,7 @@ def test_an_analysis_without_claims_that_fails_now_is_an_error(tmp_path):
     assert verify(tmp_path / "results", str(made.path), Console()) == 0
     path = reseal(made.path, replace("experiment/analysis.py", "def metrics(", "def metricts("))
     with pytest.raises(UsageError, match=r"analysis\.py: has no function metrics"):
-        verify(tmp_path / "results", str(path), Console())
+        verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
 def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
