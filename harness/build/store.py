@@ -189,7 +189,7 @@ def _damage(home: Path) -> str | None:
     actual.pop(SEAL, None)
     for name in sorted(expected.keys() | actual.keys()):
         if expected.get(name) != actual.get(name):
-            return f"{name} is {'missing' if name not in actual else 'not as it was written'}"
+            return f"{name} {'is missing' if name not in actual else 'differs from what was written'}"
     return None
 
 

@@ -14,7 +14,7 @@ from harness.store.resultset import MANIFEST
 from harness.store.seal import verify_files
 from tests.result_sets import REPOSITORY, experiment_folder, record, write_set
 
-HOME = "/home/ada"
+HOME = "/people/ada"
 ABSENT = ("commit", "dirty", "diff_sha256")
 
 
@@ -32,7 +32,7 @@ def test_folders_are_named_by_what_they_are():
     assert neutral(f"'{temporary}/a' {HOME} {HOME}/b") == "'$TMP/a' ~ ~/b"
 
 
-@pytest.mark.parametrize("text", ["/home/adam/x", "/home/ada2", "a/home/ada", "root=/dev/vda", "/home", ""])
+@pytest.mark.parametrize("text", ["/people/adam/x", "/people/ada2", "a/people/ada", "root=/dev/vda", "/home", ""])
 def test_what_is_none_of_them_stays(text):
     assert neutral(text) == text
 
