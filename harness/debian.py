@@ -36,7 +36,7 @@ GUEST_PACKAGES = (
 )
 
 #: What the tests take besides: the reports are opened in a browser.
-TEST_PACKAGES = ("chromium",)
+TEST_PACKAGES = ("chromium", "openssh-client")
 
 
 def missing(packages: Sequence[str]) -> list[str]:
