@@ -37,8 +37,11 @@ HANDLERS = (
     Handler("serial", ("ttyS", "serial"), ("serial8250_interrupt",)),
     Handler("acpi", ("acpi",), ("acpi_irq",)),
 )
+#: Where an idle CPU waits: what select_idle_routine() (arch/x86/kernel/process.c) and acpi_idle can choose, and the
+#: halt in them where the compiler left it a function of its own. On AMD's older CPUs it is amd_e400_idle.
 IDLE = (
     "default_idle",
+    "amd_e400_idle",
     "native_safe_halt",
     "pv_native_safe_halt",
     "mwait_idle",

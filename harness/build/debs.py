@@ -109,13 +109,13 @@ def _update(options: Sequence[str], log: Path) -> None:
             return
 
 
-def _identify(deb: Path) -> tuple[str, str]:
+def field(deb: Path, name: str) -> str:
+    """One field of a .deb's control file, such as Depends; empty when it has none."""
     done = subprocess.run(
-        ["dpkg-deb", "-f", deb, "Package", "Version"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=build_environment(),
+        ["dpkg-deb", "-f", deb, name], capture_output=True, text=True, check=True, env=build_environment()
     )
-    fields = dict(line.split(": ", 1) for line in done.stdout.splitlines())
-    return fields["Package"], fields["Version"]
+    return done.stdout.strip()
+
+
+def _identify(deb: Path) -> tuple[str, str]:
+    return field(deb, "Package"), field(deb, "Version")

@@ -21,12 +21,13 @@ from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import KernelBuild, boot_files, build_for
 from harness.guest.mailbox import MailboxSession
 from harness.guest.ssh import SshSession
+from harness.machine.accelerator import prove_kvm
 from harness.machine.machine import Machine
 from harness.machine.saved import saved_state
-from harness.machine.spec import MachineSpec, prepare_folder
+from harness.machine.spec import Accelerator, MachineSpec, prepare_folder
 from harness.measure.statistics import median_estimate
 from harness.oracle.attach import prepare_trials
-from harness.progress import step
+from harness.progress import note, step
 from harness.report.terminal import frame_table
 from harness.scratch import discard, scratch_folder
 
@@ -40,9 +41,14 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
     ways: dict[str, Callable[[Path], dict[str, float]]] = {
         "restore, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=True),
         "cold boot, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=False),
-        "restore, ssh, wall clock": lambda folder: _ssh(store, built, folder, restore=True),
-        "cold boot, ssh, wall clock": lambda folder: _ssh(store, built, folder, restore=False),
+        "restore, ssh, wall clock": lambda folder: _ssh(store, built, folder, "tcg", restore=True),
+        "cold boot, ssh, wall clock": lambda folder: _ssh(store, built, folder, "tcg", restore=False),
     }
+    if (proof := prove_kvm(store, built.kernel)).works:
+        ways["restore, ssh, KVM"] = lambda folder: _ssh(store, built, folder, "kvm", restore=True)
+        ways["cold boot, ssh, KVM"] = lambda folder: _ssh(store, built, folder, "kvm", restore=False)
+    else:
+        note(f"without KVM: {proof.reason}")
     rows = []
     with step("measuring", total=repetitions * len(ways)) as bar:
         for name, way in ways.items():
@@ -108,10 +114,10 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
     )
 
 
-def _machine(built: KernelBuild, *, virtual: bool) -> MachineSpec:
+def _machine(built: KernelBuild, accelerator: Accelerator, *, virtual: bool) -> MachineSpec:
     return MachineSpec(
         hardware=built.recipe.spec.hardware,
-        accelerator="tcg",
+        accelerator=accelerator,
         clock="virtual" if virtual else "wall",
         session="mailbox" if virtual else "ssh",
         cmdline=tuple(built.recipe.spec.cmdline),
@@ -119,7 +125,7 @@ def _machine(built: KernelBuild, *, virtual: bool) -> MachineSpec:
 
 
 def _mailbox(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -> dict[str, float]:
-    spec, job = _machine(built, virtual=True), "true\n"
+    spec, job = _machine(built, "tcg", virtual=True), "true\n"
     files, _ = boot_files(store, built, spec)
     state = saved_state(store, KERNEL, spec, files).file("state") if restore else None
     started = time.monotonic()
@@ -133,11 +139,13 @@ def _mailbox(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -
         return {"workload start": ready, "result": time.monotonic() - started}
 
 
-def _ssh(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -> dict[str, float]:
-    spec = _machine(built, virtual=False)
+def _ssh(
+    store: Store, built: KernelBuild, folder: Path, accelerator: Accelerator, *, restore: bool
+) -> dict[str, float]:
+    spec = _machine(built, accelerator, virtual=False)
     files, keys = boot_files(store, built, spec)
     assert keys is not None
-    state = saved_state(store, f"{KERNEL}-ssh", spec, files).file("state") if restore else None
+    state = saved_state(store, f"{KERNEL}-ssh-{accelerator}", spec, files).file("state") if restore else None
     started = time.monotonic()
     prepare_folder(spec, folder, None)
     with Machine(spec, files, folder, incoming=state) as machine:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from harness.build.spec import load_kernel
 from harness.build.store import Store, hash_tree
 from harness.commands.kinds import Found
 from harness.commands.kindwork import WORK, Absent, check_work, work_of
@@ -18,6 +19,7 @@ from harness.errors import KreproError, RunError
 from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial, trial_seed
+from harness.experiment.prepare import needs_tcg_here
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.oracle.attach import Prepared, prepare_trials
 from harness.scratch import discard, scratch_folder
@@ -121,6 +123,9 @@ def kind_experiment(found: Found) -> tuple[str, Experiment]:
 
 def _prepared(store: Store, found: Found, folder: Path) -> tuple[TrialSpec, Prepared]:
     name, experiment = kind_experiment(found)
+    why = needs_tcg_here(found.arm, load_kernel(found.arm.kernel, beside=found.folder))
+    if found.kind.accelerator == "kvm" and why:
+        raise Absent(why)
     plan = [PlannedTrial(name, 0, SEED)]
     begun = time.time()
     try:

@@ -22,9 +22,11 @@ from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
 from harness.machine.accelerator import Choice, choose_accelerator
 from harness.machine.halt import halt_plugin
+from harness.machine.kvmcpu import absent_features
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, Plugin, machine_spec
 from harness.machine.stale import stale_plugin
+from harness.progress import warn
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,15 @@ def needs_tcg(arm: Arm) -> str | None:
     return "an oracle needs TCG" if arm.oracle else None
 
 
-def _check_kvm(arms: Mapping[str, Arm]) -> None:
+def needs_tcg_here(arm: Arm, recipe: KernelRecipe) -> str | None:
+    """Why an arm cannot have KVM on this host, whatever its KVM can do; None: it can."""
+    absent = absent_features(recipe.spec.hardware.cpu)
+    return needs_tcg(arm) or (f"this host's CPU has no {', '.join(absent)}" if absent else None)
+
+
+def _check_kvm(arms: Mapping[str, Arm], recipes: Mapping[str, KernelRecipe]) -> None:
     """UsageError where KVM was asked for and every one of these arms would use TCG all the same."""
-    reasons = {needs_tcg(arm) for arm in arms.values()}
+    reasons = {needs_tcg_here(arm, recipes[arm.kernel]) for arm in arms.values()}
     if None not in reasons:
         why = ", ".join(sorted(filter(None, reasons)))
         raise UsageError(f"--accel kvm: no arm of this run can have KVM: {why}", hint="use --accel auto")
@@ -107,9 +115,9 @@ def prepare_arms(
 ) -> dict[str, PreparedArm]:
     """Check every one of these arms, then build what they need; by name, in this order."""
     arms = {name: experiment.arms[name] for name in names}
-    if accelerator == "kvm":
-        _check_kvm(arms)
     recipes = {arm.kernel: load_kernel(arm.kernel, beside=folder) for arm in arms.values()}
+    if accelerator == "kvm":
+        _check_kvm(arms, recipes)
     for name, arm in arms.items():  # before a long build starts: an impossible arm is found on any accelerator
         machine_for(name, arm, recipes[arm.kernel], "tcg")
     builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
@@ -117,7 +125,7 @@ def prepare_arms(
 
 
 def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelerator: AcceleratorChoice) -> PreparedArm:
-    bound = needs_tcg(arm)
+    bound = needs_tcg_here(arm, build.recipe)
     if bound is None:
         choice = choose_accelerator(store, accelerator, build.kernel)
     else:
@@ -125,6 +133,9 @@ def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelera
     machine = machine_for(name, arm, build.recipe, choice.used)
     files, keys = boot_files(store, build, machine)
     state = saved_state(store, name, machine, files) if machine.restorable else None
+    if state is not None and state.info.get("refused"):
+        warn(f"arm {name}: its guests boot for each trial: {state.info['refused']}")
+        state = None
     return PreparedArm(build, machine, files, keys, state, choice.why)
 
 

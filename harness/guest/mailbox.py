@@ -12,9 +12,7 @@ from harness.errors import RunError
 from harness.guest.bulk import Bulk
 from harness.guest.session import JobResult, collect
 from harness.machine.machine import Machine
-
-#: isa-debug-exit turns the guest's 0 into this exit status of QEMU.
-EXIT_DONE = 1
+from harness.machine.spec import EXIT_DONE
 
 
 class MailboxSession:

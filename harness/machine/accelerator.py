@@ -22,6 +22,7 @@ from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
 from harness.machine.hostsched import read_thread
 from harness.machine.saved import qemu_version
+from harness.machine.spec import KVM_CPU
 from harness.progress import step
 from harness.scratch import discard
 from harness.yamlfile import Strict
@@ -118,7 +119,7 @@ def prove_kvm(store: Store, kernel: Artefact) -> KvmVerdict:
     if kept is not None:
         return kept
     with step("proving KVM by a boot"):
-        verdict = boot_to_end(store, kernel, ("-accel", "kvm", "-cpu", "host,pmu=on"))
+        verdict = boot_to_end(store, kernel, ("-accel", "kvm", "-cpu", KVM_CPU))
     memory.parent.mkdir(parents=True, exist_ok=True)
     seen = Seen(qemu=qemu_version(), at=time.time(), verdict=verdict)
     memory.write_text(seen.model_dump_json())

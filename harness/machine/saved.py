@@ -11,12 +11,17 @@ from typing import Any
 
 from harness.build.store import Artefact, Store, hash_file
 from harness.errors import RunError, UsageError
+from harness.machine.kvmcpu import kvm_cpu
 from harness.machine.machine import Machine
-from harness.machine.spec import BootFiles, MachineSpec, argv, prepare_folder
+from harness.machine.spec import EXIT_DONE, BootFiles, MachineSpec, argv, prepare_folder
 from harness.progress import step
 from harness.scratch import discard
 
-BOOT_TIMEOUT_S = 120.0
+BOOT_TIMEOUT_S = 300.0
+#: For a restored guest to show that it lives: its heart beats once a second.
+LIFE_S = 60.0
+#: More than what one beat writes.
+ALIVE_BYTES = 4
 
 
 @cache
@@ -30,9 +35,11 @@ def qemu_version() -> str:
 
 
 def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
-    """What decides a booted state: the machine, the files that it starts from, QEMU itself."""
+    """What decides a booted state: machine, the files that it starts from, QEMU itself; under KVM the host's CPU."""
     placeholder = BootFiles(kernel=Path("kernel"), initrds=(Path("initrd"),), halt=Path("halt.so"))
+    host = {"host": kvm_cpu()} if spec.accelerator == "kvm" else {}
     return {
+        **host,
         "argv": argv(spec, placeholder, Path("folder"), 0),
         "kernel": hash_file(files.kernel),
         "initrds": [hash_file(path) for path in files.initrds],
@@ -45,7 +52,8 @@ def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) ->
     """The artefact with `state`: this machine, booted and waiting for its session.
 
     A mailbox guest stops itself at one moment of its own time, so that any two such states lead to the same bits.
-    An ssh guest is stopped when it is ready.
+    An ssh guest is stopped when it is ready. Under KVM the state is tried once: `refused` in the artefact's info says
+    what a guest restored from it did instead of living, and is empty where it lived.
     """
 
     def build(folder: Path) -> dict[str, Any]:
@@ -54,12 +62,13 @@ def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) ->
             with step(f"booting {name} once and saving its state"):
                 _boot_and_save(spec, files, scratch, folder / "state")
             shutil.copyfile(scratch / "console.log", folder / "console.log")
+            refused = why_not_restored(store, spec, files, folder / "state") if spec.accelerator == "kvm" else ""
         except RunError:
             _keep(scratch, store.root / "logs" / f"boot-{name}")
             raise
         finally:
             discard(scratch)
-        return {"bytes": (folder / "state").stat().st_size}
+        return {"bytes": (folder / "state").stat().st_size, "refused": refused}
 
     return store.obtain("state", name, state_inputs(spec, files), build)
 
@@ -73,6 +82,22 @@ def _boot_and_save(spec: MachineSpec, files: BootFiles, scratch: Path, target: P
             machine.wait_ready(BOOT_TIMEOUT_S)
             machine.qmp.command("stop")
         machine.save(target)
+
+
+def why_not_restored(store: Store, spec: MachineSpec, files: BootFiles, state: Path) -> str:
+    """Why a guest from this state is of no use, by a try; empty when its heart beats or it ends its empty job."""
+    scratch = store.scratch("restore")
+    try:
+        prepare_folder(spec, scratch, None)
+        with Machine(spec, files, scratch, incoming=state) as machine:
+            beat = scratch / "heartbeat"
+            ended = machine.wait(lambda: beat.exists() and beat.stat().st_size >= ALIVE_BYTES, LIFE_S, "live, restored")
+            lived = ended.reason == "condition" or (ended.reason == "exit" and ended.exit_status == EXIT_DONE)
+            return "" if lived else f"the guest {machine.ending(ended)} once restored"
+    except RunError as error:
+        return error.message
+    finally:
+        discard(scratch)
 
 
 def _keep(scratch: Path, target: Path) -> None:

@@ -30,6 +30,8 @@ RTC_BASE = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 #: Bytes of the fw_cfg file that carries a job; the guest learns the size at boot, so it never changes.
 MAILBOX_BYTES = 8192
 DISK_BYTES = 64 << 20
+#: The host's own CPU with the counters that it has.
+KVM_CPU = "host,pmu=on"
 #: QEMU's log of all that reached a recorded guest from outside, in the machine's folder.
 RECORDING = "rr.log"
 #: The keys that the recorded guest booted with, kept beside its log: they are part of its memory.
@@ -37,6 +39,8 @@ RECORDING_KEYS = "keys.cpio"
 #: The file behind the memory of the device counters (ivshmem), in the machine's folder.
 COUNTERS = "counters"
 COUNTERS_BYTES = 4096
+#: isa-debug-exit turns the 0 of a guest that has done its job into this exit status of QEMU.
+EXIT_DONE = 1
 #: Where a plugin writes, below the machine's folder.
 PLUGIN_FOLDER = "oracle"
 
@@ -87,11 +91,11 @@ class MachineSpec(Strict):
 
     @property
     def restorable(self) -> bool:
-        """Whether a booted state of this machine is saved and restored; what KVM saves was never tried.
+        """Whether a booted state of this machine is saved and restored.
 
         A recording begins with the boot: begun behind a restored state it does not always replay.
         """
-        return self.accelerator == "tcg" and self.session != "console" and self.record == "off"
+        return self.session != "console" and self.record == "off"
 
     @property
     def needs_stale(self) -> bool:
@@ -156,7 +160,7 @@ def argv(
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-S"]
     command += ["-machine", hardware.type]
     command += ["-accel", spec.accelerator]
-    command += ["-cpu", "host,pmu=on" if spec.accelerator == "kvm" else hardware.cpu]
+    command += ["-cpu", kvm_model(hardware.cpu) if spec.accelerator == "kvm" else hardware.cpu]
     command += ["-smp", str(spec.cpus), "-m", str(hardware.memory_mib)]
     command += _clock(spec, files, folder)
     command += ["-plugin", f"file={files.stale}"] * (spec.needs_stale and files.stale is not None)
@@ -196,6 +200,11 @@ def argv(
     if incoming is not None:
         command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
     return command
+
+
+def kvm_model(cpu: str) -> str:
+    """QEMU's `-cpu` under KVM: the host's own, with the features that `cpu` has behind its model (`-hypervisor`)."""
+    return ",".join([KVM_CPU, *cpu.split(",")[1:]])
 
 
 def _clock(spec: MachineSpec, files: BootFiles, folder: Path) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A mailbox guest that boots, as all do under KVM, is waited for at its mailbox and ends as a restored one does."""
+"""A mailbox guest that boots, where none can be restored, is waited for at its mailbox and ends as a restored one."""
 
 from __future__ import annotations
 

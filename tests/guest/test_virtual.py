@@ -15,6 +15,7 @@ from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
+from harness.machine.saved import why_not_restored
 from harness.oracle.attach import prepare_trials
 
 pytestmark = pytest.mark.timeout(1800)
@@ -110,3 +111,13 @@ def test_a_damaged_saved_state_is_thrown_away_and_made_again(trials, capfd):
     assert run_trial(again).status == "ok"
     assert files(again) == before
     shutil.rmtree(again.folder)
+
+
+def test_a_state_that_cannot_live_is_refused_with_the_reason(trials, tmp_path):
+    trial = trials([3], "refused")[0]
+    cut = tmp_path / "state"
+    store = Store.default()
+    assert why_not_restored(store, trial.machine, trial.files, trial.state.path) == ""
+    whole = trial.state.path.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert why_not_restored(store, trial.machine, trial.files, cut).startswith("QEMU did not start")

@@ -12,7 +12,7 @@ from harness.build.spec import Hardware
 from harness.errors import UsageError
 from harness.experiment.model import Arm
 from harness.experiment.prepare import machine_for
-from harness.machine.spec import MAILBOX_BYTES, BootFiles, MachineSpec, argv, initrd, prepare_folder
+from harness.machine.spec import MAILBOX_BYTES, BootFiles, MachineSpec, argv, initrd, kvm_model, prepare_folder
 
 CLASSIC = Hardware(type="pc", cpu="qemu32", memory_mib=256, nic="e1000", disk="ide", smp=False)
 MODERN = Hardware(type="q35", cpu="qemu64", memory_mib=512)
@@ -86,7 +86,7 @@ def test_the_virtual_clock_is_fixed():
 
 
 def test_kvm_passes_the_hosts_cpu_and_pmu():
-    assert "-cpu host,pmu=on" in line(KINDS["kvm"])
+    assert "-cpu host,pmu=on -smp" in line(KINDS["kvm"])
     assert "-cpu qemu64" in line(KINDS["wall"])
 
 
@@ -200,3 +200,10 @@ def test_archives_of_an_initramfs_are_joined_aligned(tmp_path):
     assert initrd(BootFiles(kernel=FILES.kernel, initrds=(parts[0],)), tmp_path) == parts[0]
     joined = initrd(BootFiles(kernel=FILES.kernel, initrds=tuple(parts)), tmp_path)
     assert joined.read_bytes() == b"12345\0\0\0" + b"1234" + b"1\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "under_kvm"), [("qemu64", "host,pmu=on"), ("qemu64,-hypervisor,+la57", "host,pmu=on,-hypervisor,+la57")]
+)
+def test_a_kernels_cpu_features_are_those_of_its_guests_under_kvm_too(cpu, under_kvm):
+    assert kvm_model(cpu) == under_kvm
