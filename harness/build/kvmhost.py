@@ -118,7 +118,7 @@ def _install_tss(headers: Sequence[Artefact], release: str, scratch: Path, targe
     source.mkdir()
     shutil.copyfile(SOURCES / f"{TSS}.c", source / f"{TSS}.c")
     (source / "Kbuild").write_text(f"obj-m := {TSS}.o\n")
-    command = ["make", "-C", tree, f"M={source}", "CC=gcc", "KCFLAGS=-Werror", "modules"]
+    command: list[str | Path] = ["make", "-C", tree, f"M={source}", "CC=gcc", "KCFLAGS=-Werror", "modules"]
     tool(command, log=scratch / "make.log", what=f"building {TSS}.ko")
     shutil.copyfile(source / f"{TSS}.ko", target / f"{TSS}.ko")
     with (target / "order").open("a") as order:
