@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Every experiment's wall-clock arms run under KVM, none fails, and the sets verify outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.commands.verification import verify
+from harness.experiment.model import load_experiment
+from harness.experiment.prepare import needs_tcg
+from harness.paths import EXPERIMENTS
+from harness.store.resultset import find_result_set
+
+pytestmark = pytest.mark.timeout(3600)
+
+NAMES = sorted(path.parent.name for path in EXPERIMENTS.glob("*/experiment.yaml"))
+
+
+def arms_for_kvm(name: str) -> list[str]:
+    """Arms of the profile quick that KVM can have; of an experiment with none there, all such arms."""
+    experiment = load_experiment(EXPERIMENTS / name)
+    able = [arm for arm, spec in experiment.arms.items() if needs_tcg(spec) is None]
+    quick = [arm for arm in able if experiment.arm_repetitions(arm, "quick") > 0]
+    return quick or able
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wall_clock_arms_run_under_kvm(inv: Callable, built: Callable, inside: Path, name: str):
+    built(name)
+    arms = arms_for_kvm(name)
+    results = inside / "results"
+    ended = inv("run", f"experiment={name}", "--accel", "kvm", "--arms", ",".join(arms), "--results", results)
+    print(ended.stdout, ended.stderr)
+    assert ended.status in (0, 1), "no trial failed"
+    result = find_result_set(results, f"{name}/latest")
+    manifest = result.manifest
+    assert [trial.status for trial in manifest.trials] == ["ok"] * len(manifest.trials)
+    under = set(manifest.accelerator_why)  # a CPU feature that this host's CPU lacks
+    assert {arm for arm in arms if manifest.fidelity[arm] == "kvm"} == set(arms) - under
+    assert all("this host's CPU has no" in why for why in manifest.accelerator_why.values())
+    assert len(under) < len(arms)
+    assert all(trial.pmu.startswith("absent: ") for trial in manifest.trials), "the emulated CPU has none"
+    assert verify(results, f"{name}/latest", Console(quiet=True)) == 0
+    if name == "irq-hotspot":  # AMD's older CPUs have an idle function of their own
+        verdicts = {claim.id: claim.verdict for claim in result.claims}
+        assert verdicts["idle-on-top-wall"] == "reproduced"
