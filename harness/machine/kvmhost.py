@@ -25,8 +25,9 @@ from harness.scratch import discard
 
 #: What TCG emulates of an AMD CPU, and the vector instructions that compiled Python packages ask for.
 CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+rdrand"
-#: Mitigations guard nobody here, and TCG pays for each.
-CMDLINE = "console=ttyS0 panic=-1 quiet random.trust_cpu=on mitigations=off"
+#: Mitigations guard nobody here, and TCG pays for each. Its CPUs have one counter, which the kernel takes for two that
+#: differ: guests of several CPUs then have a clock that stands still for tens of ms, and each look at it costs an exit.
+CMDLINE = "console=ttyS0 panic=-1 quiet random.trust_cpu=on mitigations=off tsc=reliable"
 MEMORY_MB = 4096
 READY_S = 300.0
 ECHO_S = 0.2

@@ -29,6 +29,11 @@ def test_a_kernel_boots_under_kvm_and_knows_it(kvm_host: KvmHost, built: Callabl
     assert "Kernel panic - not syncing: VFS" in ended.stdout, ended
 
 
+def test_its_clock_is_the_cpus_own(kvm_host: KvmHost):
+    ended = kvm_host.run(["cat", "/sys/devices/system/clocksource/clocksource0/current_clocksource"], timeout_s=S)
+    assert ended.stdout == "tsc\n", "by any other, the clock of guests with several CPUs stands still at times"
+
+
 def test_outputs_and_status_come_out(kvm_host: KvmHost):
     ended = kvm_host.run(["sh", "-c", "echo out; echo err >&2; exit 7"], timeout_s=S)
     assert (ended.status, ended.stdout, ended.stderr) == (7, "out\n", "err\n")
