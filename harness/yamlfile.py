@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,8 +59,11 @@ class _UniqueKeys(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 
-def load_model(path: Path, model: type[Model]) -> Model:
-    """Read and validate one YAML file; UsageError with `path:line` and the field when it does not fit."""
+def load_model(path: Path, model: type[Model], context: Mapping[str, Any] | None = None) -> Model:
+    """Read and validate one YAML file; UsageError with `path:line` and the field when it does not fit.
+
+    `context` is what validators of the model may ask for.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -80,7 +83,7 @@ def load_model(path: Path, model: type[Model]) -> Model:
         field = ".".join(map(str, location)).encode("utf-8", "replace").decode() or "(whole file)"
         raise UsageError(f"field {field}: {problem}", where=f"{path}:{_line(tree, location)}")
     try:
-        return model.model_validate(data)
+        return model.model_validate(data, context=context)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         way = [part for part in first["loc"] if not str(part).startswith("function-")]

@@ -13,6 +13,7 @@ from harness.experiment.model import Claim
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
+from harness.measure.dimensions import with_dimensions
 from harness.measure.trials import TRIALS
 from harness.report.figures import figure_style, write_figures
 from harness.store.resultset import Writer, read_metrics, read_tables
@@ -31,19 +32,20 @@ class Analysed:
 
 
 def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialRecord], writer: Writer) -> Analysed:
-    """Write all that follows from `trials` (at least one) into the set that is being written.
+    """Write all that follows from the good ones of a run's `trials` (at least one) into the set that is being written.
 
     Tables and metrics are given on as they come back from their files: so every later reader of the set, who has only
     these, gets the same. Whatever goes wrong is an error of the analysis, unless it is the host's (OSError). In tables
     or metrics it is raised; in what shows them it costs that only.
     """
+    good = [trial for trial in trials if trial.status == "ok"]
     with analysis.contained("tables()"):
-        writer.write_tables(analysis.tables(trials), analysis.declared_tables)
+        writer.write_tables(analysis.tables(good), analysis.tables_of(good))
         tables = read_tables(writer.path)
     with analysis.contained("metrics()"):
-        writer.write_metrics(analysis.metrics(tables, claims), analysis.declared_metrics)
+        writer.write_metrics(with_dimensions(analysis.metrics(tables, claims), good), analysis.declared_metrics)
         metrics = read_metrics(writer.path)
-        made = Analysed(tables, metrics, judge(claims, metrics, tables[TRIALS.name]))
+        made = Analysed(tables, metrics, judge(claims, metrics, tables[TRIALS.name], trials))
         writer.write_claims(made.claims)
 
     def show() -> None:

@@ -19,10 +19,17 @@ def compare(
         tuple[str, str] | None,
         Option("`FIRST,SECOND`: that arm of A against that arm of B", none="those that both have"),
     ] = None,
+    over: Annotated[
+        str | None,
+        Option(
+            "`DIMENSION=FIRST,SECOND`: the arms of A that have the first value of this dimension of a matrix against "
+            "those of B, which may be the same set, that have the second; just `DIMENSION` where there are two",
+        ),
+    ] = None,
     force: Annotated[bool, Option("compare in spite of another experiment, version, schema or fidelity")] = False,
     results: ResultsFolder = RESULTS,
 ) -> int:
     """Compare two sets arm by arm and metric by metric, with effect sizes and their intervals."""
     from harness.commands import comparison
 
-    return comparison.compare(results, a, b, arms, force, cli.output())
+    return comparison.compare(results, a, b, arms, force, cli.output(), over=over)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from harness.commands.opposing import opposed_arms
 from harness.errors import EXIT_OK, UsageError
+from harness.experiment.model import Arm
 from harness.measure.comparison import compare_metrics
 from harness.progress import warn
 from harness.report.comparison import comparison_lines, comparison_table, worth_showing
@@ -18,16 +20,31 @@ from harness.store.reference import reference_of
 from harness.store.resultset import ResultSet
 
 
-def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: bool, console: Console) -> int:
+def compare(
+    results: Path,
+    a: str,
+    b: str,
+    arms: tuple[str, str] | None,
+    force: bool,
+    console: Console,
+    *,
+    over: str | None = None,
+) -> int:
     """Print how B differs from A, arm by arm and metric by metric; 0 whatever comes out: a difference is no failure.
 
-    With `arms`, the first one of A against the second one of B, which may be the same set. UsageError when they
-    cannot be compared, or differ in experiment, version, schema or fidelity and not `force`.
+    With `arms`, the first one of A against the second one of B, which may be the same set; with `over`, all arms of A
+    with one value of a dimension against those of B with another. UsageError when they cannot be compared, or differ
+    in experiment, version, schema or fidelity and not `force`.
     """
+    if arms and over:
+        raise UsageError("--arms and --over: give one of them")
     paths = find_set(results, a), find_set(results, b)
     _refuse(_schema_objections(*paths), force)
     left, right = (ResultSet(path) for path in paths)
     pairs = [arms] if arms else [(name, name) for name in _arms(left) if name in _arms(right)]
+    opposed = opposed_arms(_placed(left), _placed(right), over) if over else None
+    if opposed is not None:
+        pairs = list(opposed.pairs)
     for result, name in zip((left, right), arms or (), strict=False):
         if name not in _arms(result):
             raise UsageError(f"unknown arm {name!r} (known: {', '.join(_arms(result))})", where=str(result.path))
@@ -38,13 +55,13 @@ def compare(results: Path, a: str, b: str, arms: tuple[str, str] | None, force: 
         console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
     for line in _libraries(left, right):
         console.print(line, markup=False, soft_wrap=True)
-    if arms is None:
+    if arms is None and opposed is None:
         for line in [*_missing(left, right), _bits(left, right)]:
             console.print(line, markup=False, soft_wrap=True)
     rows = compare_metrics(left.metrics, right.metrics, pairs)
     shown = worth_showing(rows)
     if shown:
-        console.print(comparison_table(shown))
+        console.print(comparison_table(shown, opposed.title, opposed.pairs) if opposed else comparison_table(shown))
     for line in comparison_lines(rows):
         console.print(line, markup=False, soft_wrap=True)
     return EXIT_OK
@@ -88,6 +105,11 @@ def _arms(result: ResultSet) -> list[str]:
     """Arms that took part, in the experiment's order."""
     took_part = {trial.arm for trial in result.manifest.trials}
     return [arm for arm in result.manifest.experiment.arms if arm in took_part]
+
+
+def _placed(result: ResultSet) -> dict[str, Arm]:
+    """The arms that took part, with their places in matrices."""
+    return {name: result.manifest.experiment.arms[name] for name in _arms(result)}
 
 
 def _missing(a: ResultSet, b: ResultSet) -> list[str]:

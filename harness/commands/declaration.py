@@ -43,6 +43,7 @@ class Option:
     none: str = "none"  #: how the default None is told
     spares_guests: bool = False  #: with this switch, the command needs no guest
     rest: bool = False  #: also given as the words after `--`
+    repeated: bool = False  #: may be given several times; each text stands as it is
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Parameter:
             plain = get_args(plain)[0]
         return get_args(plain) if get_origin(plain) is Literal else ()
 
-    def value(self, given: str | bool | None) -> Any:
-        """The typed value of what Invoke gives: a word, a switch, or None. UsageError naming the option."""
+    def value(self, given: str | bool | list[str] | None) -> Any:
+        """The typed value of what Invoke gives: a word, several, a switch, or None. UsageError naming the option."""
+        if isinstance(given, list):
+            return tuple(given) or self.default
         if given is None:
             if self.required:
                 raise UsageError(f"{self.flag} is needed", hint=", ".join(self.choices) or None)
@@ -195,7 +198,7 @@ class Command(Generic[P]):
         spared = any(given.get(parameter.name) for parameter in self.parameters if parameter.option.spares_guests)
         return self.guests and not spared
 
-    def values(self, given: Mapping[str, str | bool | None]) -> dict[str, Any]:
+    def values(self, given: Mapping[str, str | bool | list[str] | None]) -> dict[str, Any]:
         """Option to typed value, of what was given on the command line; UsageError for the first wrong one."""
         options = (parameter for parameter in self.parameters if parameter is not DEBUG)
         return {parameter.name: parameter.value(given.get(parameter.name)) for parameter in options}

@@ -18,6 +18,7 @@ from harness.commands.outcome import exit_code, problem
 from harness.commands.resuming import earlier_set, take_earlier, working_on
 from harness.commands.run import RunOptions
 from harness.errors import KreproError, RunError
+from harness.experiment.matrix import parse_chosen
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import KernelBuild
@@ -92,7 +93,8 @@ def measure(options: RunOptions) -> Measured:
     """
     clock = _Clock()
     folder = find_experiment(options.experiment)
-    experiment = load_experiment(folder)
+    chosen = parse_chosen(options.set_, options.kernel)
+    experiment = load_experiment(folder, chosen)
     if options.oracle is not None:
         experiment = with_oracle(experiment, options.oracle)
     analysis = Analysis(folder)
@@ -103,6 +105,7 @@ def measure(options: RunOptions) -> Measured:
         repetitions=options.repetitions,
         arms=options.arms,
         seed=options.seed,
+        chosen=chosen,
     )
     store = Store.default()
     load_before = load()
@@ -122,12 +125,13 @@ def measure(options: RunOptions) -> Measured:
         clock.lap("guests", run.spent_s)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         _copy_symbols(prepared.builds, writer.path)
-        good = [record.relocated(writer.path) for record in records if record.status == "ok"]
+        good = any(record.status == "ok" for record in records)
         unanalysed: KreproError | None = None
         analysed = Analysed()
         try:
             if good:
-                analysed = analyse(analysis, experiment.claims, good, writer)
+                ended = [record.relocated(writer.path) for record in records]
+                analysed = analyse(analysis, experiment.claims, ended, writer)
         except KreproError as error:  # what was measured is kept, whatever an analysis makes of it
             unanalysed = error
             writer.remove_derived()
@@ -158,7 +162,7 @@ class _Clock:
         self._last = now
 
 
-def _why_not(error: KreproError | None, good: Sequence[TrialRecord], folder: Path) -> str:
+def _why_not(error: KreproError | None, good: bool, folder: Path) -> str:
     """Why a set has no verdicts, without folders of the host; empty when it has."""
     if error is None:
         return "" if good else "no trial succeeded"
@@ -193,6 +197,7 @@ def _manifest(
         command_line=[Path(sys.argv[0]).name, *sys.argv[1:]],
         profile=options.profile,
         seed=options.seed,
+        chosen=parse_chosen(options.set_, options.kernel),
         repository=repository(),
         kernels={name: describe_kernel(build) for name, build in prepared.builds.items()},
         images={name: describe_image(build) for name, build in prepared.builds.items()},

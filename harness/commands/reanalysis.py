@@ -64,8 +64,7 @@ def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
     analysis.check(experiment, folder)
     with step("hashing files"):
         verify_files(old.path)
-    good = [trial for trial in old.manifest.trials if trial.status == "ok"]
-    if not good:
+    if all(trial.status == "failed" for trial in old.manifest.trials):
         raise RunError("no trial succeeded: there is nothing to analyse", where=str(old.path))
     with write_result_set(old.path.parent.parent, experiment.name) as writer:
         for name in SOURCES:
@@ -75,7 +74,9 @@ def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
         if hash_tree(measured) != hash_tree(writer.path / EXPERIMENT):
             _link(measured, writer.path / MEASURED)
         with step("analysing"):
-            made = analyse(analysis, experiment.claims, [trial.relocated(writer.path) for trial in good], writer)
+            made = analyse(
+                analysis, experiment.claims, [trial.relocated(writer.path) for trial in old.manifest.trials], writer
+            )
         manifest = _manifest(old.manifest, experiment, writer.path)
         # What a stranger measured with stays in the set, to be replayed: it does not become ours by being copied.
         own = is_known(old.path, old.manifest.experiment.name)

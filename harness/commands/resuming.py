@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.build.store import usable
 from harness.commands.run import RunOptions
 from harness.errors import KreproError, UsageError
+from harness.experiment.matrix import parse_chosen
 from harness.experiment.trial import TrialSpec
 from harness.progress import note, step, warn
 from harness.store import unfinished
@@ -51,6 +52,7 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
         seed=options.seed,
         accel=options.accel,
         oracle=options.oracle,
+        chosen=parse_chosen(options.set_, options.kernel),
     )
     resume = None if earlier is not None else options.resume
     fresh = options.fresh or earlier is not None

@@ -68,6 +68,22 @@ class RunOptions:
             "their files; the set records where each came from"
         ),
     ] = False
+    kernel: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "only arms of these kernels, comma-separated; a matrix over kernels takes others too",
+            none="all",
+        ),
+    ] = None
+    set_: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "`DIMENSION=VALUE,…`: these values of a dimension of a matrix in place of its own, see "
+            "[matrix.md](matrix.md); may be given several times",
+            none="the experiment's",
+            repeated=True,
+        ),
+    ] = None
 
 
 @command(guests=True)

@@ -38,6 +38,7 @@ def task_of(command: Command[Any]) -> Task[Any]:
     return Task(
         body,
         positional=[word.name for word in command.words if word.required],
+        iterable=[parameter.name for parameter in command.parameters if parameter.option.repeated],
         help={parameter.name: parameter.help for parameter in command.parameters},
     )
 

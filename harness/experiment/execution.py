@@ -148,6 +148,8 @@ def _record(
         pmu=pmu,
         params=spec.params,
         cmdline=spec.cmdline,
+        group=spec.group,
+        dimensions=spec.dimensions,
         workloads=tuple(workload.name for workload in spec.workloads),
         argv=argv,
         seconds=seconds,

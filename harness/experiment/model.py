@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -12,6 +12,8 @@ from pydantic import (
     FiniteFloat,
     StringConstraints,
     TypeAdapter,
+    ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -19,17 +21,12 @@ from pydantic import (
 from harness.build.spec import Name, Package
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
+from harness.experiment.across import Across
+from harness.experiment.matrix import MOST_ARMS, WORKLOAD, Chosen, Matrix, arms_of
+from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Strict, about, load_model, misfit
-
-Parameter = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
-
-
-def _scalar(value: object) -> object:
-    if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"must be one word, number or on/off, got {type(value).__name__}")
-    return value
 
 
 def _package(value: object) -> str | Package:
@@ -40,7 +37,6 @@ def _package(value: object) -> str | Package:
 
 
 PackageEntry = Annotated[Name | Package, BeforeValidator(_package)]
-Scalar = Annotated[bool | int | float | str, BeforeValidator(_scalar)]
 #: Variables that the harness itself sets in the guest: a parameter of that name would hide them.
 RESERVED = frozenset({"seed", "workload"})
 #: What lies beside the folders of workloads in a trial's raw folder, by whoever leaves it there.
@@ -97,6 +93,14 @@ class Arm(Strict):
     repetitions: Annotated[Repetitions | None, about("null: the experiment's")] = None
     oracle: Annotated[list[OracleMode], about("what the oracle counts beside the measurement")] = []
     oracle_locks: Annotated[list[str], about("functions that mode locks counts the calls of")] = []
+    seed: Annotated[int | None, about("of its trials in place of the run's; null: the run's", "1")] = Field(
+        default=None, ge=0
+    )
+    workload_order: Annotated[
+        Literal["given", "random"], about("of a trial's workloads; random: as the trial's seed decides")
+    ] = "given"
+    group: Annotated[Name | None, about("the arm of experiment.yaml whose matrix it is of; null: it is of none")] = None
+    dimensions: Annotated[dict[Parameter, Scalar], about("its place in the matrix", "the dimension's")] = {}
 
     @field_validator("params")
     @classmethod
@@ -108,6 +112,19 @@ class Arm(Strict):
     def session_kind(self) -> Literal["ssh", "mailbox"]:
         """The session asked for, else the clock's own: mailbox under the virtual clock, ssh otherwise."""
         return self.session or ("mailbox" if self.clock == "virtual" else "ssh")
+
+
+class MatrixArm(Arm):
+    """An arm as written that stands for several: the fields that all have, and the matrix."""
+
+    kernel: Annotated[Name | None, about("null: a dimension")] = None  # type: ignore[assignment]
+    matrix: Matrix
+
+    @model_validator(mode="after")
+    def _kernel(self) -> MatrixArm:
+        if self.kernel is None and "kernel" not in self.matrix.dimensions:
+            raise misfit(("kernel",), "is missing: give it here or as a dimension of the matrix")
+        return self
 
 
 class Expect(Strict):
@@ -153,7 +170,10 @@ class Claim(Strict):
         Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None,
         about("METRIC/ARM; null: told by the findings that refute it"),
     ] = None
-    expect: Annotated[Expect | None, about("what must hold; null: there is no metric")] = None
+    across: Annotated[
+        Across | None, about("what is compared of a matrix, which is then named as ARM; null: one arm's metric is told")
+    ] = None
+    expect: Annotated[Expect | None, about("what must hold; null: there is no metric, or across says it all")] = None
     because: Annotated[
         str | None,
         about("where the bound comes from: the paper's number, a derivation, what can be resolved; null: no bound"),
@@ -165,18 +185,33 @@ class Claim(Strict):
     refutes: Annotated[
         str | None, about("of a finding: the claim of the paper that it refutes if confirmed; null: none")
     ] = None
+    controls: Annotated[
+        list[str],
+        about("of a finding: claims whose negative control it is; they are not measurable unless it is confirmed"),
+    ] = []
 
     @model_validator(mode="after")
     def _whole(self) -> Claim:
-        if (self.metric is None) != (self.expect is None):
+        if self.across is not None:
+            self._comparison(self.across)
+        elif (self.metric is None) != (self.expect is None):
             raise ValueError("metric and expect: give both or neither")
         if self.metric is None and self.kind == "finding":
             raise ValueError("a finding needs metric and expect")
-        if self.expect is not None and not (self.because or "").strip():
+        if self.metric is not None and not (self.because or "").strip():
             raise ValueError("because is missing: say where the bound comes from")
         if self.refutes is not None and self.kind == "paper":
             raise ValueError("refutes: only a finding refutes a claim")
+        if self.controls and (self.kind == "paper" or self.metric is None):
+            raise ValueError("controls: only a finding is a negative control")
         return self
+
+    def _comparison(self, across: Across) -> None:
+        if self.metric is None:
+            raise ValueError("across: metric is missing")
+        if (across.kind in ("ratio", "slope")) != (self.expect is not None):
+            wanted = "needs expect" if self.expect is None else "says what is expected: leave out expect"
+            raise ValueError(f"across: {across.kind} {wanted}")
 
     @property
     def arm(self) -> str | None:
@@ -200,6 +235,12 @@ class Experiment(Strict):
     arms: Annotated[dict[Name, Arm], about("by name")] = Field(min_length=1)
     repetitions: Annotated[Repetitions, about("of arms that have none of their own")] = Repetitions()
     claims: Annotated[list[Claim], about("what is checked")] = []
+
+    @field_validator("arms", mode="before")
+    @classmethod
+    def _expanded(cls, arms: Any, info: ValidationInfo) -> Any:
+        """Arms with a matrix in place of what they stand for; the context may have the command line's `chosen`."""
+        return _expanded(arms, (info.context or {}).get("chosen", {})) if isinstance(arms, dict) else arms
 
     @field_validator("name")
     @classmethod
@@ -239,19 +280,57 @@ class Experiment(Strict):
             for workload in arm.workloads or []:
                 if workload not in self.workloads:
                     known = ", ".join(self.workloads)
-                    raise misfit(("arms", name, "workloads"), f"unknown workload {workload!r} (known: {known})")
+                    place = (
+                        ("arms", name, "workloads") if arm.group is None else ("arms", arm.group, "matrix", WORKLOAD)
+                    )
+                    raise misfit(place, f"unknown workload {workload!r} (known: {known})")
         papers = [claim.id for claim in self.claims if claim.kind == "paper"]
         refuted = {claim.refutes for claim in self.claims}
         for index, claim in enumerate(self.claims):
-            if claim.arm is not None and claim.arm not in self.arms:
-                known = ", ".join(self.arms)
-                raise misfit(("claims", index, "metric"), f"{claim.metric} names no arm (known: {known})")
+            if claim.arm is not None:
+                self._names_arms(claim, index)
+            for other in claim.controls:
+                self._controls(other, claim, index)
             if claim.refutes is not None and claim.refutes not in papers:
                 known = ", ".join(papers)
                 raise misfit(("claims", index, "refutes"), f"{claim.refutes} is no claim of the paper (known: {known})")
             if claim.metric is None and claim.id not in refuted:
                 raise misfit(("claims", index, "id"), f"{claim.id} has no metric, and no finding refutes it")
         return self
+
+    def _names_arms(self, claim: Claim, index: int) -> None:
+        """ValidationError when a claim's arm, or what it compares of a matrix, is not there."""
+        own = self.group(str(claim.arm))
+        if claim.across is None:
+            if own:
+                what = f"is a matrix of {len(own)} arms: compare them by across, or name one, such as {next(iter(own))}"
+                raise misfit(("claims", index, "metric"), f"{claim.arm} {what}")
+            if claim.arm not in self.arms:
+                known = ", ".join(self.written_arms)
+                raise misfit(("claims", index, "metric"), f"{claim.metric} names no arm (known: {known})")
+            return
+        if not own:
+            groups = ", ".join(dict.fromkeys(arm.group for arm in self.arms.values() if arm.group)) or "there is none"
+            raise misfit(("claims", index, "metric"), f"{claim.arm} is no arm with a matrix (known: {groups})")
+        if wrong := claim.across.misfit(str(claim.arm), [arm.dimensions for arm in own.values()]):
+            raise misfit(("claims", index, "across", wrong[0]), wrong[1])
+
+    def _controls(self, other: str, claim: Claim, index: int) -> None:
+        """ValidationError when a negative control is of nothing that could be one's."""
+        known = {one.id: one for one in self.claims if one.metric is not None and not one.controls}
+        if other not in known:
+            names = ", ".join(known) or "there is none"
+            what = f"{other} is no claim with a metric that is itself no control (known: {names})"
+            raise misfit(("claims", index, "controls"), what)
+
+    def group(self, name: str) -> dict[str, Arm]:
+        """The arms that the matrix of this arm of experiment.yaml stands for; none where there is no such matrix."""
+        return {arm: model for arm, model in self.arms.items() if model.group == name}
+
+    @property
+    def written_arms(self) -> list[str]:
+        """Names of arms as experiment.yaml has them: those of a matrix as one."""
+        return list(dict.fromkeys(model.group or arm for arm, model in self.arms.items()))
 
     def arm_workloads(self, arm: str) -> list[str]:
         """The workloads that a trial of `arm` runs, in order."""
@@ -262,6 +341,43 @@ class Experiment(Strict):
         """Trials of `arm` in `profile`."""
         counts = self.arms[arm].repetitions or self.repetitions
         return counts.quick if profile == "quick" else counts.full
+
+
+def _expanded(arms: dict[Any, Any], chosen: Chosen) -> dict[Any, Any]:
+    made: dict[Any, Any] = {}
+    for name, entry in arms.items():
+        if not isinstance(entry, dict) or "matrix" not in entry:
+            fresh = {name: entry}
+        else:
+            matrix = TypeAdapter(dict[Name, MatrixArm]).validate_python({name: entry})[name].matrix
+            fresh = {}
+            try:
+                for arm, fields in arms_of(name, entry, matrix, chosen):
+                    fresh[arm] = _arm_of_matrix(fields, matrix)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                raise misfit((name, *first["loc"]), first["msg"].removeprefix("Value error, ")) from error
+        if twice := next((arm for arm in fresh if arm in made), None):
+            raise misfit((name,), f"an arm {twice} is there already")
+        made |= fresh
+        if len(made) > MOST_ARMS:
+            raise misfit((name,), f"the experiment has {len(made)} arms, and {MOST_ARMS} are the most; split it")
+    return made
+
+
+def _arm_of_matrix(fields: dict[str, Any], matrix: Matrix) -> Arm:
+    try:
+        return Arm.model_validate(fields)
+    except ValidationError as error:  # as it is written, the arm is good: a value of a dimension is not
+        first = error.errors(include_url=False)[0]
+        field, message = str(first["loc"][0]), first["msg"].removeprefix("Value error, ")
+        name = WORKLOAD if field == "workloads" else field
+        values = matrix.dimensions.get(name)
+        if values is None:
+            raise
+        value = fields["dimensions"][name]
+        place = [index for index, one in enumerate(values) if same(one, value)]
+        raise misfit(("matrix", name, *place), f"{message}, got {text_of(value)}") from error
 
 
 def experiment_names() -> list[str]:
@@ -284,9 +400,12 @@ def find_experiment(text: str) -> Path:
     )
 
 
-def load_experiment(folder: Path) -> Experiment:
-    """Read and validate `folder`/experiment.yaml, and see that its analysis.py is there."""
-    experiment = load_model(folder / "experiment.yaml", Experiment)
+def load_experiment(folder: Path, chosen: Chosen | None = None) -> Experiment:
+    """Read and validate `folder`/experiment.yaml, and see that its analysis.py is there.
+
+    A matrix has those values of `chosen` too that it does not give a dimension itself.
+    """
+    experiment = load_model(folder / "experiment.yaml", Experiment, {"chosen": chosen or {}})
     if not (folder / "analysis.py").is_file():
         raise UsageError("has no analysis.py", where=str(folder), hint="docs/writing-an-experiment.md")
     return experiment

@@ -16,7 +16,7 @@ from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
 from harness.experiment.model import Arm, Experiment
-from harness.experiment.plan import PlannedTrial
+from harness.experiment.plan import PlannedTrial, workload_order
 from harness.experiment.trial import SavedState, TrialSpec
 from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
@@ -115,13 +115,24 @@ def prepare_arms(
 ) -> dict[str, PreparedArm]:
     """Check every one of these arms, then build what they need; by name, in this order."""
     arms = {name: experiment.arms[name] for name in names}
-    recipes = {arm.kernel: load_kernel(arm.kernel, beside=folder) for arm in arms.values()}
+    kernels = dict.fromkeys(arm.kernel for arm in arms.values())
+    recipes = {name: load_kernel(name, beside=folder) for name in kernels}
     if accelerator == "kvm":
         _check_kvm(arms, recipes)
     for name, arm in arms.items():  # before a long build starts: an impossible arm is found on any accelerator
         machine_for(name, arm, recipes[arm.kernel], "tcg")
     builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
-    return {name: _prepare_arm(store, name, arm, builds[arm.kernel], accelerator) for name, arm in arms.items()}
+    prepared: dict[str, PreparedArm] = {}
+    like: dict[str, PreparedArm] = {}
+    for name, arm in arms.items():
+        # Arms of a matrix mostly have one machine: its booted state, hundreds of MB, is hashed once and not per arm.
+        recipe = recipes[arm.kernel]
+        machine = machine_for(name, arm, recipe, "tcg")
+        key = f"{arm.kernel} {needs_tcg_here(arm, recipe)} {machine.model_dump_json()}"
+        if key not in like:
+            like[key] = _prepare_arm(store, name, arm, builds[arm.kernel], accelerator)
+        prepared[name] = like[key]
+    return prepared
 
 
 def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelerator: AcceleratorChoice) -> PreparedArm:
@@ -167,6 +178,8 @@ def trial_spec(
         state=SavedState(path=state.file("state"), key=state.key) if state else None,
         params=arm.params,
         cmdline=arm.cmdline,
+        group=arm.group,
+        dimensions=arm.dimensions,
         workloads=tuple(
             WorkloadCommand(
                 name,
@@ -174,7 +187,7 @@ def trial_spec(
                 experiment.workloads[name].timeout_s,
                 tuple(experiment.collect),
             )
-            for name in experiment.arm_workloads(planned.arm)
+            for name in workload_order(arm, experiment.arm_workloads(planned.arm), planned.seed)
         ),
         folder=target / "raw" / planned.arm / str(planned.repetition),
         plugin=plugin,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from harness.experiment.model import Scalar
+from harness.build.spec import Name
+from harness.experiment.scalar import Parameter, Scalar
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.guest.ssh import Keys
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
@@ -37,6 +38,8 @@ class TrialSpec(Strict):
     recording: Path | None = None
     params: dict[str, Scalar]
     cmdline: dict[str, Scalar]
+    group: str | None = None
+    dimensions: dict[str, Scalar] = {}
     workloads: tuple[WorkloadCommand, ...]
     folder: Path
     plugin: Plugin | None = None
@@ -76,6 +79,8 @@ class TrialRecord(Strict):
     description: Annotated[
         str | None, about("sha256 of all that the trial is a function of; null: the set is older than that")
     ] = None
+    group: Annotated[Name | None, about("the arm of experiment.yaml whose matrix its arm is of; null: of none")] = None
+    dimensions: Annotated[dict[Parameter, Scalar], about("its arm's place in the matrix", "the dimension's")] = {}
     taken_from: Annotated[
         str | None, about("the set whose trial it is, with an equal description; null: this run measured it")
     ] = None

@@ -25,8 +25,9 @@ from harness.experiment.model import Claim, Experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables
+from harness.measure.dimensions import GROUP
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows, problem_of
-from harness.measure.trials import TRIALS, trial_table, without_disturbed
+from harness.measure.trials import TRIALS, trial_table, trials_declared, without_disturbed
 from harness.measure.views import PROFILE_COLUMNS, TIMELINE_COLUMNS
 from harness.yamlfile import line_of
 
@@ -89,7 +90,11 @@ class Analysis:
             if name not in declared:
                 raise UsageError(f"tables(): {name} is not in TABLES", where=str(self.path))
         made[TRIALS.name] = trial_table(trials)
-        return {name: self._typed(table, made.get(name)) for name, table in declared.items()}
+        return {table.name: self._typed(table, made.get(table.name)) for table in self.tables_of(trials)}
+
+    def tables_of(self, trials: Sequence[TrialRecord]) -> tuple[Table, ...]:
+        """`declared_tables` as they are for these trials: that of the trials has the columns of their dimensions."""
+        return tuple(trials_declared(trials) if table is TRIALS else table for table in self.declared_tables)
 
     def metrics(self, tables: dict[str, pd.DataFrame], claims: Sequence[Claim] = ()) -> pd.DataFrame:
         """Long-form metrics with METRIC_COLUMNS, of declared families; an absent value is NaN with its reason.
@@ -287,9 +292,11 @@ def _complete(
     given = set(zip(frame["arm"], frame["trial"], frame["metric"], strict=True))
     trials = [(str(arm), int(trial)) for arm, trial in tables[TRIALS.name][["arm", "trial"]].itertuples(index=False)]
     units = dict(zip(frame["metric"], frame["unit"], strict=True))
+    table = tables[TRIALS.name]
+    groups = dict(zip(table["arm"], table[GROUP.name], strict=True)) if GROUP.name in table else {}
     for name, wanted in dict.fromkeys((claim.metric_name, claim.arm) for claim in claims if claim.metric_name):
         for arm, trial in trials:
-            if arm == wanted and (arm, trial, name) not in given:
+            if wanted in (arm, groups.get(arm)) and (arm, trial, name) not in given:
                 reason = problem_of(tables[PROBLEMS.name], arm, trial) or NO_VALUE
                 unit = units.get(name) or rows.first_unit(name)
                 rows.put(arm, trial, name, None, unit=unit, reason=reason)

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from harness.experiment.across import Across
 from harness.experiment.model import Claim, Expect
+from harness.experiment.trial import TrialRecord
+from harness.measure.across import Comparison, comparisons, unit_of
 from harness.measure.declared import family
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE
 from harness.measure.statistics import Estimate, median_estimate
@@ -22,6 +26,12 @@ __all__ = ["METRIC_COLUMNS", "ClaimResult", "bounds", "judge"]
 _WORDS: dict[str, dict[bool | None, Verdict]] = {
     "paper": {True: "reproduced", False: "contradicted", None: "not-measurable"},
     "finding": {True: "confirmed", False: "refuted", None: "not-measurable"},
+}
+#: Which of a claim's comparisons over a matrix is shown.
+_OF_SEVERAL: dict[bool | None, str] = {
+    True: "holds in all {every} comparisons; nearest to its bound: {place}",
+    False: "fails in {alike} of {every} comparisons, the most with {place}",
+    None: "cannot be told in {alike} of {every} comparisons, such as {place}",
 }
 #: Names that a reason lists.
 MOST_PARTS = 8
@@ -42,6 +52,7 @@ class ClaimResult(Strict):
     because: str | None = None
     after_data: str | None = None
     refutes: str | None = None
+    controls: list[str] = []
     measured: float | None
     interval: tuple[float, float] | None
     trials: int
@@ -56,21 +67,47 @@ class ClaimResult(Strict):
         return f"{self.trials} of {whole} trials; {self.left_out} left out" if self.left_out else ""
 
 
-def judge(claims: Sequence[Claim], metrics: pd.DataFrame, trials: pd.DataFrame | None = None) -> list[ClaimResult]:
+def judge(
+    claims: Sequence[Claim],
+    metrics: pd.DataFrame,
+    trials: pd.DataFrame | None = None,
+    planned: Sequence[TrialRecord] = (),
+) -> list[ClaimResult]:
     """One result per claim, in their order. `metrics` has METRIC_COLUMNS; a NaN value carries its reason.
 
-    `trials` is the set's table of them (arm, trial): those of a claim's arm that have no row were left out.
+    `trials` is the set's table of them (arm, trial): those of a claim's arm that have no row were left out. `planned`
+    are all trials of the run, for claims that compare arms of a matrix.
+
+    A claim whose negative control is not confirmed is not measurable, whatever its metric says.
 
     A claim of the paper that a confirmed finding refutes reads contradicted, whatever its own metric says. One without
     a metric is told by such findings alone.
     """
     ran = trials["arm"].value_counts().to_dict() if trials is not None else {}
-    results = {claim.id: _judge(claim, metrics, ran.get(claim.arm, 0)) for claim in claims}
+    results = {
+        claim.id: _judge(claim, metrics, ran.get(claim.arm, 0))
+        if claim.across is None
+        else _judge_across(claim, claim.across, metrics, planned)
+        for claim in claims
+    }
+    for claim in claims:
+        for effect in claim.controls:
+            results[effect] = _controlled(results[effect], results[claim.id])
     for claim in claims:
         refuting = [results[other.id] for other in claims if other.refutes == claim.id]
         if refuting:
             results[claim.id] = _refuted(results[claim.id], refuting)
     return [results[claim.id] for claim in claims]
+
+
+def _controlled(effect: ClaimResult, control: ClaimResult) -> ClaimResult:
+    """An effect by its negative control: where that shows one too, or nobody can tell, nothing follows from it."""
+    if control.verdict == "confirmed" or effect.verdict == "not-measurable":
+        return effect
+    how = "fails" if control.verdict == "refuted" else "cannot be told"
+    why = f"its negative control {control.id} {how}" + (f": {control.reason}" if control.reason else "")
+    reason = f"{why}; {effect.reason}" if effect.reason else why
+    return effect.model_copy(update={"verdict": _WORDS[effect.kind][None], "reason": reason})
 
 
 def _refuted(claim: ClaimResult, findings: Sequence[ClaimResult]) -> ClaimResult:
@@ -86,6 +123,89 @@ def _refuted(claim: ClaimResult, findings: Sequence[ClaimResult]) -> ClaimResult
         f"{untold[0].id}: {untold[0].reason}" if untold else f"{findings[0].id}, which would refute it, does not hold"
     )
     return claim.model_copy(update={"reason": told})
+
+
+def _judge_across(claim: Claim, across: Across, metrics: pd.DataFrame, planned: Sequence[TrialRecord]) -> ClaimResult:
+    """A claim about arms of a matrix holds if each of its comparisons does; the one that decides it is shown.
+
+    Their intervals hold all at once with 95 %.
+    """
+    every = comparisons(claim, metrics, planned)
+    units = metrics.loc[metrics["metric"] == claim.metric_name, "unit"].dropna().unique()
+    result = _result(claim, unit=unit_of(across, str(units[0]) if len(units) else None))
+    if isinstance(every, str):
+        return result.model_copy(update={"reason": every})
+    told = [_tell(one, len(every)) for one in every]
+    deciding = min(range(len(told)), key=lambda index: told[index].rank)
+    one, best = every[deciding], told[deciding]
+    alike = sum(other.holds is best.holds for other in told)
+    place = _OF_SEVERAL[best.holds].format(alike=alike, every=len(every), place=one.place) if len(every) > 1 else ""
+    return result.model_copy(
+        update={
+            "measured": best.estimate.value if best.estimate else None,
+            "interval": (best.estimate.low, best.estimate.high)
+            if best.estimate and best.estimate.interval_known
+            else None,
+            "trials": one.values.size,
+            "left_out": max(one.ran - one.values.size, 0),
+            "verdict": _WORDS[claim.kind][best.holds],
+            "reason": "; ".join(part for part in (place, best.reason, one.note) if part) or None,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What one comparison says. `rank`: what does not hold decides first, then what nobody can tell, then the nearest
+    to its bound.
+    """
+
+    holds: bool | None
+    reason: str | None
+    estimate: Estimate | None
+    margin: float = 0.0
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        return {False: 0, None: 1, True: 2}[self.holds], self.margin
+
+
+def _tell(one: Comparison, together: int) -> _Told:
+    if one.reason is not None:
+        return _Told(None, one.reason, None)
+    estimate = median_estimate(one.values, comparisons=together)
+    low, high = bounds(one.expect)
+    margin = min(estimate.value - low, high - estimate.value)
+    holds, reason = _holds(one.expect, one.values, estimate)
+    return _Told(holds, reason, estimate, margin)
+
+
+def _expected(claim: Claim) -> str:
+    return " ".join(str(part) for part in (claim.across, claim.expect) if part is not None) or "—"
+
+
+def _result(claim: Claim, *, unit: str | None) -> ClaimResult:
+    """Of a claim that nothing was measured for."""
+    return ClaimResult(
+        id=claim.id,
+        kind=claim.kind,
+        section=claim.section,
+        source=claim.source,
+        paper=claim.paper,
+        statement=claim.statement,
+        metric=claim.metric,
+        unit=unit,
+        expected=_expected(claim),
+        because=claim.because,
+        after_data=claim.after_data,
+        refutes=claim.refutes,
+        controls=claim.controls,
+        measured=None,
+        interval=None,
+        trials=0,
+        verdict="not-measurable",
+        reason=None,
+    )
 
 
 def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
@@ -111,25 +231,15 @@ def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
         interval = (estimate.low, estimate.high) if estimate.interval_known else None
         holds, reason = _holds(claim.expect, values, estimate)
     units = rows["unit"].dropna().unique()
-    return ClaimResult(
-        id=claim.id,
-        kind=claim.kind,
-        section=claim.section,
-        source=claim.source,
-        paper=claim.paper,
-        statement=claim.statement,
-        metric=claim.metric,
-        unit=str(units[0]) if len(units) else None,
-        expected=str(claim.expect) if claim.expect is not None else "—",
-        because=claim.because,
-        after_data=claim.after_data,
-        refutes=claim.refutes,
-        measured=measured,
-        interval=interval,
-        trials=len(rows),
-        left_out=max(ran - len(rows), 0),
-        verdict=_WORDS[claim.kind][holds],
-        reason=reason,
+    return _result(claim, unit=str(units[0]) if len(units) else None).model_copy(
+        update={
+            "measured": measured,
+            "interval": interval,
+            "trials": len(rows),
+            "left_out": max(ran - len(rows), 0),
+            "verdict": _WORDS[claim.kind][holds],
+            "reason": reason,
+        }
     )
 
 

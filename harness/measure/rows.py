@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import HOSTS_ERRORS, KreproError, UsageError
+from harness.experiment.scalar import Value, text_of
 from harness.measure.declared import ARM, TRIAL, Metric, Table, Undeclared, family, string
 from harness.measure.raw import Trial
 
@@ -51,6 +52,8 @@ class TableRows:
     ) -> None:
         """Rows of a trial; the columns arm, trial and, when one is given, workload are filled in.
 
+        So are declared columns with the name of a dimension of its arm that the rows have not.
+
         Undeclared for a table or a column that is not declared.
         """
         declared = self._declared.get(table)
@@ -60,6 +63,8 @@ class TableRows:
         key: dict[str, Any] = {"arm": trial.arm, "trial": trial.repetition}
         if workload is not None:
             key["workload"] = workload
+        places = {name: value for name, value in trial.dimensions.items() if name in declared.names}
+        key |= {name: _cell(declared, name, value) for name, value in places.items() if name not in frame}
         self._parts[table].append(declared.typed(frame.assign(**key)))
 
     @contextmanager
@@ -86,6 +91,12 @@ class TableRows:
             name: pd.concat(parts, ignore_index=True) if (parts := self._parts[name]) else table.empty()
             for name, table in self._declared.items()
         }
+
+
+def _cell(declared: Table, name: str, value: Value) -> Any:
+    """A dimension's value for this column: of text as a guest gets it."""
+    kind = next(column.type for column in declared.columns if column.name == name)
+    return text_of(value) if kind == "string" else value
 
 
 def _not_the_trials(error: Exception) -> Exception | None:

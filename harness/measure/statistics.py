@@ -43,8 +43,12 @@ class Estimate:
         return bool(np.isfinite(self.low) and np.isfinite(self.high))
 
 
-def median_estimate(values: ArrayLike, seed: int = 1) -> Estimate:
+def median_estimate(values: ArrayLike, seed: int = 1, comparisons: int = 1) -> Estimate:
     """Median of one value per trial, with the 95 % BCa bootstrap interval (Efron 1987; scipy.stats.bootstrap).
+
+    Of several `comparisons` that are judged together, all intervals hold at once with 95 % (Bonferroni); for that it
+    takes more trials: each doubling of the comparisons one more, as the range of n trials leaves out their median with
+    probability 2 (1/2)^n.
 
     `values`: shape (n,), float, n >= 1, NaN not allowed (ValueError). Values that are all equal have the
     degenerate interval [v, v]; BCa is undefined on medians with heavy ties, the percentile interval is used then.
@@ -53,7 +57,7 @@ def median_estimate(values: ArrayLike, seed: int = 1) -> Estimate:
     middle = float(np.median(data))
     if data.size > 1 and np.all(data == data[0]):
         return Estimate(middle, middle, middle, data.size)
-    if data.size < MIN_TRIALS:
+    if data.size < least_trials(comparisons):
         return Estimate(middle, float("nan"), float("nan"), data.size)
     for method in ("BCa", "percentile"):
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -61,7 +65,7 @@ def median_estimate(values: ArrayLike, seed: int = 1) -> Estimate:
             result = stats.bootstrap(
                 (data,),
                 np.median,
-                confidence_level=CONFIDENCE,
+                confidence_level=1 - (1 - CONFIDENCE) / comparisons,
                 n_resamples=RESAMPLES,
                 method=method,
                 rng=np.random.default_rng(seed),
@@ -70,6 +74,11 @@ def median_estimate(values: ArrayLike, seed: int = 1) -> Estimate:
         if np.isfinite(low) and np.isfinite(high):
             break
     return Estimate(middle, low, high, data.size)
+
+
+def least_trials(comparisons: int = 1) -> int:
+    """How many trials that differ it takes for an interval of each of so many comparisons."""
+    return MIN_TRIALS + math.ceil(math.log2(comparisons))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from harness.errors import KreproError
 from harness.measure.declared import ARM, TRIAL, Metric, Table, family, number, string
+from harness.measure.dimensions import group_columns, with_groups
 from harness.measure.hostsched import host_waited
 from harness.measure.raw import Trial
 from harness.measure.rows import reason_of
@@ -41,8 +43,13 @@ TRIALS = Table(
 )
 
 
+def trials_declared(trials: Sequence[Trial]) -> Table:
+    """TRIALS, and if one of these is of a matrix, a column for each dimension that it has no column for."""
+    return dataclasses.replace(TRIALS, columns=(*TRIALS.columns, *group_columns(trials, TRIALS.names)))
+
+
 def trial_table(trials: Sequence[Trial]) -> pd.DataFrame:
-    """The table `trials` of these."""
+    """The table `trials` of these, with the columns of `trials_declared`."""
     rows = []
     for trial in trials:
         wait, disturbed = _host(trial)
@@ -60,7 +67,8 @@ def trial_table(trials: Sequence[Trial]) -> pd.DataFrame:
                 "disturbed": disturbed,
             }
         )
-    return TRIALS.typed(pd.DataFrame(rows, columns=TRIALS.names))
+    frame = pd.DataFrame(rows, columns=TRIALS.names)
+    return trials_declared(trials).typed(with_groups(frame, trials, TRIALS.names))
 
 
 def _host(trial: Trial) -> tuple[float, str | None]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
@@ -19,19 +19,30 @@ STYLES = {"distinguishable": "bold", "cannot tell": "yellow", "absent": "dim"}
 EFFECT = "B / A or B − A"
 
 
-def comparison_table(rows: Sequence[Compared]) -> Table:
-    """Arm by arm and metric by metric: medians, effect with its interval, outcome; see `worth_showing`."""
-    table = Table(title="B against A", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for name in ("arm", "metric", "unit", "A", "B", "n", EFFECT, "outcome"):
+def comparison_table(
+    rows: Sequence[Compared],
+    title: str = "B against A",
+    places: Mapping[tuple[str, str], Mapping[str, str]] | None = None,
+) -> Table:
+    """Arm by arm and metric by metric: medians, effect with its interval, outcome; see `worth_showing`.
+
+    `places`: per pair of arms, by name, what is shown in their place: the dimensions that they share.
+    """
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    heads = list(dict.fromkeys(name for place in places.values() for name in place)) if places else ["arm"]
+    for name in heads:
+        table.add_column(name, overflow="fold", no_wrap=True)
+    for name in ("metric", "unit", "A", "B", "n", EFFECT, "outcome"):
         right = name in {"A", "B", "n", EFFECT}
-        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name in {"arm", "metric"})
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name == "metric")
     for row in rows:
         outcome = Text(row.outcome, style=STYLES.get(row.outcome, ""))
         if row.note:
             outcome.append(f": {row.note}", style="dim")
         arm = row.arms[0] if row.arms[0] == row.arms[1] else " → ".join(row.arms)
+        names = [places[row.arms].get(name, "—") for name in heads] if places else [arm]
         count = str(row.trials[0]) if row.trials[0] == row.trials[1] else f"{row.trials[0]}, {row.trials[1]}"
-        cells = (arm, row.metric, row.unit, number(row.a), number(row.b), count, effect_text(row.effect))
+        cells = (*names, row.metric, row.unit, number(row.a), number(row.b), count, effect_text(row.effect))
         table.add_row(*(Text(str(cell)) for cell in cells), outcome)  # a plain str would be read as markup
     return table
 

@@ -12,12 +12,15 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from harness.choices import FigureFormat
 from harness.errors import RunError
+from harness.measure.dimensions import dimensions_of
+from harness.measure.rows import METRIC_COLUMNS
 from harness.measure.statistics import MIN_TRIALS, median_estimate
 
 #: Readable in grey and in print; a fixed salt keeps element ids of SVG files equal from run to run.
@@ -151,6 +154,24 @@ def draw_medians(
         axes.errorbar(middle, places, xerr=(below, above), **about)
     else:
         axes.errorbar(places, middle, yerr=(below, above), **about)
+
+
+def draw_over(axes: Axes, metrics: pd.DataFrame, metric: str, over: str) -> None:
+    """A line of `draw_medians` over the numeric dimension `over` for each combination of the other dimensions.
+
+    `metrics` are a set's, with a column for each dimension: choose its rows first to draw fewer lines. Labels have
+    those dimensions that differ between lines. Values that are absent are not drawn.
+    """
+    rows = metrics[(metrics["metric"] == metric) & np.isfinite(metrics["value"])].dropna(subset=[over])
+    others = [
+        name for name in dimensions_of(metrics, METRIC_COLUMNS) if name != over and rows[name].nunique(dropna=False) > 1
+    ]
+    groups = rows.groupby(others, dropna=False) if others else [((), rows)]
+    for index, (key, group) in enumerate(groups):
+        cells = group.sort_values(over, kind="stable").groupby(over)["value"]
+        label = ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key) or metric
+        samples = [values.to_numpy(dtype=np.float64) for _, values in cells]
+        draw_medians(axes, [float(place) for place, _ in cells], samples, series(index), label=label, joined=True)
 
 
 def draw_bars(

@@ -13,6 +13,8 @@ from typing import Any
 import pandas as pd
 
 from harness.measure.claims import ClaimResult
+from harness.measure.dimensions import dimensions_of
+from harness.measure.rows import METRIC_COLUMNS
 from harness.measure.verdict import VERDICTS
 from harness.report.columns import column_frame, metric_frame
 from harness.report.dossier import dossier
@@ -117,6 +119,7 @@ def _metrics(result: ResultSet) -> TableView | None:
     frame = result.metrics
     if frame.empty:
         return None
+    dimensions = dimensions_of(frame, METRIC_COLUMNS)
     table = (
         frame.groupby(["metric", "arm"], sort=True)
         .agg(
@@ -127,19 +130,24 @@ def _metrics(result: ResultSet) -> TableView | None:
             most=("value", "max"),
             unit=("unit", "first"),
             why_absent=("reason", "first"),
+            **{name: (name, "first") for name in dimensions},
         )
         .reset_index()
         .rename(columns={"why_absent": "why absent"})
     )
     table.insert(2, "fidelity", table["arm"].map(result.manifest.fidelity))
+    for place, name in enumerate(dimensions, start=2):
+        table.insert(place, name, table.pop(name))
     return table_view(table, len(table))
 
 
 def _trials(manifest: Manifest) -> pd.DataFrame:
+    dimensions = dict.fromkeys(name for trial in manifest.trials for name in trial.dimensions if name != "kernel")
     return pd.DataFrame(
         [
             {
                 "arm": trial.arm,
+                **{name: trial.dimensions.get(name) for name in dimensions},
                 "repetition": trial.repetition,
                 "seed": trial.seed,
                 "status": trial.status,

@@ -28,6 +28,7 @@ MAX_LINES = 5
 def advice(claims: Sequence[Claim], results: Sequence[ClaimResult]) -> list[str]:
     """How many more repetitions give claims an interval, or take an interval off its bound; one line each."""
     expected = {claim.id: claim.expect for claim in claims}
+    single = {claim.id for claim in claims if claim.across is None}  # how many others need hangs on what they compare
     few: dict[int, list[str]] = {}
     lines = []
     for result in results:
@@ -35,7 +36,8 @@ def advice(claims: Sequence[Claim], results: Sequence[ClaimResult]) -> list[str]
         if result.measured is None or expect is None or expect.equals is not None:
             continue
         if result.interval is None:
-            few.setdefault(more_trials(result.trials, math.nan, 1.0), []).append(result.id)
+            if result.id in single:
+                few.setdefault(more_trials(result.trials, math.nan, 1.0), []).append(result.id)
         elif result.verdict == "not-measurable":
             low, high = result.interval
             distance = min(abs(bound - result.measured) for bound in bounds(expect))

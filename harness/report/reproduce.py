@@ -32,6 +32,8 @@ def reproduction(result: ResultSet) -> Reproduction:
     if choice is None:
         return Reproduction(None, (*notes, "No choice of arms and repetitions of one run gives exactly these trials."))
     words += choice
+    for name, texts in manifest.chosen.items():
+        words += ["--set", f"{name}={','.join(texts)}"]
     try:
         words += _oracle(manifest.experiment, load_experiment(result.path / EXPERIMENT))
     except KreproError as error:
@@ -86,7 +88,12 @@ def _choice(manifest: Manifest) -> list[str] | None:
 def _planned(manifest: Manifest, arms: list[str] | None, repetitions: int | None) -> set[tuple[str, int, int]]:
     try:
         plan = make_plan(
-            manifest.experiment, profile=manifest.profile, repetitions=repetitions, arms=arms, seed=manifest.seed
+            manifest.experiment,
+            profile=manifest.profile,
+            repetitions=repetitions,
+            arms=arms,
+            seed=manifest.seed,
+            chosen=manifest.chosen,
         )
     except KreproError:
         return set()

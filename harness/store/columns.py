@@ -37,9 +37,8 @@ def write_table(frame: pd.DataFrame, declared: Table, path: Path) -> None:
 
 
 def write_metrics(frame: pd.DataFrame, declared: Sequence[Metric], path: Path) -> None:
-    """METRIC_COLUMNS, and the declarations of the families."""
-    types = {"trial": pa.int64(), "value": pa.float64()}
-    fields = [pa.field(name, types.get(name, pa.string())) for name in frame.columns]
+    """METRIC_COLUMNS and those of dimensions, and the declarations of the families."""
+    fields = [pa.field(name, _ARROW.get(str(dtype), pa.string())) for name, dtype in frame.dtypes.items()]
     _write(frame, pa.schema(fields, metadata={METRICS_KEY: _json([dictionary(metric) for metric in declared])}), path)
 
 

@@ -68,6 +68,9 @@ class Manifest(Strict):
     command_line: Annotated[list[str], about("program and arguments")]
     profile: Annotated[Literal["quick", "full"], about("number of repetitions per arm")]
     seed: Annotated[int, about("the run's; decides order and every trial's seed", "1")]
+    chosen: Annotated[
+        dict[str, list[str]], about("by dimension the values that --set and --kernel gave, as texts; empty: none")
+    ] = {}
     repository: Annotated[Repository, about("state of the project")]
     kernels: Annotated[dict[str, KernelManifest], about("by name")]
     images: Annotated[dict[str, ImageManifest], about("by name of their kernel")]

@@ -48,6 +48,7 @@ class Words(Strict):
     seed: int
     accel: AcceleratorChoice
     oracle: tuple[OracleMode, ...] | None
+    chosen: dict[str, list[str]] = {}
 
 
 class Plan(Strict):
@@ -290,6 +291,8 @@ def take_over(spec: TrialSpec, record: TrialRecord, source: Path, files: Mapping
             "kernel": spec.kernel,
             "params": spec.params,
             "cmdline": spec.cmdline,
+            "group": spec.group,
+            "dimensions": spec.dimensions,
             "workloads": tuple(workload.name for workload in spec.workloads),
             "path": Path("raw") / spec.arm / str(spec.repetition),
             "system_map": Path("kernels") / spec.kernel / "System.map",
