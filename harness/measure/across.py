@@ -63,8 +63,10 @@ def comparisons(claim: Claim, metrics: pd.DataFrame, planned: Sequence[TrialReco
     rows = metrics[metrics["metric"] == claim.metric_name]
     made: list[Comparison] = []
     cells = _cells(across, arms)
+    first = cells[0][0] if cells else {}
+    differing = [name for name, value in first.items() if any(not same(place[name], value) for place, _ in cells)]
     for place, cell in cells:
-        name = _words(place) if len(cells) > 1 else ""
+        name = ", ".join(f"{dimension}={text_of(place[dimension])}" for dimension in differing)
         made += _Cell(across, claim.expect, name, cell, rows, planned).comparisons()
     return made or _why_none(across, str(claim.arm))
 
@@ -205,7 +207,3 @@ class _Cell:
             + (" off it" if self.across.scale == "log-log" else " of the largest off it")
         )
         return np.array([line.slope for line in lines]), note
-
-
-def _words(place: Mapping[str, Value]) -> str:
-    return ", ".join(f"{name}={text_of(value)}" for name, value in place.items())
