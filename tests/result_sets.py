@@ -139,13 +139,16 @@ def write_set(
     `disturbed`: arm and repetition of trials on the wall clock whose guest the host kept waiting; where there are any,
     the others have a record that it did not. Without a record all are disturbed.
     """
-    experiment = load_experiment(folder)
+    experiment = load_experiment(folder, fields.get("chosen"))
     with write_result_set(results, experiment.name) as writer:
         copy_experiment(folder, writer.path)
         records = []
         for arm, numbers in values.items():
             for repetition, value in enumerate(numbers):
-                trial = record(arm, repetition, experiment.arms[arm].clock, failed=value is None)
+                model = experiment.arms[arm]
+                trial = record(arm, repetition, model.clock, failed=value is None).model_copy(
+                    update={"kernel": model.kernel, "group": model.group, "dimensions": model.dimensions}
+                )
                 records.append(trial)
                 raw = writer.path / trial.path
                 raw.mkdir(parents=True)
@@ -154,9 +157,9 @@ def write_set(
                     waited = 1000 if (arm, repetition) in disturbed else 0
                     (raw / "host-sched.json").write_text(json.dumps(host_sched(waited)))
                 (raw / "qmp-events.json").write_text(os.urandom(8).hex())
-        good = [trial.relocated(writer.path) for trial in records if trial.status == "ok"]
-        if good:
-            analyse(Analysis(folder), experiment.claims, good, writer)
+        if any(trial.status == "ok" for trial in records):
+            ended = [trial.relocated(writer.path) for trial in records]
+            analyse(Analysis(folder), experiment.claims, ended, writer)
         else:
             writer.write_claims([])
         files = deterministic_files(writer.path, [trial for trial in records if trial.status == "ok"])

@@ -104,7 +104,7 @@ def _controlled(effect: ClaimResult, control: ClaimResult) -> ClaimResult:
     """An effect by its negative control: where that shows one too, or nobody can tell, nothing follows from it."""
     if control.verdict == "confirmed" or effect.verdict == "not-measurable":
         return effect
-    how = "fails" if control.verdict == "refuted" else "cannot be told"
+    how = "does not hold" if control.verdict == "refuted" else "cannot be told"
     why = f"its negative control {control.id} {how}" + (f": {control.reason}" if control.reason else "")
     reason = f"{why}; {effect.reason}" if effect.reason else why
     return effect.model_copy(update={"verdict": _WORDS[effect.kind][None], "reason": reason})
