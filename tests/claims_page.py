@@ -64,7 +64,8 @@ def _says(claim: Claim) -> str:
 
 
 def _bound(claim: Claim) -> str:
-    return f"`{claim.metric}` {_cell(str(claim.expect))}" if claim.metric else "by the finding that refutes it"
+    expected = " ".join(str(part) for part in (claim.across, claim.expect) if part is not None)
+    return f"`{claim.metric}` {_cell(expected)}" if claim.metric else "by the finding that refutes it"
 
 
 def _because(claim: Claim) -> str:
@@ -84,7 +85,8 @@ def _turned(name: str, claim: Claim, tried: set[str]) -> str:
 
 
 def _reference(experiment: Experiment, claim: Claim, verdicts: dict[str, str]) -> str:
-    if claim.metric and not experiment.arm_repetitions(claim.arm, "quick"):
+    arms = experiment.group(claim.arm) or [claim.arm] if claim.arm else []
+    if arms and not any(experiment.arm_repetitions(arm, "quick") for arm in arms):
         return "not in the reference"
     return verdicts.get(claim.id, "not in the reference")
 

@@ -22,10 +22,11 @@ from matplotlib.figure import Figure
 
 from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError
 from harness.experiment.model import Claim, Experiment
+from harness.experiment.scalar import Value
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables
-from harness.measure.dimensions import GROUP
+from harness.measure.dimensions import GROUP, matches_texts, places
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows, problem_of
 from harness.measure.trials import TRIALS, trial_table, trials_declared, without_disturbed
 from harness.measure.views import PROFILE_COLUMNS, TIMELINE_COLUMNS
@@ -292,15 +293,25 @@ def _complete(
     given = set(zip(frame["arm"], frame["trial"], frame["metric"], strict=True))
     trials = [(str(arm), int(trial)) for arm, trial in tables[TRIALS.name][["arm", "trial"]].itertuples(index=False)]
     units = dict(zip(frame["metric"], frame["unit"], strict=True))
-    table = tables[TRIALS.name]
-    groups = dict(zip(table["arm"], table[GROUP.name], strict=True)) if GROUP.name in table else {}
-    for name, wanted in dict.fromkeys((claim.metric_name, claim.arm) for claim in claims if claim.metric_name):
+    placed = places(tables[TRIALS.name])
+    for claim in claims:
+        name = claim.metric_name
+        if name is None:
+            continue
         for arm, trial in trials:
-            if wanted in (arm, groups.get(arm)) and (arm, trial, name) not in given:
+            if (arm, trial, name) not in given and _is_about(claim, arm, placed.get(arm)):
+                given.add((arm, trial, name))
                 reason = problem_of(tables[PROBLEMS.name], arm, trial) or NO_VALUE
                 unit = units.get(name) or rows.first_unit(name)
                 rows.put(arm, trial, name, None, unit=unit, reason=reason)
     return rows.frame()
+
+
+def _is_about(claim: Claim, arm: str, place: Mapping[str, Value] | None) -> bool:
+    """Whether a claim needs this arm's metric: it names the arm, or compares arms of the matrix that it is of."""
+    if claim.across is None or place is None or place[GROUP.name] != claim.arm:
+        return claim.across is None and arm == claim.arm
+    return matches_texts(claim.across.where, place)
 
 
 class _SourceOnly(importlib.machinery.SourceFileLoader):

@@ -64,6 +64,24 @@ def _with(frame: pd.DataFrame, trials: Sequence[TrialRecord], columns: Sequence[
     return frame.assign(**more)
 
 
+def places(trials: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """By arm of a matrix its row of the table `trials`: its dimensions as text or float64, and its GROUP."""
+    if GROUP.name not in trials:
+        return {}
+    rows = trials[trials[GROUP.name].notna()].drop_duplicates("arm")
+    return {str(row["arm"]): {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
+
+
+def matches_texts(wanted: Mapping[str, Value | Sequence[Value]], place: Mapping[str, Any]) -> bool:
+    """`harness.experiment.matrix.matches` with one of `places`, whose values are as columns have them."""
+    for name, value in wanted.items():
+        allowed: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+        here = place[name]
+        if not any(text_of(one) == here if isinstance(here, str) else one == here for one in allowed):
+            return False
+    return True
+
+
 def dimensions_of(metrics: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Names of the dimensions that a table of metrics has columns of: what is beyond its own `columns`."""
     return [str(name) for name in metrics.columns if name not in columns]

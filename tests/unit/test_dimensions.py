@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from io import StringIO
 from pathlib import Path
@@ -142,7 +143,10 @@ def test_the_dictionary_the_report_and_exports_have_them(made, tmp_path):
     assert "dimension ms of the arm, in its own unit; NaN: it has none" in text
     page = set_page(made)
     assert "dimension method of the arm" in page
-    assert page.count(">method<") + page.count(">method</") >= 2
+    heads = re.findall(r"<th[^>]*><button[^>]*>([^<]*)</button></th>", page)
+    starts = [heads[place : place + 6] for place, name in enumerate(heads) if name == "metric"]
+    assert ["metric", "arm", "kernel", "method", "ms", "fidelity"] in starts
+    assert ["arm", "method", "ms", "repetition"] in [heads[place : place + 4] for place in range(len(heads))]
     written = pd.read_csv(export(made, "csv", tmp_path / "csv") / "metrics.csv")
     assert written.loc[written["arm"] == arm_of("classic", "on", 2), "ms"].unique().tolist() == [2.0]
 
@@ -274,3 +278,11 @@ def test_a_line_for_each_kernel_and_method_with_its_medians(made):
     one = Figure().add_subplot()
     draw_over(one, made.metrics[made.metrics["arm"].str.startswith("waits.classic.on.")], "wait_ms", "ms")
     assert one.get_legend_handles_labels()[1] == ["wait_ms"]
+
+
+def test_only_arms_that_a_claim_is_about_get_absent_values(tmp_path):
+    yaml = YAML.replace("{equal: kernel}", "{equal: kernel, where: {ms: [1, 4], method: poll}}")
+    values = {arm_of(*place): [wait(*place)] for place in PLACES}
+    metrics = write_set(tmp_path / "results", experiment_folder(tmp_path, yaml, ANALYSIS), values).metrics
+    absent = metrics.loc[metrics["metric"] == "misses", "arm"]
+    assert sorted(absent) == sorted(arm_of(kernel, "poll", ms) for kernel in KERNELS for ms in (1, 4))
