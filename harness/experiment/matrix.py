@@ -22,7 +22,7 @@ WORKLOAD = "workload"
 #: Columns of the tables that get one for each dimension.
 TAKEN = frozenset(
     {"arm", "group", "trial", "metric", "value", "unit", "reason"}
-    | {"fidelity", "params", "pmu", "host_wait", "disturbed", "exclude", "include"}
+    | {"fidelity", "params", "pmu", "host_wait", "disturbed"}
 )
 #: Arms of one matrix, before `exclude`, and of an experiment: each has rows in tables, and a reader has to see them.
 MOST_ARMS = 1000

@@ -22,7 +22,7 @@ from harness.build.spec import Name, Package
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.across import Across
-from harness.experiment.matrix import MOST_ARMS, WORKLOAD, Chosen, Matrix, arms_of
+from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.paths import EXPERIMENTS
@@ -108,6 +108,17 @@ class Arm(Strict):
         for name in sorted(RESERVED.intersection(params)):
             raise misfit((name,), "the harness sets this one itself")
         return params
+
+    @model_validator(mode="after")
+    def _placed(self) -> Arm:
+        if (self.group is None) != (not self.dimensions):
+            raise ValueError("group and dimensions: give both or neither")
+        for name in FIELDS:
+            if name in self.dimensions and self.dimensions[name] != getattr(self, name):
+                raise misfit(("dimensions", name), f"the arm's {name} is {getattr(self, name)}")
+        if taken := TAKEN.intersection(self.dimensions):
+            raise misfit(("dimensions", min(taken)), "is the name of a column that every set has; choose another")
+        return self
 
     def session_kind(self) -> Literal["ssh", "mailbox"]:
         """The session asked for, else the clock's own: mailbox under the virtual clock, ssh otherwise."""
@@ -277,6 +288,7 @@ class Experiment(Strict):
     @model_validator(mode="after")
     def _references(self) -> Experiment:
         for name, arm in self.arms.items():
+            self._is_placed(name, arm)
             for workload in arm.workloads or []:
                 if workload not in self.workloads:
                     known = ", ".join(self.workloads)
@@ -297,6 +309,15 @@ class Experiment(Strict):
             if claim.metric is None and claim.id not in refuted:
                 raise misfit(("claims", index, "id"), f"{claim.id} has no metric, and no finding refutes it")
         return self
+
+    def _is_placed(self, name: str, arm: Arm) -> None:
+        """ValidationError when an arm that is written by hand does not fit its group."""
+        if arm.group in self.arms:
+            raise misfit(("arms", name, "group"), f"{arm.group} is the name of an arm")
+        others = next((other for other in self.arms.values() if arm.group and other.group == arm.group), arm)
+        if list(arm.dimensions) != list(others.dimensions):
+            wanted = ", ".join(others.dimensions)
+            raise misfit(("arms", name, "dimensions"), f"those of {arm.group} are, in this order, {wanted}")
 
     def _names_arms(self, claim: Claim, index: int) -> None:
         """ValidationError when a claim's arm, or what it compares of a matrix, is not there."""

@@ -133,6 +133,35 @@ claims:"""
     ]
 
 
+JOINED = YAML.replace(
+    "plain: {kernel: classic}",
+    "own: {kernel: classic, cpus: 2, group: copy, dimensions: {kernel: classic, method: read, mib: 3}}",
+)
+
+
+def test_an_arm_written_by_hand_may_join(tmp_path):
+    experiment = load(tmp_path, JOINED)
+    assert len(experiment.group("copy")) == 13
+    assert experiment.written_arms == ["copy"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("group: copy,", "", "own: group and dimensions: give both or neither"),
+        ("group: copy,", "group: own,", "own.group: own is the name of an arm"),
+        ("method: read, mib: 3", "mib: 3", "dimensions.*: those of copy are, in this order, kernel"),
+        ("method: read, mib: 3", "mib: 3, method: read", "dimensions.*: those of copy are, in this order, kernel"),
+        ("{kernel: classic, method", "{kernel: other, method", "own.dimensions.kernel: the arm's kernel is classic"),
+        ("method: read, mib: 3", "trial: read, mib: 3", "own.dimensions.trial: is the name of a column"),
+    ],
+)
+def test_an_arm_that_does_not_fit_its_group_is_told(tmp_path, old, new, says):
+    assert JOINED.count(old) == 1
+    with pytest.raises(UsageError, match=rf"experiment.yaml:\d+: field arms.*{says}"):
+        load(tmp_path, JOINED.replace(old, new))
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------
 
 
