@@ -9,6 +9,7 @@ first, then statistics: Matthews et al. 1990, BMJ 300:230).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -60,14 +61,15 @@ def comparisons(claim: Claim, metrics: pd.DataFrame, planned: Sequence[TrialReco
     arms = {arm: place for arm, place in arms.items() if matches(across.where, place)}
     if not arms:
         return f"no arm of {claim.arm} that it is about took part in this run"
-    rows = metrics[metrics["metric"] == claim.metric_name]
+    rows = {str(arm): own for arm, own in metrics[metrics["metric"] == claim.metric_name].groupby("arm", sort=False)}
+    good = Counter(one.arm for one in planned if one.status == "ok")
     made: list[Comparison] = []
     cells = _cells(across, arms)
     first = cells[0][0] if cells else {}
     differing = [name for name, value in first.items() if any(not same(place[name], value) for place, _ in cells)]
     for place, cell in cells:
         name = ", ".join(f"{dimension}={text_of(place[dimension])}" for dimension in differing)
-        made += _Cell(across, claim.expect, name, cell, rows, planned).comparisons()
+        made += _Cell(across, claim.expect, name, cell, rows, good).comparisons()
     return made or _why_none(across, str(claim.arm))
 
 
@@ -120,19 +122,17 @@ class _Cell:
     expect: Expect | None
     name: str
     arms: Mapping[str, Value]
-    rows: pd.DataFrame
-    planned: Sequence[TrialRecord]
+    rows: Mapping[str, pd.DataFrame]  #: of the metric, by arm
+    good: Mapping[str, int]  #: good trials by arm
 
     def comparisons(self) -> list[Comparison]:
         arms = self._wanted()
-        good = {arm: [one for one in self.planned if one.arm == arm and one.status == "ok"] for arm in arms}
-        ran = max(len(trials) for trials in good.values())
+        ran = max(self.good.get(arm, 0) for arm in arms)
         for arm in arms:
-            if reason := self._absent(arm, bool(good[arm])):
+            if reason := self._absent(arm):
                 return [Comparison(self.name, self._expected(), ran, reason=reason)]
-        table = (
-            pd.concat({arm: self._of(arm).set_index("trial")["value"] for arm in arms}, axis=1).dropna().sort_index()
-        )
+        values = {arm: self.rows[arm].set_index("trial")["value"] for arm in arms}
+        table = pd.concat(values, axis=1).dropna().sort_index()
         if table.empty:
             return [Comparison(self.name, self._expected(), ran, reason="no repetition is good in all arms compared")]
         if self.across.order is not None:
@@ -150,13 +150,12 @@ class _Cell:
             return sorted(self.arms, key=lambda arm: float(self.arms[arm]))
         return list(self.arms)
 
-    def _of(self, arm: str) -> pd.DataFrame:
-        return self.rows[self.rows["arm"] == arm]
-
-    def _absent(self, arm: str, good: bool) -> str | None:
-        own = self._of(arm)
-        if not good or own.empty:
-            return f"{arm}: {'no value of this metric' if good else 'no trial was good'}"
+    def _absent(self, arm: str) -> str | None:
+        if not self.good.get(arm):
+            return f"{arm}: no trial was good"
+        if arm not in self.rows:
+            return f"{arm}: no value of this metric"
+        own = self.rows[arm]
         lacking = own[~np.isfinite(own["value"].to_numpy(dtype=np.float64))]
         if lacking.empty:
             return None
