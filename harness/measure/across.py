@@ -131,8 +131,8 @@ class _Cell:
         for arm in arms:
             if reason := self._absent(arm):
                 return [Comparison(self.name, self._expected(), ran, reason=reason)]
-        values = {arm: self.rows[arm].set_index("trial")["value"] for arm in arms}
-        table = pd.concat(values, axis=1).dropna().sort_index()
+        columns = {arm: self.rows[arm].set_index("trial")["value"] for arm in arms}
+        table = pd.concat(columns, axis=1).dropna().sort_index()
         if table.empty:
             return [Comparison(self.name, self._expected(), ran, reason="no repetition is good in all arms compared")]
         if self.across.order is not None:
