@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * QEMU's TCG, as an AMD machine, ends with "invalid tss type" where a 32-bit guest enters its kernel with a task
  * register that is marked busy (get_ss_esp_from_tss() in its seg_helper.c). On a real CPU that register always is, so
