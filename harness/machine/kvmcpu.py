@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 # linux/kvm.h
@@ -42,6 +43,7 @@ def absent_features(cpu: str, proc: Path = Path("/proc")) -> list[str]:
     return [name for name in demanded if re.sub(r"[-.]", "_", name) not in flags]
 
 
+@cache
 def tsc_khz(device: Path = Path("/dev/kvm")) -> int | None:
     """The frequency of a guest's time stamp counter under KVM, in kHz; None where KVM does not tell."""
     opened: list[int] = []

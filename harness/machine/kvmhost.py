@@ -20,6 +20,7 @@ from typing import TextIO
 from harness.build.kvmhost import build_kvm_host
 from harness.build.store import Store
 from harness.errors import RunError, UsageError
+from harness.machine.stale import stale_plugin
 from harness.progress import step
 from harness.scratch import discard
 
@@ -153,6 +154,7 @@ class KvmHost:
         self._port, theirs = socket.socketpair()
         argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"]
         argv += ["-accel", "tcg,thread=multi", "-cpu", CPU, "-smp", str(self._cpus), "-m", str(self._memory_mb)]
+        argv += ["-plugin", f"file={stale_plugin(self._store)}"]  # KVM patches the host's kernel as guests come and go
         argv += ["-no-reboot", "-kernel", str(kernel), "-initrd", str(initrd), "-append", CMDLINE]
         argv += ["-serial", f"file:{self.folder / 'console.log'}", "-device", "virtio-serial-pci"]
         argv += ["-chardev", f"socket,id=port,fd={theirs.fileno()}", "-device", "virtserialport,chardev=port,nr=1"]

@@ -10,7 +10,7 @@ import pytest
 from harness.build.spec import load_kernel
 from harness.experiment import prepare
 from harness.experiment.model import Arm
-from harness.experiment.prepare import needs_tcg, needs_tcg_here
+from harness.experiment.prepare import machine_for, needs_tcg, needs_tcg_here
 from harness.machine import saved
 from harness.machine.kvmcpu import absent_features, kvm_cpu, tsc_khz
 from harness.machine.saved import state_inputs
@@ -75,3 +75,13 @@ def test_an_arm_that_needs_such_a_feature_has_no_kvm_and_the_run_says_so(tmp_pat
     assert needs_tcg(arm) is None
     assert needs_tcg_here(arm, load_kernel("modern-6.1-la57")) == "this host's CPU has no la57"
     assert needs_tcg_here(arm, load_kernel("modern-6.1")) is None
+
+
+def test_a_guest_under_kvm_is_told_the_frequency_of_its_counter(monkeypatch):
+    recipe = load_kernel("modern-6.1")
+    arm = Arm.model_validate({"kernel": "modern-6.1", "clock": "wall"})
+    monkeypatch.setattr(prepare, "tsc_khz", lambda: 2_300_000)
+    assert "tsc_early_khz=2300000" in machine_for("a", arm, recipe, "kvm").cmdline
+    assert not any("tsc_early_khz" in word for word in machine_for("a", arm, recipe, "tcg").cmdline)
+    monkeypatch.setattr(prepare, "tsc_khz", lambda: None)
+    assert not any("tsc_early_khz" in word for word in machine_for("a", arm, recipe, "kvm").cmdline)
