@@ -31,12 +31,15 @@ class Analysed:
     failures: list[KreproError] = field(default_factory=list)
 
 
-def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialRecord], writer: Writer) -> Analysed:
+def analyse(
+    analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialRecord], writer: Writer, *, part: str = ""
+) -> Analysed:
     """Write all that follows from the good ones of a run's `trials` (at least one) into the set that is being written.
 
     Tables and metrics are given on as they come back from their files: so every later reader of the set, who has only
     these, gets the same. Whatever goes wrong is an error of the analysis, unless it is the host's (OSError). In tables
-    or metrics it is raised; in what shows them it costs that only.
+    or metrics it is raised; in what shows them it costs that only. `part`: what part of its plan the set is; then no
+    claim gets a verdict (`withheld`).
     """
     good = [trial for trial in trials if trial.status == "ok"]
     with analysis.contained("tables()"):
@@ -45,7 +48,7 @@ def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialR
     with analysis.contained("metrics()"):
         writer.write_metrics(with_dimensions(analysis.metrics(tables, claims), good), analysis.declared_metrics)
         metrics = read_metrics(writer.path)
-        made = Analysed(tables, metrics, judge(claims, metrics, tables[TRIALS.name], trials))
+        made = Analysed(tables, metrics, withheld(judge(claims, metrics, tables[TRIALS.name], trials), part))
         writer.write_claims(made.claims)
 
     def show() -> None:
@@ -71,3 +74,11 @@ def analyse(analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialR
         except KreproError as error:
             made.failures.append(error)
     return made
+
+
+def withheld(claims: Sequence[ClaimResult], part: str) -> list[ClaimResult]:
+    """Of a part of a plan, what was measured without verdicts: a part must not be taken for the whole."""
+    if not part:
+        return list(claims)
+    why = f"the set has {part}; ./inv merge judges the union"
+    return [claim.model_copy(update={"verdict": "not-measurable", "reason": why}) for claim in claims]

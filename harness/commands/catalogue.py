@@ -18,6 +18,7 @@ from harness.commands.doctor import doctor
 from harness.commands.export import export
 from harness.commands.figures import figures
 from harness.commands.kvmhost import kvmhost
+from harness.commands.merge import merge
 from harness.commands.nightly import nightly
 from harness.commands.predict import predict
 from harness.commands.prune import prune
@@ -46,6 +47,7 @@ _ALL: Sequence[Command[Any]] = (
     verify,
     sign,
     analyse,
+    merge,
     compare,
     figures,
     predict,

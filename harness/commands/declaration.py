@@ -44,6 +44,7 @@ class Option:
     spares_guests: bool = False  #: with this switch, the command needs no guest
     rest: bool = False  #: also given as the words after `--`
     repeated: bool = False  #: may be given several times; each text stands as it is
+    words: bool = False  #: a list, given as all words without a name
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class Parameter:
         text = value_of(self.name, given) if self.option.word else given
         if not text:
             raise UsageError(f"{self.flag} needs a value")
+        if self.option.words:
+            return tuple(self._converted(str, word) for word in _unquoted(self.flag, text))
         return self._converted(_plain(self.type), text)
 
     def _converted(self, kind: Any, text: str) -> Any:
@@ -235,17 +238,40 @@ def expanded(text: str) -> str:
 
 
 def spelled_out(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) -> list[str]:
-    """`report ID …` as `report --result ID …`; everything else as it is.
+    """`report ID …` as `report --result ID …`, `merge A B …` as `merge --sets "A B" …`; everything else as it is.
 
-    Words without a default are left to Invoke, which has no positional words that may be left out.
+    Words without a default are left to Invoke, which has no positional words that may be left out, or be many.
     """
     words = list(arguments)
     place = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     chosen = commands.get(words[place]) if place < len(words) else None
+    gathers = next((option for option in chosen.parameters if option.option.words), None) if chosen else None
+    if chosen is not None and gathers is not None:
+        own, others = _told_apart(chosen, words[place + 1 :])
+        return [*words[: place + 1], *([gathers.flag, shlex.join(own)] if own else []), *others]
     flag = next((word.flag for word in chosen.words if not word.required), None) if chosen else None
     if flag is not None and place + 1 < len(words) and not words[place + 1].startswith("-"):
         words.insert(place + 1, flag)
     return words
+
+
+def _told_apart(chosen: Command[Any], words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without a name, and the others: options, each with its value."""
+    takes_value = {option.flag for option in chosen.parameters if _plain(option.type) is not bool}
+    own: list[str] = []
+    others: list[str] = []
+    value = False
+    for word in words:
+        (others if value or word.startswith("-") else own).append(word)
+        value = not value and word in takes_value
+    return own, others
+
+
+def _unquoted(flag: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text}: {error}") from None
 
 
 def rest_as_option(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) -> list[str]:

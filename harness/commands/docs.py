@@ -45,6 +45,8 @@ def _values(option: Parameter) -> str:
 
 
 def _meaning(command: Command[Any], option: Parameter) -> str:
+    if option.option.words:
+        return f"also as the words without a name: {option.option.help}"
     if not option.option.word:
         return option.option.help
     place = ("first", "second")[command.words.index(option)]

@@ -48,7 +48,7 @@ def problem(
         )
     if unshown:
         return RunError(f"verdicts are kept, but their presentation failed: {unshown[0]}", where=where)
-    papers = [claim for claim in claims if claim.kind == "paper"]
+    papers = [claim for claim in claims if claim.kind == "paper" and not manifest.missing]
     if papers and all(claim.verdict == "not-measurable" for claim in papers):
         return RunError(
             f"no claim of the paper could be measured; {papers[0].id}: {papers[0].reason}",

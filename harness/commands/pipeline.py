@@ -20,6 +20,7 @@ from harness.commands.run import RunOptions
 from harness.errors import KreproError, RunError
 from harness.experiment.matrix import parse_chosen
 from harness.experiment.model import Experiment, find_experiment, load_experiment
+from harness.experiment.part import parse_part
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import KernelBuild
 from harness.experiment.runner import run_trials
@@ -36,6 +37,7 @@ from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe
 from harness.store.provenance import host, load, package_versions, repository
 from harness.store.reference import check_digest, find_reference
 from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment
+from harness.store.union import planned
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,16 @@ def measure(options: RunOptions) -> Measured:
         experiment = with_oracle(experiment, options.oracle)
     analysis = Analysis(folder)
     analysis.check(experiment, folder)
-    plan = make_plan(
+    part = parse_part(options.repetitions, options.shard)
+    whole = make_plan(
         experiment,
         profile=options.profile,
-        repetitions=options.repetitions,
+        repetitions=part.count,
         arms=options.arms,
         seed=options.seed,
         chosen=chosen,
     )
+    plan, described = part.of(whole), planned(experiment, whole, part)
     store = Store.default()
     load_before = load()
     home = options.results / experiment.name
@@ -131,7 +135,7 @@ def measure(options: RunOptions) -> Measured:
         try:
             if good:
                 ended = [record.relocated(writer.path) for record in records]
-                analysed = analyse(analysis, experiment.claims, ended, writer)
+                analysed = analyse(analysis, experiment.claims, ended, writer, part=described.part_of(len(plan)))
         except KreproError as error:  # what was measured is kept, whatever an analysis makes of it
             unanalysed = error
             writer.remove_derived()
@@ -140,9 +144,9 @@ def measure(options: RunOptions) -> Measured:
         clock.lap("harness")
         manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
         manifest = manifest.model_copy(
-            update={"resumed": run.resumed, "unanalysed": _why_not(unanalysed, good, folder)}
+            update={"resumed": run.resumed, "unanalysed": _why_not(unanalysed, good, folder), "plan": described}
         )
-        result = writer.finish(manifest, latest=not manifest.unanalysed)
+        result = writer.finish(manifest, latest=not manifest.unanalysed and not manifest.missing)
         run.finished()
     clock.lap("harness")
     return Measured(result, analysed.claims, unanalysed, analysed.failures, clock.seconds)

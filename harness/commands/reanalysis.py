@@ -68,15 +68,14 @@ def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
         raise RunError("no trial succeeded: there is nothing to analyse", where=str(old.path))
     with write_result_set(old.path.parent.parent, experiment.name) as writer:
         for name in SOURCES:
-            _link(old.path / name, writer.path / name)
+            link_tree(old.path / name, writer.path / name)
         copy_experiment(folder, writer.path)
         measured = measured_experiment(old)
         if hash_tree(measured) != hash_tree(writer.path / EXPERIMENT):
-            _link(measured, writer.path / MEASURED)
+            link_tree(measured, writer.path / MEASURED)
         with step("analysing"):
-            made = analyse(
-                analysis, experiment.claims, [trial.relocated(writer.path) for trial in old.manifest.trials], writer
-            )
+            trials = [trial.relocated(writer.path) for trial in old.manifest.trials]
+            made = analyse(analysis, experiment.claims, trials, writer, part=old.manifest.part)
         manifest = _manifest(old.manifest, experiment, writer.path)
         # What a stranger measured with stays in the set, to be replayed: it does not become ours by being copied.
         own = is_known(old.path, old.manifest.experiment.name)
@@ -133,9 +132,9 @@ def _manifest(old: Manifest, experiment: Experiment, root: Path) -> Manifest:
 
 
 def _is_newest(old: ResultSet) -> bool:
-    """Whether no later measurement is `latest`; an old set that is analysed again stays an old measurement."""
+    """Whether it may be `latest`: it is whole, and no later measurement is. Analysed again, it stays an old one."""
     latest = latest_of(old.path.parent)
-    return latest is None or _measured_in(old) >= _measured_in(ResultSet(latest))
+    return not old.manifest.missing and (latest is None or _measured_in(old) >= _measured_in(ResultSet(latest)))
 
 
 def _measured_in(result: ResultSet) -> str:
@@ -143,6 +142,7 @@ def _measured_in(result: ResultSet) -> str:
     return steps[0].id if steps else result.manifest.id
 
 
-def _link(source: Path, target: Path) -> None:
+def link_tree(source: Path, target: Path) -> None:
+    """A folder with all its files under another name; nothing where there is no such folder."""
     if source.is_dir():
         shutil.copytree(source, target, copy_function=lambda one, two: link_or_copy(Path(one), Path(two)))

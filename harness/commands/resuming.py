@@ -11,6 +11,7 @@ from harness.build.store import usable
 from harness.commands.run import RunOptions
 from harness.errors import KreproError, UsageError
 from harness.experiment.matrix import parse_chosen
+from harness.experiment.part import parse_part
 from harness.experiment.trial import TrialSpec
 from harness.progress import note, step, warn
 from harness.store import unfinished
@@ -45,9 +46,11 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
     """
     if options.fresh and options.resume is not None:
         raise UsageError("--fresh and --resume: give one of them")
+    part = parse_part(options.repetitions, options.shard)
     words = Words(
         profile=options.profile,
-        repetitions=options.repetitions,
+        repetitions=part.count,
+        part=part.text,
         arms=options.arms,
         seed=options.seed,
         accel=options.accel,

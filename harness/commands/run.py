@@ -21,9 +21,17 @@ class RunOptions:
     profile: Annotated[
         Profile, Option("number of repetitions per arm, see [writing-an-experiment.md](writing-an-experiment.md)")
     ] = "quick"
-    repetitions: Annotated[int | None, Option("trials of every arm in the profile", least=1, none="the profile's")] = (
-        None
-    )
+    repetitions: Annotated[
+        str | int | None,
+        Option(
+            "trials of every arm in the profile; or a part of them: `5:9` runs repetitions 5 to 8 of the profile's, "
+            "`5:9/30` of 30",
+            none="the profile's",
+        ),
+    ] = None
+    shard: Annotated[
+        str | None, Option("run one shard of the plan only: `3/10` is the third of ten", none="the whole plan")
+    ] = None
     accel: Accelerator = "auto"
     arms: Annotated[
         tuple[str, ...] | None,

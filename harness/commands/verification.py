@@ -73,7 +73,7 @@ def _verify_origin(result: ResultSet) -> list[str]:
     """Of a set that was analysed again: its raw files are those of the set that measured them, where that is there."""
     steps = result.manifest.analysed_from
     if not steps:
-        return []
+        return _verify_parts(result)
     told = f"analysed again; measured by the set {steps[0].id}"
     measured = result.path.parent / steps[0].id
     if not (measured / MANIFEST).is_file():
@@ -83,6 +83,24 @@ def _verify_origin(result: ResultSet) -> list[str]:
     if difference is not None:
         raise RunError(f"is not what {steps[0].id} measured: {difference}", where=str(result.path))
     return [f"{told}: every raw file is the same"]
+
+
+def _verify_parts(result: ResultSet) -> list[str]:
+    """Of a merged set: every raw file is one of the sets that it was merged from, where they are here."""
+    parts = result.manifest.merged_from
+    if not parts:
+        return []
+    here = [path for part in parts if ((path := result.path.parent / part.id) / MANIFEST).is_file()]
+    sources: set[tuple[str, str]] = set()
+    for path in here:
+        sources |= _sources(ResultSet(path).manifest.files).items()
+    told = f"merged from {len(parts)} sets"
+    if len(here) < len(parts):
+        return [f"{told}, of which {len(parts) - len(here)} are not here"]
+    for name, value in _sources(result.manifest.files).items():
+        if (name, value) not in sources:
+            raise RunError(f"is in none of the sets it was merged from: {name}", where=str(result.path))
+    return [f"{told}: every raw file is one of theirs"]
 
 
 def _sources(files: Mapping[str, str]) -> dict[str, str]:
@@ -110,7 +128,8 @@ def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord]) -> list[st
     try:
         try:
             analysis = Analysis(result.path / EXPERIMENT)
-            made = analyse(analysis, result.manifest.experiment.claims, trials, Writer(scratch, scratch))
+            writer = Writer(scratch, scratch)
+            made = analyse(analysis, result.manifest.experiment.claims, trials, writer, part=result.manifest.part)
         except KreproError as error:
             if claims or not _may_lack_verdicts(result):
                 raise

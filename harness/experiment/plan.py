@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.choices import Profile
@@ -51,19 +51,29 @@ def make_plan(
     if repetitions is not None and repetitions < 1:
         raise UsageError(f"--repetitions {repetitions}: must be 1 or more")
     left = set(chosen_arms(experiment, chosen or {}))
-    trials = []
-    for arm in _named(experiment, arms) if arms is not None else experiment.arms:
-        if arm not in left:
+    named = set(_named(experiment, arms)) if arms is not None else left
+    counts = {}
+    for arm in experiment.arms:  # in their order, whatever that of the words: it is one plan
+        if arm not in left or arm not in named:
             continue
         count = experiment.arm_repetitions(arm, profile)
         if count == 0 and arms is not None:
             count = 1  # asked for by name
         if count and repetitions is not None:
             count = repetitions
+        if count:
+            counts[arm] = count
+    if not counts:
+        raise UsageError(f"profile {profile} has no trials", where=experiment.name)
+    return ordered(experiment, counts, seed)
+
+
+def ordered(experiment: Experiment, counts: Mapping[str, int], seed: int) -> list[PlannedTrial]:
+    """So many repetitions of each of these arms, in the order that arms, counts and seed decide."""
+    trials = []
+    for arm, count in counts.items():
         own = experiment.arms[arm].seed
         trials += [PlannedTrial(arm, k, trial_seed(seed if own is None else own, k)) for k in range(count)]
-    if not trials:
-        raise UsageError(f"profile {profile} has no trials", where=experiment.name)
     random.Random(seed).shuffle(trials)  # noqa: S311  (an order that a seed repeats, nothing secret)
     return trials
 

@@ -84,6 +84,9 @@ class TrialRecord(Strict):
     taken_from: Annotated[
         str | None, about("the set whose trial it is, with an equal description; null: this run measured it")
     ] = None
+    host: Annotated[
+        int | None, about("place in the manifest's `hosts` of the machine that ran it; null: the set's `host`", "1")
+    ] = None
 
     def relocated(self, root: Path) -> TrialRecord:
         """The same record with paths below `root` (records are stored with relative paths)."""

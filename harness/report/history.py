@@ -117,7 +117,7 @@ def _read(experiment: str, path: Path) -> Entry:
         wanted = manifest.files.get(name)
         if wanted is not None and hash_file(path / name) != wanted:
             raise KreproError("differs from what was written", where=name)
-    has_metrics = "metrics.parquet" in manifest.files
+    has_metrics = "metrics.parquet" in manifest.files and not manifest.missing
     return Entry(
         experiment=experiment,
         id=path.name,
@@ -132,7 +132,7 @@ def _read(experiment: str, path: Path) -> Entry:
         trials=len(manifest.trials),
         failed=sum(trial.status == "failed" for trial in manifest.trials),
         fidelity=tuple(manifest.fidelity.items()),
-        claims=tuple(result.claims),
+        claims=() if manifest.missing else tuple(result.claims),  # a part is no point of a history
         metrics=result.metrics.loc[:, list(_COLUMNS)] if has_metrics else None,
     )
 

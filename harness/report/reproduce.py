@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, load_experiment
-from harness.experiment.plan import make_plan
+from harness.experiment.plan import make_plan, ordered
 from harness.paths import ROOT
 from harness.store.manifest import Manifest
 from harness.store.resultset import EXPERIMENT, ResultSet
@@ -71,17 +72,29 @@ def _experiment_word(result: ResultSet) -> str:
 
 
 def _choice(manifest: Manifest) -> list[str] | None:
-    """The fewest of --arms and --repetitions that plan exactly the set's trials; None when nothing does."""
+    """The fewest of --arms and --repetitions that plan exactly the set's trials; None when nothing does.
+
+    Of a part the words that plan the whole, and the option that asks for the part.
+    """
     wanted = {(trial.arm, trial.repetition, trial.seed) for trial in manifest.trials}
-    present = {trial.arm for trial in manifest.trials}
-    named = [arm for arm in manifest.experiment.arms if arm in present]
-    most = 1 + max((trial.repetition for trial in manifest.trials), default=0)
+    counts = Counter(trial.arm for trial in manifest.trials)
+    if manifest.missing:
+        if not manifest.plan.part:
+            return None  # a merge of some parts
+        counts = Counter(manifest.plan.repetitions)
+        whole = ordered(manifest.experiment, counts, manifest.seed)
+        wanted = {(trial.arm, trial.repetition, trial.seed) for trial in whole}
+    named = [arm for arm in manifest.experiment.arms if arm in counts]
+    most = max(counts.values(), default=1)
     arms_choices: Sequence[list[str] | None] = (None, named)
     for arms in arms_choices:
         for repetitions in (None, most):
             if _planned(manifest, arms, repetitions) == wanted:
                 words = [] if arms is None else ["--arms", ",".join(arms)]
-                return words if repetitions is None else [*words, "--repetitions", str(repetitions)]
+                part = shlex.split(manifest.plan.part) if manifest.missing else []
+                if repetitions is None or part[:1] == ["--repetitions"]:
+                    return [*words, *part]
+                return [*words, "--repetitions", str(repetitions), *part]
     return None
 
 

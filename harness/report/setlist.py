@@ -41,4 +41,5 @@ def _row(one: Listed) -> tuple[str, ...]:
     if one.unanalysed:
         return (*place, f"not analysed, {one.trials} trials: {one.unanalysed}")
     counts = (str(one.verdicts.get(verdict, 0)) for verdict in get_args(Verdict))
-    return (*place, one.created, one.profile, *counts, str(one.trials), str(one.failed))
+    trials = f"{one.trials} of {one.planned}" if one.is_part else str(one.trials)
+    return (*place, one.created, one.profile, *counts, trials, str(one.failed))

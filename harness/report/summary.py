@@ -29,7 +29,7 @@ def closing_lines(
     """What `print_summary` prints last; the last line is the set's path.
 
     `metrics` has METRIC_COLUMNS. Drift is looked for in wall-clock trials only: nothing that changes on the host in
-    the course of a run can reach the others.
+    the course of a run can reach the others. Where several hosts ran them, the plan's order is no order in time.
     """
     manifest = result.manifest
     lines = [verdict_counts(claims)]
@@ -37,7 +37,9 @@ def closing_lines(
         lines = [unanalysed_line(manifest)]
     lines += set_lines(result, verbose=verbose)
     places = {
-        (trial.arm, trial.repetition): place for place, trial in enumerate(manifest.trials) if trial.clock == "wall"
+        (trial.arm, trial.repetition): place
+        for place, trial in enumerate(manifest.trials)
+        if trial.clock == "wall" and len(manifest.hosts) < 2
     }
     remarks = outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
     if verbose or len(remarks) <= MOST_REMARKS:
@@ -64,6 +66,10 @@ def set_lines(result: ResultSet, *, verbose: bool = False) -> list[str]:
     lines = []
     if manifest.analysed_from:
         lines.append(f"analysed again; measured by the set {manifest.analysed_from[0].id}")
+    if manifest.part:
+        lines.append(f"a part: {manifest.part}; ./inv merge unites sets of one plan, and makes the verdicts")
+    if manifest.merged_from:
+        lines.append(f"merged from {len(manifest.merged_from)} sets; trials ran on {_hosts(len(manifest.hosts))}")
     if manifest.resumed:
         lines.append(f"resumed at {', '.join(manifest.resumed)}")
     taken = sorted({trial.taken_from for trial in manifest.trials if trial.taken_from})
@@ -75,6 +81,10 @@ def set_lines(result: ResultSet, *, verbose: bool = False) -> list[str]:
     if failed:
         lines.append(f"{failed} of {len(manifest.trials)} trials failed and took no part in the figures")
     return lines + _disturbed_lines(result, verbose=verbose)
+
+
+def _hosts(count: int) -> str:
+    return "one host" if count == 1 else f"{count} hosts"
 
 
 def accelerator_lines(manifest: Manifest, *, verbose: bool = False) -> list[str]:

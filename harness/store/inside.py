@@ -22,12 +22,18 @@ def check_inside(root: Path, manifest: Manifest) -> None:
     for field, name in _named(manifest):
         if not _is_inside(name):
             raise UsageError(f"field {field}: {name!a} is no path in the set", where=where)
-    for field, name in [("id", manifest.id), *(("analysed_from", step.id) for step in manifest.analysed_from)]:
+    earlier = [
+        *(("analysed_from", step.id) for step in manifest.analysed_from),
+        *(("merged_from", part.id) for part in manifest.merged_from),
+    ]
+    for field, name in [("id", manifest.id), *earlier]:
         if ID.fullmatch(name) is None:
             raise UsageError(f"field {field}: {name!a} is no ID of a set", where=where)
     for trial in manifest.trials:
         if trial.arm not in manifest.experiment.arms:
             raise UsageError(f"field trials: there is no arm {trial.arm!a}", where=where)
+        if trial.host is not None and not 0 <= trial.host < len(manifest.hosts):
+            raise UsageError(f"field trials: there is no host {trial.host}", where=where)
     for path in _no_files(root):
         raise UsageError("is neither a plain file nor a folder", where=str(path), hint="a set has nothing else")
 

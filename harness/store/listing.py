@@ -53,6 +53,10 @@ class _Seal(BaseModel):
     record: _Trial
 
 
+class _Planned(BaseModel):
+    trials: int
+
+
 class _Head(BaseModel):
     """Those fields of a manifest that a list shows, and every version of it has or needs not; others are skipped."""
 
@@ -63,6 +67,7 @@ class _Head(BaseModel):
     trials: list[_Trial]
     unanalysed: str = ""
     analysed_from: list[_Step] = []
+    plan: _Planned | None = None
 
 
 class _Claim(BaseModel):
@@ -87,6 +92,12 @@ class Listed:
     broken: str | None = None
     unanalysed: str = ""
     analysed_from: str | None = None
+    planned: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether trials of its plan are not in it."""
+        return self.planned is not None and self.planned > self.trials
 
 
 @dataclass(frozen=True)
@@ -134,6 +145,7 @@ def describe(path: Path) -> Listed:
         failed=sum(trial.status != "ok" for trial in head.trials),
         unanalysed=head.unanalysed,
         analysed_from=head.analysed_from[0].id if head.analysed_from else None,
+        planned=head.plan.trials if head.plan else None,
     )
 
 
@@ -181,7 +193,7 @@ def find_set(results: Path, text: str) -> Path:
         if newest:
             return max(newest, key=lambda path: path.name)
         sets = any(_finished(home) for home in homes)
-        what = "no result set was analysed yet" if sets else "there is no result set yet"
+        what = "no whole result set was analysed yet" if sets else "there is no result set yet"
         raise UsageError(what, where=str(results), hint="./inv results" if sets else "./inv run experiment=NAME")
     matches = [path for home in homes for path in sets_named(home, wanted)]
     if len(matches) == 1:
@@ -196,12 +208,12 @@ def find_set(results: Path, text: str) -> Path:
 
 
 def latest_of(home: Path) -> Path | None:
-    """The set that `latest` means in `home`; the newest that was analysed, where the link was lost or leads nowhere."""
+    """The set that `latest` means in `home`; where the link was lost, the newest whole one that was analysed."""
     link = home / LATEST
     if (link / MANIFEST).is_file():
         return link.resolve()
     newest = sorted(_finished(home), key=lambda path: path.name, reverse=True)
-    return next((path for path in newest if not describe(path).unanalysed), None)
+    return next((path for path in newest if not (one := describe(path)).unanalysed and not one.is_part), None)
 
 
 def sets_named(home: Path, wanted: str) -> list[Path]:

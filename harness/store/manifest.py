@@ -57,6 +57,34 @@ class AnalysedFrom(Strict):
     experiment_files: Annotated[dict[str, str], about("sha256 of every file of its experiment's folder")]
 
 
+class Planned(Strict):
+    """The whole plan of a run; a set has all of it, or a part."""
+
+    id: Annotated[
+        str, about("sha256 over the plan: trials in order, with seeds, and what each arm is; empty: nobody knows")
+    ] = ""
+    repetitions: Annotated[dict[str, int], about("of each arm, in the plan's order of arms", "trials")] = {}
+    trials: Annotated[int, about("of the whole plan", "trials")] = 0
+    part: Annotated[str, about("option that asked for a part; empty: the whole, or a merge of parts")] = ""
+    measuring: Annotated[str, about("hash of the parts of krepro that run trials")] = ""
+
+    def part_of(self, trials: int) -> str:
+        """What part of the plan a set of so many trials is, in words; empty: all of it."""
+        words = f" ({self.part})" if self.part else ""
+        return f"{trials} of the {self.trials} trials of its plan{words}" if trials < self.trials else ""
+
+
+class MergedFrom(Strict):
+    """Of a merged set: one that its trials are from."""
+
+    id: Annotated[str, about("name of the set's folder")]
+    created: Annotated[str, about("UTC, ISO 8601")]
+    command_line: Annotated[list[str], about("program and arguments")]
+    repository: Annotated[Repository, about("state of the project then")]
+    part: Annotated[str, about("option that asked for a part; empty: the whole, or a merge of parts")]
+    trials: Annotated[int, about("of it that are in the merged set", "trials")]
+
+
 class Manifest(Strict):
     """Everything that a reader of a result set needs to know about where it comes from."""
 
@@ -96,12 +124,29 @@ class Manifest(Strict):
         list[AnalysedFrom],
         about("the set that measured the raw files, then each that analysed them again; empty: its own run did"),
     ] = []
+    plan: Annotated[Planned, about("the whole plan of the run; without an ID in sets that are older than that")] = (
+        Planned()
+    )
+    merged_from: Annotated[list[MergedFrom], about("sets that it was merged from; empty: a run made it")] = []
+    hosts: Annotated[
+        list[Host], about("the machines that ran the trials, where they are not all the set's `host`; else empty")
+    ] = []
     maker: Annotated[
         str, about("keyed hash of the content, by which the host that made the set knows it again; empty: it has none")
     ] = ""
     absent: Reasons = {}
 
     _reasons = model_validator(mode="after")(check_reasons)
+
+    @property
+    def missing(self) -> int:
+        """How many trials of the plan are not in the set: it is a part of it."""
+        return max(self.plan.trials - len(self.trials), 0)
+
+    @property
+    def part(self) -> str:
+        """What part of its plan the set is, in words; empty: all of it, or nobody knows."""
+        return self.plan.part_of(len(self.trials))
 
 
 def describe_kernel(build: KernelBuild) -> KernelManifest:

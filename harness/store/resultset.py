@@ -220,13 +220,16 @@ def without_host_paths(values: dict[str, Any]) -> dict[str, Any]:
         }
         for trial in values["trials"]
     ]
-    steps = [{**step, "command_line": neutral_words(step["command_line"])} for step in values["analysed_from"]]
+    earlier = {
+        field: [{**step, "command_line": neutral_words(step["command_line"])} for step in values[field]]
+        for field in ("analysed_from", "merged_from")
+    }
     return values | {
         "command_line": neutral_words(values["command_line"]),
         "repository": repository | {"absent": absent},
         "trials": trials,
         "unanalysed": neutral(values["unanalysed"]),
-        "analysed_from": steps,
+        **earlier,
     }
 
 

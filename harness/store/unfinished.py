@@ -49,6 +49,7 @@ class Words(Strict):
     accel: AcceleratorChoice
     oracle: tuple[OracleMode, ...] | None
     chosen: dict[str, list[str]] = {}
+    part: str = ""
 
 
 class Plan(Strict):
@@ -297,6 +298,7 @@ def take_over(spec: TrialSpec, record: TrialRecord, source: Path, files: Mapping
             "path": Path("raw") / spec.arm / str(spec.repetition),
             "system_map": Path("kernels") / spec.kernel / "System.map",
             "taken_from": record.taken_from or source.name,
+            "host": None,
         }
     )
 

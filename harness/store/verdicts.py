@@ -50,6 +50,8 @@ class Verdicts(Strict):
 def verdicts_of(result: ResultSet) -> Verdicts:
     """What this set found; UsageError when trials failed or claims were not judged, for that is no reference."""
     manifest, claims = result.manifest, result.claims
+    if manifest.part:
+        raise UsageError(f"cannot be a reference: it has {manifest.part}", where=str(result.path))
     failed = [trial for trial in manifest.trials if trial.status == "failed"]
     if failed or len(claims) != len(manifest.experiment.claims):
         why = f"trial {failed[0].arm}/{failed[0].repetition} failed" if failed else "its claims were not judged"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -132,7 +133,8 @@ def test_a_tilde_is_ones_home_in_every_path_of_every_command(name, option, monke
     monkeypatch.setenv("HOME", str(tmp_path))
     for text in ("~/a b/c", f"{option.name}=~/a b/c" if option.option.word else "~/a b/c"):
         words = {word.name: "x" for word in COMMANDS[name].words}
-        value = COMMANDS[name].values({**words, "to": "csv", "key": "x", option.name: text})
+        given = shlex.quote(text) if option.option.words else text
+        value = COMMANDS[name].values({**words, "to": "csv", "key": "x", "sets": "x", option.name: given})
         assert value[option.name] in (f"{tmp_path}/a b/c", tmp_path / "a b/c", (f"{tmp_path}/a b/c",))
 
 
@@ -253,6 +255,12 @@ def test_help_for_a_terminal_is_plain():
         (["export", "latest", "--to", "csv"], ["export", "latest", "--to", "csv"]),
         (["nonsense", "x"], ["nonsense", "x"]),
         (["--list"], ["--list"]),
+        (
+            ["merge", "a", "b c", "--results", "r", "--trust", "d"],
+            ["merge", "--sets", "a 'b c' d", "--results", "r", "--trust"],
+        ),
+        (["merge", "--results=r", "a"], ["merge", "--sets", "a", "--results=r"]),
+        (["merge", "--sets", "a b"], ["merge", "--sets", "a b"]),
         ([], []),
     ],
 )

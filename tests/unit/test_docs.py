@@ -47,7 +47,7 @@ from harness.paths import ROOT
 from harness.report.figures import write_figures
 from harness.report.junit import Suite
 from harness.report.night import Night
-from harness.store.manifest import ImageManifest, KernelManifest, Manifest
+from harness.store.manifest import ImageManifest, KernelManifest, Manifest, Planned
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
 from harness.store.verdicts import MetricMedian, Verdicts
@@ -227,6 +227,7 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
         (WRITING, "Hardware", Hardware),
         (FORMATS, "manifest.json", Manifest),
         (FORMATS, "repository", Repository),
+        (FORMATS, "plan", Planned),
         (FORMATS, "kernels", KernelManifest),
         (FORMATS, "images", ImageManifest),
         (FORMATS, "host", Host),

@@ -105,7 +105,7 @@ def test_a_set_that_was_not_analysed_gets_its_verdicts(tmp_path, folder):
     results = tmp_path / "results"
     old = unanalysed(tmp_path, folder)
     assert not (results / "waits/latest").exists()
-    with pytest.raises(UsageError, match="no result set was analysed yet"):
+    with pytest.raises(UsageError, match="no whole result set was analysed yet"):
         find_set(results, "latest")
     assert "not analysed, 4 trials: analysis.py:7: tables() failed" in list_lines([describe(old.path)])[1]
     first = closing_lines(old, [], old.metrics, {})[0]

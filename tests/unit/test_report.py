@@ -17,6 +17,7 @@ from invoke.parser import Parser
 import tasks
 from harness.commands.run import RunOptions, run
 from harness.errors import RunError, UsageError
+from harness.experiment.part import parse_part
 from harness.experiment.plan import make_plan
 from harness.report.history import ENOUGH, MetricHistory, experiments, metric_histories, verdict_histories
 from harness.report.html import table_view
@@ -198,7 +199,7 @@ def test_the_command_plans_the_same_trials(results, experiment, plan, words):
         profile=options.profile,
         seed=options.seed,
         arms=options.arms,
-        repetitions=options.repetitions,
+        repetitions=parse_part(options.repetitions, None).count,
     )
     assert {(t.arm, t.repetition, t.seed) for t in again} == {
         (t.arm, t.repetition, t.seed) for t in result.manifest.trials

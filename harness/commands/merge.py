@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""`merge`: sets of one plan into one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.shared import SET, ResultsFolder, Trust, Verbose
+from harness.paths import RESULTS
+
+
+@command()
+def merge(
+    sets: Annotated[tuple[str, ...], Option(f"two or more, each {SET}", words=True, path=True)],
+    results: ResultsFolder = RESULTS,
+    verbose: Verbose = False,
+    trust: Trust = False,
+) -> int:
+    """Unite sets of one plan, which were run in parts, into one new set, and judge its claims."""
+    from harness.commands import merging
+
+    return merging.merge(results, sets, cli.output(), verbose=verbose, trust=trust)
