@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.store import Store, hash_tree
+from harness.cluster.executor import DaskExecutor, connected
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import exit_code, problem
 from harness.commands.resuming import earlier_set, take_earlier, working_on
@@ -23,7 +24,7 @@ from harness.experiment.model import Experiment, find_experiment, load_experimen
 from harness.experiment.part import parse_part
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import KernelBuild
-from harness.experiment.runner import run_trials
+from harness.experiment.runner import LocalExecutor, run_trials
 from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
 from harness.measure.analysis import Analysis
@@ -115,7 +116,7 @@ def measure(options: RunOptions) -> Measured:
     load_before = load()
     home = options.results / experiment.name
     earlier = earlier_set(options, home)
-    with working_on(options, home, len(plan), earlier) as run:
+    with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run:
         writer = Writer(home, run.set)
         prepared = prepare_trials(store, experiment, folder, plan, run.running, options.accel)
         clock.lap("build")
@@ -125,7 +126,8 @@ def measure(options: RunOptions) -> Measured:
         clock.lap("harness")
         run.guests_begin()
         left = [spec for spec in prepared.trials if (spec.arm, spec.repetition) not in run.sealed]
-        run_trials(left, run.seal)
+        executor = DaskExecutor(client, run.descriptions, run.place_of) if client is not None else LocalExecutor()
+        run_trials(left, run.seal, executor)
         clock.lap("guests", run.spent_s)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         _copy_symbols(prepared.builds, writer.path)
@@ -144,7 +146,12 @@ def measure(options: RunOptions) -> Measured:
         clock.lap("harness")
         manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
         manifest = manifest.model_copy(
-            update={"resumed": run.resumed, "unanalysed": _why_not(unanalysed, good, folder), "plan": described}
+            update={
+                "resumed": run.resumed,
+                "unanalysed": _why_not(unanalysed, good, folder),
+                "plan": described,
+                "hosts": run.hosts,
+            }
         )
         result = writer.finish(manifest, latest=not manifest.unanalysed and not manifest.missing)
         run.finished()

@@ -92,6 +92,14 @@ class RunOptions:
             repeated=True,
         ),
     ] = None
+    executor: Annotated[
+        str | None,
+        Option(
+            "run the trials on the Dask cluster of this scheduler, `dask://HOST:PORT` or `tls://HOST:PORT`, see "
+            "[scale.md](scale.md)",
+            none="this machine",
+        ),
+    ] = None
 
 
 @command(guests=True)

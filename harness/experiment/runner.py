@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from harness.experiment.execution import failed_record, run_trial
 from harness.experiment.trial import TrialRecord, TrialSpec
@@ -27,8 +28,30 @@ KILLED = "the process that ran it was killed, twice; the host's kernel does so w
 Finished = Callable[[TrialSpec, TrialRecord], None]
 
 
-def run_trials(trials: Sequence[TrialSpec], finished: Finished | None = None) -> list[TrialRecord]:
-    """Run all trials: those of the virtual clock in parallel, one per core, then the others one at a time.
+class Executor(Protocol):
+    """Runs trials of one clock and calls `done` in this process with each as it ends, well or not.
+
+    Those of the virtual clock share a machine, one per core; those of the wall clock have one each, to themselves.
+    """
+
+    def run(self, trials: Sequence[TrialSpec], done: Finished) -> None: ...
+
+
+class LocalExecutor:
+    """This machine: a process per core, then one trial at a time."""
+
+    def run(self, trials: Sequence[TrialSpec], done: Finished) -> None:
+        if trials[0].machine.clock == "virtual":
+            _in_parallel(trials, done)
+            return
+        for trial in trials:
+            done(trial, run_trial(trial))
+
+
+def run_trials(
+    trials: Sequence[TrialSpec], finished: Finished | None = None, executor: Executor | None = None
+) -> list[TrialRecord]:
+    """Run all trials on `executor` (this machine without one): first those of the virtual clock, then the others.
 
     `finished` is called in this process with each trial as soon as it has ended, well or not. A trial that fails, or
     whose process is killed, does not end the run. Ctrl-C does, at once, and ends every guest first.
@@ -44,10 +67,9 @@ def run_trials(trials: Sequence[TrialSpec], finished: Finished | None = None) ->
             records.append(record)
             _progress(bar, record)
 
-        if virtual:
-            _in_parallel(virtual, done)
-        for trial in wall:
-            done(trial, run_trial(trial))
+        for group in (virtual, wall):
+            if group:
+                (executor or LocalExecutor()).run(group, done)
     order = {(trial.arm, trial.repetition): index for index, trial in enumerate(trials)}
     return sorted(records, key=lambda record: order[record.arm, record.repetition])
 
@@ -69,7 +91,7 @@ def _in_parallel(trials: Sequence[TrialSpec], done: Finished) -> None:
 def submit_all(
     executor: concurrent.futures.Executor, trials: Iterable[TrialSpec], at_once: int, done: Finished
 ) -> tuple[list[TrialSpec], list[TrialSpec]]:
-    """Hand trials to any Executor (processes here, a Dask client's on many machines), so many at once.
+    """Hand trials to worker processes, so many at once.
 
     Not one more: those that were running are then known when the executor breaks, because a worker was killed. Returns
     these, and those that had not begun; both are empty where it did not break.

@@ -14,11 +14,12 @@ from harness.machine.saved import qemu_version
 from harness.store.provenance import MEASURING, cpu_model, source_hash
 
 
-def describe_trial(spec: TrialSpec) -> str:
+def describe_trial(spec: TrialSpec, host: tuple[str, str] | None = None) -> str:
     """sha256 of everything that decides a trial, whatever its arm is called and wherever its files lie.
 
     What runs it on the host's side is part of it: trials of two states of krepro make no run together. Under the wall
-    clock the host is part of it: what was measured on another is another measurement.
+    clock the host is part of it: what was measured on another is another measurement. `host`: its CPU's model and its
+    kernel's release; this one without it.
     """
     files, plugin = spec.files, spec.plugin
     described: dict[str, Any] = {
@@ -35,7 +36,7 @@ def describe_trial(spec: TrialSpec) -> str:
         "state": spec.state.key if spec.state else None,
     }
     if spec.machine.clock == "wall":
-        described["host"] = [cpu_model(), platform.release()]
+        described["host"] = list(host or (cpu_model(), platform.release()))
     return hash_of(described)
 
 

@@ -6,6 +6,7 @@
       set/                what becomes the result set: experiment/, raw/ARM/REPETITION/ of sealed trials, …
       trials/ARM/N.json   the seal of a trial: its description's hash, its record, its files' hashes
       running/            what the trials that run now write
+      machines.json       the other machines that ran trials, if any did
 
 A trial counts when its seal is there, which is written last; everything else is thrown away when the run is gone on
 with. The process that works on a run holds a lock on its folder, until it ends, however it ends.
@@ -29,10 +30,11 @@ from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.progress import note, warn
 from harness.scratch import locks_work, remove_tree, sweep, try_lock
 from harness.store.listing import ID, UNFINISHED, fits
+from harness.store.provenance import Host
 from harness.store.resultset import link_or_copy, sync, sync_tree, utc_now
 from harness.yamlfile import Strict
 
-PLAN, SET, TRIALS, RUNNING = "plan.json", "set", "trials", "running"
+PLAN, SET, TRIALS, RUNNING, MACHINES = "plan.json", "set", "trials", "running", "machines.json"
 LATEST = "latest"
 Key = tuple[str, int]
 #: Who lists runs holds a lock for a moment: so often, and so many seconds apart, a lock is asked for before it counts.
@@ -60,6 +62,19 @@ class Plan(Strict):
     sittings: tuple[str, ...]
 
 
+class Named(Strict):
+    """A machine that ran trials. Its name is not told by the set."""
+
+    machine: str
+    host: Host
+
+
+class Machines(Strict):
+    """All of a run, in the order of the places that records name."""
+
+    machines: tuple[Named, ...] = ()
+
+
 class Seal(Strict):
     """A trial that has ended. `guests_s`: wall time that the run's trials had taken by then, of all its sittings."""
 
@@ -81,6 +96,7 @@ class Run:
         self._begun = time.monotonic()
         self.sealed: dict[Key, TrialRecord] = {}
         self._kept = False
+        self._machines = _read_machines(path)
 
     def __enter__(self) -> Run:
         return self
@@ -132,7 +148,8 @@ class Run:
         """Put a trial that has ended where it stays, whole and on disk, whatever happens afterwards."""
         spec.folder.mkdir(parents=True, exist_ok=True)
         key = (spec.arm, spec.repetition)
-        record = record.model_copy(update={"description": self.descriptions[key]})
+        # One that another host ran by the wall clock has a description of its own; in the plan it is this trial.
+        record = record.model_copy(update={"description": record.description or self.descriptions[key]})
         files = hash_tree(spec.folder)
         sync_tree(spec.folder)
         place = self.set / "raw" / spec.arm / str(spec.repetition)
@@ -143,6 +160,20 @@ class Run:
         seal = Seal(description=self.descriptions[key], record=record, files=files, guests_s=round(spent, 3))
         write_synced(self.path / TRIALS / spec.arm / f"{spec.repetition}.json", seal.model_dump_json(indent=1))
         self.sealed[key] = record
+
+    def place_of(self, machine: str, host: Host) -> int:
+        """The place among `hosts` of the machine of this name, which is put there when it is new."""
+        names = [one.machine for one in self._machines.machines]
+        if machine not in names:
+            self._machines = Machines(machines=(*self._machines.machines, Named(machine=machine, host=host)))
+            write_synced(self.path / MACHINES, self._machines.model_dump_json(indent=1))
+            return len(names)
+        return names.index(machine)
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The machines that ran its trials, but for this one."""
+        return [one.host for one in self._machines.machines]
 
     def guests_begin(self) -> None:
         """From now on wall time counts as that of the trials."""
@@ -161,6 +192,8 @@ class Run:
         key = (seal.record.arm, seal.record.repetition)
         if seal.record.status != "ok":
             return None, None
+        if seal.record.host is not None and seal.record.host >= len(self._machines.machines):
+            return "nobody knows which machine ran it", seal
         if key not in descriptions:
             return "the run has no such trial any more", seal
         if seal.description != descriptions[key]:
@@ -265,6 +298,13 @@ def read_plan(path: Path) -> Plan | None:
         return Plan.model_validate_json((path / PLAN).read_bytes()) if (path / SET).is_dir() else None
     except (OSError, ValidationError):
         return None
+
+
+def _read_machines(path: Path) -> Machines:
+    try:
+        return Machines.model_validate_json((path / MACHINES).read_bytes())
+    except (OSError, ValidationError):
+        return Machines()
 
 
 def take_over(spec: TrialSpec, record: TrialRecord, source: Path, files: Mapping[str, str]) -> TrialRecord | None:

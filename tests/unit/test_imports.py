@@ -25,6 +25,7 @@ ORDER = [
     {"measure"},
     {"oracle"},
     {"store"},
+    {"cluster"},
     {"report"},
     {"commands"},
 ]

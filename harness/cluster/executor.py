@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""The executor that hands trials to a Dask cluster; which worker runs what, and when, is Dask's to decide.
+
+A trial names its files by their hashes. A worker that lacks one answers so; the content is then sent into Dask once,
+from where workers take it from each other, and the trial is submitted again. A worker that is lost costs nothing: Dask
+runs its trials elsewhere, up to its own limit (`distributed.scheduler.allowed-failures`, three).
+"""
+
+from __future__ import annotations
+
+import platform
+import queue
+import re
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.build.store import Store, hash_file
+from harness.cluster.parcel import Absent, Content, Parcel, Ran, Unfit, files_of, unpack
+from harness.cluster.worker import receive, run_parcel, stop
+from harness.errors import RunError, UsageError
+from harness.experiment.execution import failed_record
+from harness.experiment.runner import Finished
+from harness.experiment.trial import TrialSpec
+from harness.machine.saved import qemu_version
+from harness.progress import note, warn
+from harness.scratch import remove_tree
+from harness.store.provenance import MEASURING, Host, cpu_model, source_hash
+
+INSTALL = ".venv/bin/python -m pip install --require-hashes --no-deps -r requirements-dask.lock"
+#: The resource of which a worker has one per machine: a trial on the wall clock takes it.
+MACHINE = "machine"
+#: How often a trial is tried again whose result or contents were lost on their way.
+MOST_TRIES = 3
+#: Trials that are submitted, per thread of the cluster: a worker finds its next one there.
+AHEAD = 2
+TICK_S, CONNECT_S = 5.0, 10
+_ADDRESS = re.compile(r"(?P<protocol>dask|tcp|tls)://(?P<place>[^/\s]+:\d+)")
+
+
+@dataclass
+class _Task:
+    spec: TrialSpec
+    tries: int = 0
+
+
+class DaskExecutor:
+    """Runs trials on the workers of a client's cluster. `place_of`: the place of a machine among those of the run."""
+
+    def __init__(self, client: Any, descriptions: Mapping[tuple[str, int], str], place_of: Callable[[str, Host], int]):
+        self._client = client
+        self._descriptions = descriptions
+        self._place_of = place_of
+        self._name = secrets.token_hex(8)
+        self._contents: dict[Path, Content] = {}
+        self._sent: dict[str, Any] = {}
+        self._unfit: dict[str, str] = {}
+        self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._running: dict[Any, _Task] = {}
+        self._number = 0
+
+    def run(self, trials: Sequence[TrialSpec], done: Finished) -> None:
+        """Run all; those of the wall clock one per machine at a time. RunError when no worker can run them."""
+        if trials and trials[0].machine.clock == "wall":
+            self._check_machines()
+        waiting = deque(_Task(spec) for spec in trials)
+        try:
+            while waiting or self._running:
+                most = max(1, AHEAD * sum(self._client.nthreads().values()))
+                while waiting and len(self._running) < most:
+                    self._submit(waiting.popleft())
+                with suppress(queue.Empty):
+                    self._take(self._ended.get(timeout=TICK_S), done)
+                    while True:
+                        self._take(self._ended.get_nowait(), done)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _submit(self, task: _Task, delivered: Sequence[Any] = (), worker: str | None = None) -> None:
+        """Hand a trial to Dask; `delivered` before it, and on `worker` rather than on another one."""
+        options: dict[str, Any] = {}
+        if task.spec.machine.clock == "wall":
+            options["resources"] = {MACHINE: 1}
+        if worker is not None:
+            options |= {"workers": [worker], "allow_other_workers": True}
+        elif self._unfit:
+            options |= {"workers": self._fit(), "allow_other_workers": True}
+        spec = task.spec
+        self._number += 1
+        key = f"{spec.arm}-{spec.repetition}-{self._name}-{self._number}"
+        future = self._client.submit(run_parcel, self._parcel(spec), list(delivered), key=key, pure=False, **options)
+        self._running[future] = task
+        future.add_done_callback(self._ended.put)
+
+    def _take(self, future: Any, done: Finished) -> None:
+        task = self._running.pop(future)
+        outcome = self._outcome(future, task)
+        future.release()
+        spec = task.spec
+        if isinstance(outcome, Ran):
+            try:
+                remove_tree(spec.folder)
+                unpack(outcome, spec.folder)
+            except RunError as error:
+                outcome = self._again(task, str(error))
+            else:
+                place = self._place_of(outcome.machine, outcome.host)
+                done(spec, outcome.record.model_copy(update={"host": place}))
+        elif isinstance(outcome, Absent):
+            self._submit(task, [self._delivery(sha, outcome.worker) for sha in outcome.hashes], outcome.worker)
+        elif isinstance(outcome, Unfit):
+            if outcome.worker not in self._unfit:
+                self._unfit[outcome.worker] = outcome.reason
+                warn(f"{outcome.worker} gets no trials: {outcome.reason}")
+            if not self._fit():
+                raise RunError(f"no worker can run trials; {outcome.worker}: {outcome.reason}")
+            self._submit(task)
+        if isinstance(outcome, str):
+            done(spec, failed_record(spec, outcome))
+
+    def _outcome(self, future: Any, task: _Task) -> Absent | Unfit | Ran | str | None:
+        """What came of a task; the reason why its trial has failed; None when it was submitted again."""
+        from distributed import KilledWorker
+
+        if future.status == "finished":
+            result: Absent | Unfit | Ran = future.result()
+            return result
+        if future.status == "cancelled":  # contents were lost with the worker that held them
+            return self._again(task, "what it needs was lost on its way")
+        error = future.exception()
+        if isinstance(error, KilledWorker):
+            return f"the workers that ran it were lost, {error.allowed_failures + 1} times"
+        if isinstance(error, RunError):
+            return self._again(task, str(error))
+        raise RunError(
+            f"a worker cannot run trials: {type(error).__name__}: {error}",
+            hint="start workers in a checkout of the same commit, with the same packages",
+        )
+
+    def _again(self, task: _Task, why: str) -> str | None:
+        """Submit a trial once more; why it has failed, when that was often enough."""
+        task.tries += 1
+        if task.tries > MOST_TRIES:
+            return f"{why}, {task.tries} times"
+        self._sent.clear()
+        self._submit(task)
+        return None
+
+    def _delivery(self, sha256: str, worker: str) -> Any:
+        if sha256 not in self._sent:
+            path = next(path for path, content in self._contents.items() if content.sha256 == sha256)
+            self._sent[sha256] = self._client.scatter(path.read_bytes(), hash=False)
+        self._number += 1
+        return self._client.submit(
+            receive, sha256, self._sent[sha256], key=f"content-{sha256[:12]}-{self._name}-{self._number}",
+            workers=[worker], allow_other_workers=True, pure=False,
+        )  # fmt: skip
+
+    def _parcel(self, spec: TrialSpec) -> Parcel:
+        root = Store.default().root
+        contents = {}
+        for path in files_of(spec):
+            if path not in self._contents:
+                place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+                self._contents[path] = Content(hash_file(path), place)
+            contents[path] = self._contents[path]
+        return Parcel(
+            run=self._name,
+            spec=spec,
+            contents=contents,
+            description=self._descriptions[spec.arm, spec.repetition],
+            measuring=source_hash(MEASURING),
+            qemu=qemu_version(),
+            host=(cpu_model(), platform.release()),
+        )
+
+    def _fit(self) -> list[str]:
+        return [worker for worker in self._client.nthreads() if worker not in self._unfit]
+
+    def _check_machines(self) -> None:
+        self._client.wait_for_workers(1)
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        if not any(worker["resources"].get(MACHINE) for worker in workers):
+            raise UsageError(
+                f"trials on the wall clock run one per machine, and no worker has the resource {MACHINE}",
+                hint=f"start one worker per machine, with --resources {MACHINE}=1",
+            )
+
+    def _stop(self) -> None:
+        """Nothing is waited for: what runs on workers is ended there, if they can still be told."""
+        for future in self._running:
+            with suppress(Exception):
+                future.cancel()
+        with suppress(Exception):
+            self._client.run(stop, self._name, wait=False, on_error="ignore")
+
+
+@contextmanager
+def connected(where: str | None) -> Iterator[Any]:
+    """A client of the scheduler at this address: dask://HOST:PORT, or tls://HOST:PORT with the certificates of Dask's
+    configuration.
+
+    None without an address. UsageError when Dask is not installed, or when there is no such scheduler.
+    """
+    if where is None:
+        yield None
+        return
+    address = _ADDRESS.fullmatch(where)
+    if address is None:
+        raise UsageError(f"--executor {where}: must be dask://HOST:PORT or tls://HOST:PORT")
+    try:
+        import distributed
+    except ImportError as error:
+        raise UsageError(f"--executor needs Dask: {error}", hint=INSTALL) from error
+    protocol = "tls" if address["protocol"] == "tls" else "tcp"
+    try:
+        client = distributed.Client(f"{protocol}://{address['place']}", timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UsageError(f"--executor {where}: {why}", hint="start it there: dask scheduler") from error
+    try:
+        note(f"{len(client.nthreads())} workers; Dask's dashboard: {client.dashboard_link}")
+        yield client
+    finally:
+        with suppress(Exception):
+            client.close(timeout=2)
