@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The executor that hands trials to a Dask cluster; which worker runs what, and when, is Dask's to decide.
 
-A trial names its files by their hashes. A worker that lacks one answers so; the content is then sent into Dask once,
-from where workers take it from each other, and the trial is submitted again. A worker that is lost costs nothing: Dask
-runs its trials elsewhere, up to its own limit (`distributed.scheduler.allowed-failures`, three).
+A trial names its files by their hashes. What a worker lacks is put into the cluster once, and workers take it from
+there. A worker that is lost costs nothing: Dask runs its trials elsewhere, up to its own limit
+(`distributed.scheduler.allowed-failures`, three).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.build.store import Store, hash_file
 from harness.cluster.parcel import Absent, Content, Parcel, Ran, Unfit, files_of, unpack
-from harness.cluster.worker import receive, run_parcel, stop
+from harness.cluster.worker import run_parcel, stop
 from harness.errors import RunError, UsageError
 from harness.experiment.execution import failed_record
 from harness.experiment.runner import Finished
@@ -34,7 +34,7 @@ from harness.store.provenance import MEASURING, Host, cpu_model, source_hash
 INSTALL = ".venv/bin/python -m pip install --require-hashes --no-deps -r requirements-dask.lock"
 #: The resource of which a worker has one per machine: a trial on the wall clock takes it.
 MACHINE = "machine"
-#: How often a trial is tried again whose result or contents were lost on their way.
+#: How often a trial is run again that was lost with its worker, and how often what it needs or left is sent again.
 MOST_TRIES = 3
 #: Trials that are submitted, per thread of the cluster: a worker finds its next one there.
 AHEAD = 2
@@ -44,8 +44,14 @@ _ADDRESS = re.compile(r"(?P<protocol>dask|tcp|tls)://(?P<place>[^/\s]+:\d+)")
 
 @dataclass
 class _Task:
+    """A trial on its way; `tries`: how often it was submitted again because something was lost on the way.
+
+    `sent`: contents (sha256) that it could find in the cluster when it was submitted last.
+    """
+
     spec: TrialSpec
     tries: int = 0
+    sent: frozenset[str] = frozenset()
 
 
 class DaskExecutor:
@@ -81,25 +87,22 @@ class DaskExecutor:
             self._stop()
             raise
 
-    def _submit(self, task: _Task, delivered: Sequence[Any] = (), worker: str | None = None) -> None:
-        """Hand a trial to Dask; `delivered` before it, and on `worker` rather than on another one."""
+    def _submit(self, task: _Task) -> None:
         options: dict[str, Any] = {}
         if task.spec.machine.clock == "wall":
             options["resources"] = {MACHINE: 1}
-        if worker is not None:
-            options |= {"workers": [worker], "allow_other_workers": True}
-        elif self._unfit:
+        if self._unfit:
             options |= {"workers": self._fit(), "allow_other_workers": True}
-        spec = task.spec
+        spec, task.sent = task.spec, frozenset(self._sent)
         self._number += 1
         key = f"{spec.arm}-{spec.repetition}-{self._name}-{self._number}"
-        future = self._client.submit(run_parcel, self._parcel(spec), list(delivered), key=key, pure=False, **options)
+        future = self._client.submit(run_parcel, self._parcel(spec), key=key, pure=False, **options)
         self._running[future] = task
         future.add_done_callback(self._ended.put)
 
     def _take(self, future: Any, done: Finished) -> None:
         task = self._running.pop(future)
-        outcome = self._outcome(future, task)
+        outcome = self._outcome(future)
         future.release()
         spec = task.spec
         if isinstance(outcome, Ran):
@@ -111,55 +114,59 @@ class DaskExecutor:
             else:
                 place = self._place_of(outcome.machine, outcome.host)
                 done(spec, outcome.record.model_copy(update={"host": place}))
+                return
         elif isinstance(outcome, Absent):
-            self._submit(task, [self._delivery(sha, outcome.worker) for sha in outcome.hashes], outcome.worker)
+            for sha256 in outcome.hashes:
+                self._send(sha256)
+            lost = "what it needs was lost on its way" if task.sent.intersection(outcome.hashes) else None
+            outcome = self._again(task, lost)
         elif isinstance(outcome, Unfit):
             if outcome.worker not in self._unfit:
                 self._unfit[outcome.worker] = outcome.reason
                 warn(f"{outcome.worker} gets no trials: {outcome.reason}")
             if not self._fit():
                 raise RunError(f"no worker can run trials; {outcome.worker}: {outcome.reason}")
-            self._submit(task)
-        if isinstance(outcome, str):
+            outcome = self._again(task, None)
+        else:
+            outcome = self._again(task, *outcome)
+        if outcome is not None:
             done(spec, failed_record(spec, outcome))
 
-    def _outcome(self, future: Any, task: _Task) -> Absent | Unfit | Ran | str | None:
-        """What came of a task; the reason why its trial has failed; None when it was submitted again."""
+    def _outcome(self, future: Any) -> Absent | Unfit | Ran | tuple[str, bool]:
+        """What came of a task; or what was lost, and whether Dask has given up."""
         from distributed import KilledWorker
 
         if future.status == "finished":
             result: Absent | Unfit | Ran = future.result()
             return result
-        if future.status == "cancelled":  # contents were lost with the worker that held them
-            return self._again(task, "what it needs was lost on its way")
+        if future.status == "cancelled":
+            return "the scheduler dropped it", False
         error = future.exception()
         if isinstance(error, KilledWorker):
-            return f"the workers that ran it were lost, {error.allowed_failures + 1} times"
-        if isinstance(error, RunError):
-            return self._again(task, str(error))
+            return "the workers that ran it were lost", True
         raise RunError(
             f"a worker cannot run trials: {type(error).__name__}: {error}",
             hint="start workers in a checkout of the same commit, with the same packages",
         )
 
-    def _again(self, task: _Task, why: str) -> str | None:
-        """Submit a trial once more; why it has failed, when that was often enough."""
-        task.tries += 1
-        if task.tries > MOST_TRIES:
-            return f"{why}, {task.tries} times"
-        self._sent.clear()
+    def _again(self, task: _Task, lost: str | None, ends: bool = False) -> str | None:
+        """Submit a trial once more; why it has failed, when that was often enough. `lost`: it is not its first time."""
+        task.tries += lost is not None
+        if lost is not None and (ends or task.tries > MOST_TRIES or self._begun(task.spec) > MOST_TRIES):
+            return f"{lost}; it was begun {self._begun(task.spec)} times"
         self._submit(task)
         return None
 
-    def _delivery(self, sha256: str, worker: str) -> Any:
-        if sha256 not in self._sent:
+    def _begun(self, spec: TrialSpec) -> int:
+        """How often workers began to run it: Dask counts anew with every submission."""
+        return sum(list(event[1]) == [spec.arm, spec.repetition] for event in self._client.get_events(self._name))
+
+    def _send(self, sha256: str) -> None:
+        """Put content into the cluster, from where workers take it, unless it is there, and its worker too."""
+        there = self._sent.get(sha256)
+        if there is None or not any(self._client.who_has([there]).values()):
             path = next(path for path, content in self._contents.items() if content.sha256 == sha256)
             self._sent[sha256] = self._client.scatter(path.read_bytes(), hash=False)
-        self._number += 1
-        return self._client.submit(
-            receive, sha256, self._sent[sha256], key=f"content-{sha256[:12]}-{self._name}-{self._number}",
-            workers=[worker], allow_other_workers=True, pure=False,
-        )  # fmt: skip
 
     def _parcel(self, spec: TrialSpec) -> Parcel:
         root = Store.default().root
@@ -173,6 +180,7 @@ class DaskExecutor:
             run=self._name,
             spec=spec,
             contents=contents,
+            sent={one.sha256: self._sent[one.sha256].key for one in contents.values() if one.sha256 in self._sent},
             description=self._descriptions[spec.arm, spec.repetition],
             measuring=source_hash(MEASURING),
             qemu=qemu_version(),
@@ -193,7 +201,7 @@ class DaskExecutor:
 
     def _stop(self) -> None:
         """Nothing is waited for: what runs on workers is ended there, if they can still be told."""
-        for future in self._running:
+        for future in (*self._running, *self._delivering):
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):

@@ -25,7 +25,8 @@ class Content:
 
 @dataclass(frozen=True)
 class Parcel:
-    """One trial. `contents`: by path as in `spec`. `description`: the hash of all that it is a function of.
+    """One trial. `contents`: by path as in `spec`; `sent`: under which key of Dask's a content (sha256) is to be had.
+    `description`: the hash of all that it is a function of.
 
     `measuring`, `qemu`, `host` are those of the machine that planned it: what runs it must be the same, and the host is
     part of a description.
@@ -34,6 +35,7 @@ class Parcel:
     run: str
     spec: TrialSpec
     contents: Mapping[Path, Content]
+    sent: Mapping[str, str]
     description: str
     measuring: str
     qemu: str
@@ -42,7 +44,7 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Absent:
-    """The machine lacks these contents (sha256)."""
+    """The machine lacks these contents (sha256), and nobody has them for it."""
 
     worker: str
     hashes: tuple[str, ...]

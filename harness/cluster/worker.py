@@ -32,16 +32,17 @@ _threads: dict[str, set[int]] = {}
 _stopped: set[str] = set()
 
 
-def run_parcel(parcel: Parcel, _delivered: object = None) -> Absent | Unfit | Ran:
+def run_parcel(parcel: Parcel) -> Absent | Unfit | Ran:
     """Run a trial here, in a thread of a Dask worker; or say what is absent, or why it cannot be run here."""
     worker = _address()
     try:
         store = Store.default()
-        there = {path: find(store, content) for path, content in parcel.contents.items()}
-        absent = {parcel.contents[path].sha256 for path, place in there.items() if place is None}
+        absent = [sha256 for sha256 in _lacking(store, parcel) if not fetch(sha256, parcel.sent.get(sha256))]
         if absent:
-            return Absent(worker, tuple(sorted(absent)))
-        places = {path: place for path, place in there.items() if place is not None}
+            return Absent(worker, tuple(absent))
+        places = {path: place for path, content in parcel.contents.items() if (place := find(store, content))}
+        if len(places) < len(parcel.contents):
+            return Unfit(worker, f"the store {store.root} does not keep what is put there")
         scratch = scratch_folder(Path(tempfile.gettempdir()), "parcel")
     except (KreproError, OSError) as error:
         return Unfit(worker, str(error))
@@ -51,6 +52,7 @@ def run_parcel(parcel: Parcel, _delivered: object = None) -> Absent | Unfit | Ra
         if reason is not None:
             return Unfit(worker, reason)
         before = load()
+        _tell(parcel)
         record = _run(parcel.run, spec)
         data, files = packed(spec.folder) if spec.folder.is_dir() else (b"", {})
         record = record.model_copy(
@@ -67,16 +69,35 @@ def run_parcel(parcel: Parcel, _delivered: object = None) -> Absent | Unfit | Ra
         discard(scratch)
 
 
-def receive(sha256: str, data: bytes) -> None:
-    """Take content into this machine's store; RunError when it is not what its hash says."""
+def _lacking(store: Store, parcel: Parcel) -> list[str]:
+    return sorted({content.sha256 for content in parcel.contents.values() if find(store, content) is None})
+
+
+def fetch(sha256: str, key: str | None) -> bool:
+    """Take content into this machine's store, from the worker that has it under this key; whether it has come whole."""
+    if key is None:
+        return False
+    from distributed import get_client, get_worker
+    from distributed.utils_comm import gather_from_workers
+
+    client = get_client()
+    # Not `client.gather`: in a worker it waits for ever for a key that it did not submit itself.
+    having = client.sync(client.scheduler.who_has, keys=[key])
+    data = client.sync(gather_from_workers, having, rpc=get_worker().rpc)[0].get(key, b"")
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise RunError(f"content {sha256[:12]} was damaged on its way")
+        return False
+    keep(Store.default(), sha256, data)
+    return True
+
+
+def keep(store: Store, sha256: str, data: bytes) -> None:
+    """Put content into a store; one that is damaged there is replaced."""
 
     def write(folder: Path) -> Mapping[str, object]:
         (folder / FILE).write_bytes(data)
         return {}
 
-    Store.default().obtain(KIND, sha256[:12], {"sha256": sha256}, write)
+    store.obtain(KIND, sha256[:12], {"sha256": sha256}, write)
 
 
 def stop(run: str) -> None:
@@ -128,6 +149,13 @@ def _run(run: str, spec: TrialSpec) -> TrialRecord:
         return run_trial(spec)
     finally:
         threads.discard(thread)
+
+
+def _tell(parcel: Parcel) -> None:
+    """That a trial begins: who planned it counts how often it did."""
+    from distributed import get_worker
+
+    get_worker().log_event(parcel.run, [parcel.spec.arm, parcel.spec.repetition])
 
 
 def _address() -> str:

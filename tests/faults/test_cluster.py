@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Runs on a Dask cluster whose workers are killed, slow, damaged or others: the set is that of one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
+from harness.paths import ROOT
+from harness.store.resultset import ResultSet
+from harness.store.seal import verify_files
+from tests.clusters import Cluster, dask_python
+from tests.faults.test_resume import ANALYSIS, YAML
+from tests.processes import DEFAULT_SIGNALS, eventually, machines
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
+
+WALL = "  clocked: {kernel: classic, clock: wall, params: {offset: 3}}\nrepetitions"
+REPETITIONS = 15
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return dask_python(tmp_path_factory.mktemp("python") / "venv")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, python: str) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "cluster", python) as made:
+        yield made
+    assert eventually(lambda: not machines(tmp_path), 30), "no guest outlives its worker"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "hello"
+    made.mkdir()
+    (made / "experiment.yaml").write_text(YAML)
+    (made / "analysis.py").write_text(ANALYSIS)
+    return made
+
+
+@pytest.fixture
+def start(tmp_path: Path, folder: Path, python: str) -> Callable[..., subprocess.Popen[str]]:
+    def begin(*words: str, results: str = "results") -> subprocess.Popen[str]:
+        command = [python, "-m", "harness.commands.program", "run", str(folder), "--results", str(tmp_path / results)]
+        (tmp_path / "tmp").mkdir(exist_ok=True)
+        return subprocess.Popen(
+            [*DEFAULT_SIGNALS, *command, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")},
+        )  # fmt: skip
+
+    return begin
+
+
+def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[ResultSet | None, str]:
+    out, err = process.communicate(timeout=900)
+    assert process.returncode == code, err
+    lines = out.strip().splitlines()
+    return (ResultSet(Path(lines[-1])) if lines and Path(lines[-1]).is_dir() else None), err
+
+
+def sealed(tmp_path: Path) -> int:
+    return len(list(tmp_path.glob("results/hello/.unfinished/*/trials/*/*.json")))
+
+
+def runs_on(cluster: Cluster) -> list[str]:
+    return [name for name in cluster.workers if machines(cluster.root / name)]
+
+
+def test_ten_workers_two_killed_one_slow_one_damaged_are_one_machine(tmp_path, cluster, start):
+    alone, _ = ended(start("--repetitions", str(REPETITIONS), results="alone"))
+    store = cluster.add("damaged")
+    ended(start("--repetitions", "1", "--executor", cluster.address, results="first"))
+    contents = sorted(store.glob("content/*/file"))
+    assert len(contents) >= 3
+    for path in contents:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    cluster.add("slow", before=("nice", "-n", "19"))
+    for number in range(8):
+        cluster.add(f"worker-{number}")
+    process = start("--repetitions", str(REPETITIONS), "--executor", cluster.address)
+    for victim in ("worker-3", "worker-5"):
+        assert eventually(lambda name=victim: name in runs_on(cluster), 300)
+        cluster.workers[victim].kill()
+    cluster.workers["slow"].send_signal(signal.SIGSTOP)
+    assert not eventually(lambda: process.poll() is not None, 8)
+    cluster.workers["slow"].send_signal(signal.SIGCONT)
+    result, err = ended(process)
+    assert result is not None
+    assert alone is not None
+    verify_files(result.path)
+    assert result.manifest.digest == alone.manifest.digest
+    assert result.manifest.deterministic == alone.manifest.deterministic
+    assert (result.path / "metrics.parquet").read_bytes() == (alone.path / "metrics.parquet").read_bytes()
+    assert [claim.verdict for claim in result.claims] == ["reproduced"]
+    assert {trial.status for trial in result.manifest.trials} == {"ok"}
+    assert [trial.host for trial in alone.manifest.trials] == [None] * 2 * REPETITIONS
+    assert {trial.host for trial in result.manifest.trials} == {0}, "workers of one machine are one host"
+    assert len(result.manifest.hosts) == 1
+    assert "Dask's dashboard: http://" in err
+    told = (result.path / "manifest.json").read_text()
+    assert str(tmp_path) not in told
+    assert "damaged" in cluster.log("damaged"), "its contents were sent again"
+
+
+def test_a_trial_whose_workers_are_lost_is_run_three_times_more(cluster, start):
+    for number in range(5):
+        cluster.add(f"worker-{number}")
+    process = start("--arms", "one", "--repetitions", "1", "--executor", cluster.address)
+    for _ in range(4):
+        assert eventually(lambda: runs_on(cluster), 120), process.poll()
+        (victim,) = runs_on(cluster)
+        cluster.workers[victim].kill()
+        cluster.workers[victim].wait()
+        assert eventually(lambda name=victim: name not in runs_on(cluster), 10)
+    _, err = ended(process, EXIT_RUN_FAILED)
+    assert "one 0: " in err
+    assert "lost" in err
+    assert "; it was begun 4 times" in err
+
+
+def test_ctrl_c_ends_the_guests_and_the_same_words_go_on(tmp_path, cluster, start):
+    for number in range(2):
+        cluster.add(f"worker-{number}")
+    process = start("--executor", cluster.address)
+    assert eventually(lambda: sealed(tmp_path) >= 2 and runs_on(cluster), 300)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    kept = sealed(tmp_path)
+    assert f"{kept} of 12 trials are kept" in err
+    assert eventually(lambda: not runs_on(cluster), 5)
+    result, err = ended(start("--executor", cluster.address))
+    assert result is not None
+    assert f"{kept} of 12 trials are done" in err
+    alone, _ = ended(start(results="alone"))
+    assert alone is not None
+    assert result.manifest.digest == alone.manifest.digest
+    assert len(result.manifest.hosts) == 1
+
+
+def test_a_worker_with_another_qemu_gets_nothing(tmp_path, cluster, start):
+    fake = tmp_path / "fake/qemu-system-x86_64"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho QEMU emulator version 99\n")
+    fake.chmod(0o755)
+    cluster.add("other", environment={"PATH": f"{fake.parent}:{os.environ['PATH']}"})
+    _, err = ended(start("--repetitions", "1", "--executor", cluster.address), EXIT_RUN_FAILED)
+    assert "no worker can run trials" in err
+    assert "QEMU emulator version 99 there" in err
+    cluster.add("good")
+    result, err = ended(start("--repetitions", "1", "--executor", cluster.address))
+    assert result is not None
+    assert {trial.status for trial in result.manifest.trials} == {"ok"}
+
+
+def test_the_wall_clock_takes_a_machine_of_its_own(tmp_path, folder, cluster, start):
+    yaml = folder / "experiment.yaml"
+    yaml.write_text(yaml.read_text().replace("repetitions", WALL, 1))
+    cluster.add("core")
+    words = ("--arms", "clocked", "--repetitions", "2", "--executor", cluster.address)
+    _, err = ended(start(*words), EXIT_USAGE)
+    assert "no worker has the resource machine (start one worker per machine, with --resources machine=1)" in err
+    cluster.add("machine", "--resources", "machine=1")
+    process = start(*words)
+    most = 0
+    while process.poll() is None:
+        assert "core" not in runs_on(cluster)
+        most = max(most, len(machines(cluster.root / "machine")))
+        eventually(lambda: False, 0.2)
+    assert most == 1
+    _, err = ended(process, EXIT_RUN_FAILED)
+    assert "no claim of the paper could be measured" in err
+    result = ResultSet((tmp_path / "results/hello/latest").resolve())
+    assert [trial.status for trial in result.manifest.trials] == ["ok", "ok"]
+
+
+def test_an_address_without_a_scheduler_is_one_line(start):
+    _, err = ended(start("--executor", "dask://127.0.0.1:1"), EXIT_USAGE)
+    assert err.strip().splitlines()[-1].startswith("krepro: --executor dask://127.0.0.1:1: ")
+    assert "Traceback" not in err
+    _, err = ended(start("--executor", "nowhere"), EXIT_USAGE)
+    assert "--executor nowhere: must be dask://HOST:PORT or tls://HOST:PORT" in err
