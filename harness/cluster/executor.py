@@ -14,6 +14,7 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,10 +164,16 @@ class DaskExecutor:
 
     def _send(self, sha256: str) -> None:
         """Put content into the cluster, from where workers take it, unless it is there, and its worker too."""
-        there = self._sent.get(sha256)
-        if there is None or not any(self._client.who_has([there]).values()):
+        if sha256 not in self._sent or not self._is_there(self._sent[sha256]):
             path = next(path for path, content in self._contents.items() if content.sha256 == sha256)
             self._sent[sha256] = self._client.scatter(path.read_bytes(), hash=False)
+
+    def _is_there(self, future: Any) -> bool:
+        """Whether a worker has this content; Dask forgets what was lost with a worker."""
+        try:
+            return future.status == "finished" and any(self._client.who_has([future]).values())
+        except CancelledError:
+            return False
 
     def _parcel(self, spec: TrialSpec) -> Parcel:
         root = Store.default().root
@@ -201,7 +208,7 @@ class DaskExecutor:
 
     def _stop(self) -> None:
         """Nothing is waited for: what runs on workers is ended there, if they can still be told."""
-        for future in (*self._running, *self._delivering):
+        for future in self._running:
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,7 @@ MAX_EXPERIMENT_MIB = 16
 METRICS = "metrics.parquet"
 #: What an analysis found, for programs to read: JSON.
 DOCUMENTS = "documents"
+SYNC_THREADS = 16
 _CLAIM_LIST = TypeAdapter(list[ClaimResult])
 
 
@@ -333,8 +336,12 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(root: Path) -> None:
-    """Flush a folder and all below it to disk."""
-    for path in root.rglob("*"):
-        if not path.is_symlink():
-            sync(path)
+    """Flush a folder and all below it to disk.
+
+    Many files at once: the file system then commits them together, which takes a tenth of the time.
+    """
+    paths = (path for path in root.rglob("*") if not path.is_symlink())
+    with ThreadPoolExecutor(SYNC_THREADS) as threads:
+        while some := list(itertools.islice(paths, 64 * SYNC_THREADS)):
+            list(threads.map(sync, some))
     sync(root)

@@ -117,7 +117,8 @@ def test_a_trial_whose_workers_are_lost_is_run_three_times_more(cluster, start):
         cluster.add(f"worker-{number}")
     process = start("--arms", "one", "--repetitions", "1", "--executor", cluster.address)
     for _ in range(4):
-        assert eventually(lambda: runs_on(cluster), 120), process.poll()
+        assert eventually(lambda: runs_on(cluster) or process.poll() is not None, 120)
+        assert process.poll() is None, process.communicate()[1]
         (victim,) = runs_on(cluster)
         cluster.workers[victim].kill()
         cluster.workers[victim].wait()

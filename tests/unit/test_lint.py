@@ -93,8 +93,9 @@ def test_modules_can_be_read_in_one_sitting():
     assert not long
 
 
-def test_locked_requirements_have_hashes_and_no_registry():
-    text = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dask.lock"])
+def test_locked_requirements_have_hashes_and_no_registry(name):
+    text = (ROOT / name).read_text()
     entries = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
     assert entries
     assert all(re.match(r"[\w.\[\]-]+==\S+", entry) for entry in entries), "no option, no index, no loose version"

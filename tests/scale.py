@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""What the harness costs per trial, without guests: `python -m tests.scale TRIALS [SHARDS]`, for docs/scale.md.
+
+Everything is as in a run but for the trial itself, which writes the files of a small one in no time: planning,
+descriptions, sealing with its flushes to disk, analysis, digest, manifest, then verify; with SHARDS also as many sets
+of parts, and their merge.
+"""
+
+from __future__ import annotations
+
+import io
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.commands import pipeline
+from harness.commands.merging import merge
+from harness.commands.run import RunOptions
+from harness.commands.verification import verify
+from harness.experiment.execution import failed_record
+from harness.experiment.runner import Finished
+from harness.experiment.trial import TrialSpec
+from tests.faults.test_resume import ANALYSIS, YAML
+
+#: Files of the smallest trial, and their bytes; `console.log` and `dmesg` are most of a real one.
+FILES = {
+    "console.log": 6000, "qmp-events.json": 200, "job.stdout": 0, "job.stderr": 0, "job.exit": 2, "pmu": 30,
+    "dmesg": 6000, "interrupts.final": 600, "add/stdout": 2, "add/stderr": 80, "add/exit": 2,
+}  # fmt: skip
+
+
+class NoGuests:
+    """An executor whose trials take no time."""
+
+    def run(self, trials: Sequence[TrialSpec], done: Finished) -> None:
+        for spec in trials:
+            for name, size in FILES.items():
+                path = spec.folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"x" * size)
+            (spec.folder / "add/stdout").write_text(f"{spec.params['offset']}\n")
+            record = failed_record(spec, "")
+            done(spec, record.model_copy(update={"status": "ok", "reason": None, "argv": ("qemu-system-x86_64",) * 60}))
+
+
+def resident_mib() -> float:
+    """Resident memory of this process now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+@contextmanager
+def timed(what: str, trials: int) -> Iterator[None]:
+    """Print what the block took, in all and per trial, and the memory after it."""
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{what:12} {took:9.2f} s {1000 * took / trials:8.2f} ms a trial, "
+        f"{resident_mib():6.0f} MiB, at most {most:.0f} MiB",
+        flush=True,
+    )
+
+
+def experiment(folder: Path) -> Path:
+    """The smallest experiment: two arms."""
+    folder.mkdir()
+    (folder / "experiment.yaml").write_text(YAML)
+    (folder / "analysis.py").write_text(ANALYSIS)
+    return folder
+
+
+def main(trials: int, shards: int) -> None:
+    """Run `trials` trials of no time; with `shards`, as many parts too, and merge them."""
+    chosen: Callable[[], NoGuests] = NoGuests
+    pipeline.LocalExecutor = chosen  # type: ignore[assignment,misc]
+    root = Path(tempfile.mkdtemp(prefix="scale-"))
+    try:
+        folder = experiment(root / "hello")
+        quiet = Console(file=io.StringIO(), width=200)
+        with timed("run", trials):
+            done = pipeline.measure(RunOptions(str(folder), repetitions=trials // 2, results=root / "results"))
+        print(f"{'':12} {dict(done.seconds)}, manifest {(done.result.path / 'manifest.json').stat().st_size >> 10} KiB")
+        with timed("verify", trials):
+            verify(root / "results", str(done.result.path), quiet)
+        if shards:
+            parts = []
+            with timed("shards", trials):
+                for number in range(1, shards + 1):
+                    options = RunOptions(
+                        str(folder), repetitions=trials // 2, shard=f"{number}/{shards}", results=root / "parts"
+                    )
+                    parts.append(str(pipeline.measure(options).result.path))
+            with timed("merge", trials):
+                merge(root / "merged", parts, quiet, verbose=False)
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
