@@ -8,23 +8,36 @@ import re
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from harness.build.store import Store
 from harness.errors import UsageError
 from harness.paths import ROOT
 from harness.scratch import PREFIX
 
+#: Variables that decide where the folders are.
+DECIDING = ("HOME", "KREPRO_STORE", "XDG_CACHE_HOME")
 #: What is left of an absolute path in a command line that lies in none of the known folders: its last name.
 _ELSEWHERE = re.compile(r"(^|=)/(?:[^/=]*/)*([^/=]*)")
 
 
 def neutral(text: str) -> str:
     """`text` with the folders of this host as $SCRATCH, $STORE, $PROJECT, $TMP and ~, a scratch folder first."""
-    temporary = tempfile.gettempdir()
-    text = re.sub(rf"{re.escape(temporary)}/{re.escape(PREFIX)}[a-z]+-\w+", "$SCRATCH", text)
-    for folder, name in _folders(temporary):
-        text = re.sub(rf"(?<![\w.~-]){re.escape(folder)}(?![\w.-])", name, text)
+    if "/" not in text:
+        return text
+    for pattern, name in _patterns(tempfile.gettempdir(), *(os.environ.get(name) for name in DECIDING)):
+        text = pattern.sub(name, text)
     return text
+
+
+@lru_cache(maxsize=8)
+def _patterns(temporary: str, *_deciding: str | None) -> list[tuple[re.Pattern[str], str]]:
+    """What is replaced, in this order: a large set's manifest has millions of words, and the folders stay the same."""
+    scratch = re.compile(rf"{re.escape(temporary)}/{re.escape(PREFIX)}[a-z]+-\w+")
+    folders = [
+        (re.compile(rf"(?<![\w.~-]){re.escape(folder)}(?![\w.-])"), name) for folder, name in _folders(temporary)
+    ]
+    return [(scratch, "$SCRATCH"), *folders]
 
 
 def neutral_words(words: Sequence[str]) -> list[str]:
