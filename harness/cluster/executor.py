@@ -106,12 +106,13 @@ class DaskExecutor:
         outcome = self._outcome(future)
         future.release()
         spec = task.spec
+        failed: str | None = None
         if isinstance(outcome, Ran):
             try:
                 remove_tree(spec.folder)
                 unpack(outcome, spec.folder)
             except RunError as error:
-                outcome = self._again(task, str(error))
+                failed = self._again(task, str(error))
             else:
                 place = self._place_of(outcome.machine, outcome.host)
                 done(spec, outcome.record.model_copy(update={"host": place}))
@@ -120,18 +121,18 @@ class DaskExecutor:
             for sha256 in outcome.hashes:
                 self._send(sha256)
             lost = "what it needs was lost on its way" if task.sent.intersection(outcome.hashes) else None
-            outcome = self._again(task, lost)
+            failed = self._again(task, lost)
         elif isinstance(outcome, Unfit):
             if outcome.worker not in self._unfit:
                 self._unfit[outcome.worker] = outcome.reason
                 warn(f"{outcome.worker} gets no trials: {outcome.reason}")
             if not self._fit():
                 raise RunError(f"no worker can run trials; {outcome.worker}: {outcome.reason}")
-            outcome = self._again(task, None)
+            failed = self._again(task, None)
         else:
-            outcome = self._again(task, *outcome)
-        if outcome is not None:
-            done(spec, failed_record(spec, outcome))
+            failed = self._again(task, *outcome)
+        if failed is not None:
+            done(spec, failed_record(spec, failed))
 
     def _outcome(self, future: Any) -> Absent | Unfit | Ran | tuple[str, bool]:
         """What came of a task; or what was lost, and whether Dask has given up."""

@@ -62,7 +62,9 @@ def metrics(tables):
     return rows.frame()
 """
 TRIALS = 12
-KILLS = 10
+KILLS = 20
+#: The run that is killed so often has 60 trials.
+MORE = ("--repetitions", "30")
 
 
 class Place:
@@ -118,11 +120,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
     return result
 
 
-def test_a_run_killed_at_ten_random_moments_comes_out_as_one_that_was_not(place, undisturbed):
+def test_a_run_of_60_trials_killed_at_20_random_moments_comes_out_as_one_that_was_not(place, tmp_path_factory):
+    undisturbed, _ = Place(tmp_path_factory.mktemp("alone")).run(*MORE)
+    assert undisturbed is not None
     before: dict[str, int] = {}
     kills = 0
     while True:
-        process = place.start()
+        process = place.start(*MORE)
         if kills % 2 and kills < KILLS:  # else at any moment, mostly before a trial has ended
             one_more = functools.partial(place.more_than, len(before), process)
             assert eventually(one_more, 300)
