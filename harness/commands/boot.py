@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""`boot`: a person's shell in a guest."""
+"""`boot`: a person's shell in a guest, or a script's command."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from harness.commands.declaration import Option, command
 from harness.commands.shared import Accelerator, KernelName
+from harness.errors import UsageError
+
+#: A shell that reads its commands from its standard input.
+SHELL = "sh"
 
 
 @command(guests=True)
@@ -18,11 +23,36 @@ def boot(
     accel: Accelerator = "auto",
     append: Annotated[str | None, Option("further kernel parameters, in one argument")] = None,
     cpus: Annotated[int, Option("CPUs; `classic` has one")] = 1,
+    exec: Annotated[
+        str | None,
+        Option(
+            "run this in the guest instead of a shell, in one argument; also the words after `--`",
+            none="a shell; without a terminal, one that reads standard input",
+            rest=True,
+        ),
+    ] = None,
+    copy_in: Annotated[
+        tuple[str, ...] | None,
+        Option("files and folders of the host for the command, comma-separated: `F`, or `F:PATH`", path=True, least=1),
+    ] = None,
+    copy_out: Annotated[
+        tuple[str, ...] | None,
+        Option("files and folders of the guest to fetch afterwards, comma-separated: `F`, or `F:PATH`", least=1),
+    ] = None,
+    timeout: Annotated[int, Option("seconds that the command may take", least=1)] = 600,
 ) -> int:
-    """Boot a kernel and give you a shell in the guest, on its console."""
+    """Boot a kernel and give you a shell in the guest, on its console; or run one command in it, for scripts."""
     from harness.build.store import Store
-    from harness.commands.shell import shell
     from harness.experiment.model import find_experiment
 
     folder = find_experiment(experiment) if experiment else None
-    return shell(Store.default(), kernel, folder, accel, tuple((append or "").split()), cpus)
+    place = (Store.default(), kernel, folder, accel, tuple((append or "").split()), cpus)
+    if exec is None and sys.stdin is not None and sys.stdin.isatty():
+        if copy_in or copy_out:
+            raise UsageError("--copy-in and --copy-out need a command", hint="--exec, or -- and the command")
+        from harness.commands.shell import shell
+
+        return shell(*place)
+    from harness.commands.script import run_script, script_of
+
+    return run_script(*place, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))

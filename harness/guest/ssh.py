@@ -6,14 +6,18 @@ from __future__ import annotations
 import base64
 import io
 import logging
+import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import paramiko
 
 from harness.errors import RunError
 from harness.guest.bulk import Bulk
+from harness.guest.pipe import Feed, Sink
 from harness.guest.session import JobResult, collect
 from harness.machine.machine import Machine
 from harness.machine.tail import BLOCK_BYTES, Kept
@@ -62,17 +66,15 @@ class SshSession:
             channel.exec_command(f"{ENVIRONMENT}krepro-job")
             channel.sendall(job.encode())
             channel.shutdown_write()
-            _, err = self._drain(channel, deadline, "finish its job")
+            out, err = Kept(MOST_BYTES), Kept(MOST_BYTES)
+            self._drain(channel, deadline, "finish its job", out, err)
             if channel.recv_exit_status() != 0:
-                raise self._machine.lost(f"could not send its data: {err.decode(errors='replace').strip()}")
+                raise self._machine.lost(f"could not send its data: {err.data.decode(errors='replace').strip()}")
         except (paramiko.SSHException, OSError) as error:
             raise self._machine.lost(f"lost its ssh connection: {error or type(error).__name__}") from error
         finally:
             channel.close()
-        while not self._bulk.complete():  # the frame is written before the command ends; the file may lag a moment
-            if time.monotonic() > deadline:
-                raise self._machine.lost("sent incomplete data")
-            time.sleep(POLL_S)
+        self._wait_for_frame(deadline)
         return collect(self._bulk, target)
 
     def command(self, text: str, timeout_s: float = 30.0) -> tuple[int, str, str]:
@@ -82,10 +84,55 @@ class SshSession:
         try:
             channel.exec_command(ENVIRONMENT + text)
             channel.shutdown_write()
-            out, err = self._drain(channel, deadline, f"finish {text!r}")
-            return channel.recv_exit_status(), out.decode(errors="replace"), err.decode(errors="replace")
+            out, err = Kept(MOST_BYTES), Kept(MOST_BYTES)
+            self._drain(channel, deadline, f"finish {text!r}", out, err)
+            return channel.recv_exit_status(), out.data.decode(errors="replace"), err.data.decode(errors="replace")
         finally:
             channel.close()
+
+    def pipe(self, text: str, feed: Feed | None, out: BinaryIO, err: BinaryIO, timeout_s: float) -> int:
+        """Exit status of one shell command, whose three streams are these, as it goes.
+
+        `feed` begins to give its input at once, and ends with the command. Raises GuestLost as `run` does, and whatever
+        `feed` failed with.
+        """
+        deadline = time.monotonic() + timeout_s
+        channel = self._open()
+        try:
+            channel.exec_command(ENVIRONMENT + text)
+            if feed is None:
+                channel.shutdown_write()
+            else:
+                feed.start(channel)
+            self._drain(channel, deadline, f"finish {text!r}", Sink(out), Sink(err))
+            if feed is not None and feed.error is not None:
+                raise feed.error
+            return channel.recv_exit_status()
+        finally:
+            channel.close()
+
+    def fetch(self, paths: Sequence[str], target: Path, timeout_s: float) -> list[str]:
+        """Copy files and folders of the guest to `target`/0/NAME, `target`/1/NAME, …; those that could not be copied.
+
+        They come over the bulk port, unpacked as what a job left is.
+        """
+        deadline = time.monotonic() + timeout_s
+        home = "/run/krepro/copy"
+        missing = []
+        self.command(f"rm -rf {home}; mkdir -p {home}", timeout_s)
+        for index, path in enumerate(paths):
+            folder = f"{home}/{index}"
+            # cp, not tar: a file of /proc says that it is empty. -L: what a link leads to.
+            copy = f"mkdir {folder} && cd /root && cp -rL -- {shlex.quote(path)} {folder}/"
+            status, _, _ = self.command(copy, max(deadline - time.monotonic(), 0.0))
+            if status != 0:
+                missing.append(path)
+        status, _, err = self.command(f"krepro-send {home}", max(deadline - time.monotonic(), 0.0))
+        if status != 0:
+            raise RunError(f"the guest could not send its files: {err.strip()}")
+        self._wait_for_frame(deadline)
+        self._bulk.unpack(target)
+        return missing
 
     def close(self) -> None:
         """See `Session.close`."""
@@ -126,12 +173,18 @@ class SshSession:
         except (paramiko.SSHException, OSError) as error:
             raise self._machine.lost(f"opened no ssh channel: {error}") from error
 
-    def _drain(self, channel: paramiko.Channel, deadline: float, what: str) -> tuple[bytes, bytes]:
+    def _wait_for_frame(self, deadline: float) -> None:
+        """The frame is written before the command ends; the file may lag a moment."""
+        while not self._bulk.complete():
+            if time.monotonic() > deadline:
+                raise self._machine.lost("sent incomplete data")
+            time.sleep(POLL_S)
+
+    def _drain(self, channel: paramiko.Channel, deadline: float, what: str, out: Kept, err: Kept) -> None:
         """Read both streams until the command ends.
 
         recv_exit_status has no deadline of its own and an unread stream can fill its window: both are handled here.
         """
-        out, err = Kept(MOST_BYTES), Kept(MOST_BYTES)
 
         def pull() -> None:  # a block of each at a time: a guest may send faster than it is read
             if channel.recv_ready():
@@ -157,4 +210,3 @@ class SshSession:
             raise self._machine.lost("did not close its streams") from error
         if not ended_in_time:
             raise self._machine.lost("did not stop sending")
-        return bytes(out.data), bytes(err.data)

@@ -20,6 +20,7 @@ from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, 
 from harness.machine.tail import read_tail
 
 READY = "krepro: ready"
+PANIC = "Kernel panic"
 POLL_S = 0.01
 #: Where only QEMU's own news ends a wait, and wakes it at once: a look takes most of a millisecond of a CPU that the
 #: guest may need.
@@ -218,9 +219,12 @@ class Machine:
     def lost(self, what: str) -> GuestLost:
         """Look at what is left of the machine, keep it in the folder, and make the error to raise."""
         self._diagnose()
-        tail = [line for line in self.console().splitlines() if line.strip()][-1:]
+        lines = [line for line in self.console().splitlines() if line.strip()]
+        # What a panic prints behind its own line are registers.
+        told = [line for line in lines if PANIC in line][-1:] or lines[-1:]
+        kind = "console" if told and PANIC in told[0] else "last console line"
         stderr = self._stderr_text()
-        detail = stderr.splitlines()[-1] if stderr else f"last console line: {tail[0].strip()}" if tail else ""
+        detail = stderr.splitlines()[-1] if stderr else f"{kind}: {told[0].strip()}" if told else ""
         return GuestLost(f"the guest {what}{'; ' + detail if detail else ''}", hint=f"see {self.folder}")
 
     def _start(self) -> None:
