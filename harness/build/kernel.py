@@ -24,6 +24,8 @@ from harness.progress import step
 
 #: Raised when the way of building changes in a manner that changes its output.
 RECIPE_VERSION = 1
+#: Raised when `base_config` makes something else of a config.
+BASE_VERSION = 1
 MAKE_ARCH: dict[Arch, str] = {"i386": "i386", "x86_64": "x86_64"}
 #: What would otherwise tell builder, host and moment (Documentation/kbuild/reproducible-builds.rst).
 FIXED_IDENTITY = {
@@ -34,6 +36,8 @@ FIXED_IDENTITY = {
 }
 STEP_LINE = re.compile(r"^\s+(?:CC|AS|LD|AR|HOSTCC|HOSTLD|CHECK|UPD|GEN|OBJCOPY|VOFFSET|ZOFFSET)\b")
 DEFAULT_STEPS = 1500
+#: Options that name files of the distribution's own build, or what only its tools can make.
+DISTRIBUTIONS_OWN = ("SYSTEM_TRUSTED_KEYS", "SYSTEM_REVOCATION_KEYS", "MODULE_SIG_KEY", "BUILD_SALT", "LOCALVERSION")
 
 
 def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
@@ -52,14 +56,18 @@ def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
 
 def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that decides the bytes of a kernel, as it goes into its key."""
-    return {
+    merged = recipe.fragments if recipe.config is None else (recipe.config, *recipe.fragments)
+    inputs = {
         "recipe": RECIPE_VERSION,
         "arch": recipe.spec.arch,
         "source": identity,
         "patches": [{"name": path.name, "sha256": hash_file(path)} for path in recipe.patches],
-        "fragments": [{"name": path.name, "sha256": hash_file(path)} for path in recipe.fragments],
+        "fragments": [{"name": path.name, "sha256": hash_file(path)} for path in merged],
         "compiler": toolchain(),
     }
+    if recipe.config is not None:  # not an empty field: the keys of kernels without one stay as they were
+        inputs["base"] = BASE_VERSION
+    return inputs
 
 
 def toolchain() -> dict[str, str]:
@@ -88,6 +96,17 @@ def parse_config(text: str) -> dict[str, str]:
     for match in re.finditer(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", text, re.MULTILINE):
         options[match[1] or match[3]] = match[2].strip() if match[1] else "n"
     return options
+
+
+def base_config(text: str) -> str:
+    """A distribution's .config as a base: without modules, which no guest of ours loads, and without its own keys."""
+    options = parse_config(text)
+    dropped = {f"CONFIG_{name}" for name in DISTRIBUTIONS_OWN}
+    return "".join(
+        f"# {option} is not set\n" if value in ("m", "n") else f"{option}={value}\n"
+        for option, value in options.items()
+        if option not in dropped
+    )
 
 
 def unmet_options(wanted: Mapping[str, str], final: Mapping[str, str]) -> list[str]:
@@ -127,11 +146,20 @@ def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
     """Write the final .config into `out` and check every requested option against it."""
     out.mkdir(parents=True, exist_ok=True)
     make = make_argv(tree, out, recipe.spec.arch)
-    merge: list[str | Path] = [tree / "scripts/kconfig/merge_config.sh", "-m", "-O", out, *recipe.fragments]
+    files = list(recipe.fragments)
+    if recipe.config is not None:
+        files.insert(0, out / "base.config")
+        files[0].write_text(base_config(recipe.config.read_text()))
+    merge: list[str | Path] = [tree / "scripts/kconfig/merge_config.sh", "-m", "-O", out, *files]
     tool(["sh", *merge], log=log, cwd=tree, env=FIXED_IDENTITY, what="merge_config.sh")
-    merged = out / "merged.config"
-    (out / ".config").rename(merged)
-    tool([*make, f"KCONFIG_ALLCONFIG={merged}", "allnoconfig"], log=log, env=FIXED_IDENTITY, what="make allnoconfig")
+    if recipe.config is not None:  # what a base does not name has its default, as where the base comes from
+        tool([*make, "olddefconfig"], log=log, env=FIXED_IDENTITY, what="make olddefconfig")
+    else:
+        merged = out / "merged.config"
+        (out / ".config").rename(merged)
+        tool(
+            [*make, f"KCONFIG_ALLCONFIG={merged}", "allnoconfig"], log=log, env=FIXED_IDENTITY, what="make allnoconfig"
+        )
     unmet = unmet_options(requested_options(recipe.fragments), parse_config((out / ".config").read_text()))
     if unmet:
         raise UsageError(

@@ -103,6 +103,8 @@ def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
     if done.returncode == 0:
         return
     text = done.stderr + done.stdout
+    if "Patch format detection failed" in text or "empty ident name" in text:
+        raise UsageError("is a plain diff, not a mail", where=str(patch), hint="use git format-patch")
     hunks = re.findall(r"error: patch failed: (\S+:\d+)", text)
     missing = re.findall(r"error: (\S+): (?:does not exist in index|No such file or directory)", text)
     where = f"hunk at {hunks[0]}" if hunks else f"no file {missing[0]}" if missing else text.strip().splitlines()[0]
@@ -114,7 +116,8 @@ def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
 def _touched(patch: Path) -> list[str]:
     names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(errors="replace"), re.MULTILINE)
     if not names:
-        raise UsageError("not a patch in git format: it names no file", where=str(patch))
+        hint = "use git format-patch"
+        raise UsageError("not a patch in git format: it names no file", where=str(patch), hint=hint)
     return names
 
 

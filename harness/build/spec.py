@@ -29,6 +29,9 @@ GuestFile = Annotated[
     str, StringConstraints(pattern=r"^[\w+@%,:=\[.-]+(/[\w+@%,:=\[.-]+)*$"), AfterValidator(_plain_path)
 ]
 
+#: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
+DISTRIBUTION: Name = "distribution"
+
 #: Debian's name of each kernel architecture.
 DEBIAN_ARCH: dict[Arch, str] = {"i386": "i386", "x86_64": "amd64"}
 
@@ -72,8 +75,10 @@ class KernelSpec(Strict):
     """A named kernel: what its build needs and what every boot of it gets."""
 
     name: Name
+    description: str = ""
     arch: Arch
     source: Source
+    config: Path | None = None
     fragments: list[Name] = Field(min_length=1)
     patches: list[Name] = []
     cmdline: list[str] = []
@@ -84,17 +89,22 @@ class KernelSpec(Strict):
 
 @dataclass(frozen=True)
 class KernelRecipe:
-    """A kernel spec with every file it names found: fragments in merge order, patches in series order."""
+    """A kernel spec with every file it names found: fragments in merge order, patches in series order.
+
+    `config` is a whole .config below them, or None: then everything that no fragment names is off.
+    """
 
     spec: KernelSpec
     version: str
     fragments: tuple[Path, ...]
     patches: tuple[Path, ...]
+    config: Path | None = None
 
 
-def kernel_names() -> list[str]:
-    """Names of the kernels that come with the project."""
-    return sorted(path.stem for path in KERNELS.glob("*.yaml"))
+def kernel_names(beside: Path | None = None) -> list[str]:
+    """Names of the kernels that an experiment's folder `beside` brings, then of those that come with the project."""
+    own = sorted(path.stem for path in (beside / "kernels").glob("*.yaml")) if beside else []
+    return list(dict.fromkeys([*own, *sorted(path.stem for path in KERNELS.glob("*.yaml"))]))
 
 
 def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
@@ -105,17 +115,19 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     or the file, line and field that does not fit, or the fragment or patch series that does not exist.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        raise UsageError(f"{name!r} is not a kernel name", hint=f"known: {', '.join(kernel_names())}")
+        raise UsageError(f"{name!r} is not a kernel name", hint=f"known: {', '.join(kernel_names(beside))}")
     homes = [beside] if beside else []
     path = _first([home / "kernels" / f"{name}.yaml" for home in homes] + [KERNELS / f"{name}.yaml"])
     if path is None:
-        raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(kernel_names())}")
+        raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(kernel_names(beside))}")
     spec = load_model(path, KernelSpec)
     if spec.name != name:
         raise UsageError(f"field name: is {spec.name!r}, but the file is called {path.name}", where=str(path))
     if spec.source.tree is not None and not spec.source.tree.is_absolute():
         spec = spec.model_copy(update={"source": Source(tree=(path.parent / spec.source.tree).resolve())})
     version = _version(spec, path)
+    config = _config(spec, path)
+    names = spec.fragments if config is None else [DISTRIBUTION, *(f for f in spec.fragments if f != DISTRIBUTION)]
     fragments = [
         _found(
             [home / "kernels" / "fragments" / f"{fragment}.config" for home in homes]
@@ -123,7 +135,7 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
             f"field fragments: no config fragment {fragment!r}",
             path,
         )
-        for fragment in spec.fragments
+        for fragment in names
     ]
     patches: list[Path] = []
     for feature in spec.patches:
@@ -133,7 +145,7 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
             path,
         )
         patches.extend(sorted(series.glob("*.patch")))
-    return KernelRecipe(spec, version, tuple(fragments), tuple(patches))
+    return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config)
 
 
 def _first(candidates: list[Path]) -> Path | None:
@@ -145,6 +157,22 @@ def _found(candidates: list[Path], message: str, path: Path) -> Path:
     if found is None:
         raise UsageError(message, where=str(path), hint=f"looked at {', '.join(map(str, candidates))}")
     return found
+
+
+def _config(spec: KernelSpec, path: Path) -> Path | None:
+    """The spec's base config, which lies relative to the YAML file; UsageError when it is none."""
+    if spec.config is None:
+        return None
+    config = path.parent / spec.config
+    try:
+        text = config.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text"
+        hint = "a .config as it is in /boot; unpack /proc/config.gz first"
+        raise UsageError(f"field config: {config} cannot be read: {reason}", where=str(path), hint=hint) from error
+    if "CONFIG_" not in text:
+        raise UsageError(f"field config: {config} has no option of a kernel", where=str(path))
+    return config
 
 
 def _version(spec: KernelSpec, path: Path) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`build`: kernels and base images into the store."""
+"""`build`: kernels and images into the store, and which kernels there are."""
 
 from __future__ import annotations
 
@@ -7,18 +7,49 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
+from harness.errors import UsageError
 
 
 @command(guests=True)
 def build(
-    kernel: Annotated[str, Option("a kernel of `images/kernels/`, or `all`", word=True)],
+    kernel: Annotated[
+        str | None,
+        Option("a kernel of `images/kernels/`, or `all` (with bare `invoke` not as a word)", word=True),
+    ] = None,
+    experiment: Annotated[
+        str | None,
+        Option("kernels and images of this experiment's arms: a name, or a folder's path", path=True),
+    ] = None,
+    list_: Annotated[
+        bool, Option("print which kernels there are, with `--experiment` its own too", spares_guests=True)
+    ] = False,
 ) -> None:
-    """Build kernels and their base images into the store."""
+    """Build kernels and their images into the store, and print their paths."""
+    from pathlib import Path
+
     from harness.build.spec import kernel_names
     from harness.build.store import Store
+    from harness.experiment.model import find_experiment, load_experiment
     from harness.experiment.prepare import build_for
+    from harness.report.kernels import kernels_table
 
+    console = cli.output()
+    folder: Path | None = find_experiment(experiment) if experiment else None
+    if list_:
+        console.print(kernels_table(folder))
+        return
+    packages = load_experiment(folder).packages if folder else ()
+    if kernel == "all":
+        names = kernel_names(folder)
+    elif kernel is not None:
+        names = [kernel]
+    elif folder is not None:
+        names = list(dict.fromkeys(arm.kernel for arm in load_experiment(folder).arms.values()))
+    else:
+        raise UsageError("build what?", hint="a kernel, all, or --experiment; --list shows the kernels")
     store = Store.default()
-    for name in kernel_names() if kernel == "all" else [kernel]:
-        made = build_for(store, name, None)
-        cli.output().print(f"{name}: {made.kernel.path}", markup=False, soft_wrap=True)
+    for name in names:
+        made = build_for(store, name, folder, packages)
+        console.print(f"{name}: {made.kernel.path}", markup=False, soft_wrap=True)
+        if folder is not None:
+            console.print(f"{name}, image: {made.image.path}", markup=False, soft_wrap=True)

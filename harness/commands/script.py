@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.build.store import Store
 from harness.choices import AcceleratorChoice
+from harness.commands.declaration import expanded
 from harness.errors import RunError, UsageError
 from harness.experiment.prepare import boot_files, build_for
 from harness.guest.pipe import Feed
@@ -64,7 +65,7 @@ def script_of(command: str, timeout_s: float, copy_in: Sequence[str], copy_out: 
         name = Path(source).resolve().name
         place = posixpath.join(HOME, target or name)
         into.append(Copied(source, f"{place}{name}" if place.endswith("/") else place))
-    out = [Copied(source, target) for source, _, target in (text.partition(":") for text in copy_out)]
+    out = [Copied(source, expanded(target)) for source, _, target in (text.partition(":") for text in copy_out)]
     for one in (*into, *out):
         if not one.source:
             raise UsageError("--copy-in and --copy-out name a file first: F, or F:TARGET")

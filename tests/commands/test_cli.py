@@ -203,7 +203,7 @@ def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, 
         (("boot", "nonsense"), "unknown kernel 'nonsense' (known: classic"),
         (("boot", "kernel=classic", "--cpus", "x"), "--cpus x: must be a whole number"),
         (("boot", "experiment=x"), "expected kernel=… or just its value"),
-        (("build", "kernel=nonsense"), "unknown kernel 'nonsense'"),
+        (("build", "--kernel", "nonsense"), "unknown kernel 'nonsense'"),
         (("nightly", "--budget", "x"), "--budget x: must be a whole number"),
         (("nightly", "--profile", "x"), "--profile x: must be one of quick, full"),
         (("nightly", "--experiments", ","), "--experiments ,: names no experiment"),
@@ -295,3 +295,28 @@ def test_predict_answers_and_refuses_in_one_line(invoke, tmp_path):
     assert refused(invoke("predict", str(model), str(script))).startswith("the model has no provider 'dtrace' (it has ")
     script.write_text("workload: loop\nprobes: [{provider: kprobe-int3, point: g}]\n")
     assert "unknown probe 'kprobe-int3 g'" in refused(invoke("predict", str(model), str(script)))
+
+
+def test_kernels_are_listed_with_what_they_are(invoke, tmp_path):
+    listed = invoke("build", "--list")
+    assert listed.status == 0
+    assert "classic" in listed.out
+    assert "one CPU; patches: irq-hotspot" in listed.out
+    folder = tmp_path / "mine"
+    (folder / "kernels").mkdir(parents=True)
+    spec = (
+        "name: own\ndescription: a kernel of mine\narch: i386\nsource: {debian: linux-source-6.1}\nfragments: [base]\n"
+    )
+    (folder / "kernels/own.yaml").write_text(spec)
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    listed = invoke("build", "--list", "--experiment", str(folder))
+    assert listed.status == 0
+    assert "a kernel of mine" in listed.out
+
+
+@needs_guest_packages
+def test_build_wants_to_know_what(invoke):
+    assert invoke("build")[0::2] == (
+        EXIT_USAGE,
+        "krepro: build what? (a kernel, all, or --experiment; --list shows the kernels)\n",
+    )

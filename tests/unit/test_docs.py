@@ -21,7 +21,7 @@ from pydantic import BaseModel
 import tasks
 from harness import errors
 from harness.build.programs import build_programs, program_sources
-from harness.build.spec import Hardware, KernelSpec, Package, Source, load_kernel
+from harness.build.spec import Hardware, KernelSpec, Package, Source, kernel_names, load_kernel
 from harness.commands import cli
 from harness.commands.attachment import Attachment
 from harness.commands.catalogue import COMMANDS
@@ -288,6 +288,11 @@ def test_exit_codes_are_documented():
         errors.EXIT_RUN_FAILED,
         cli.EXIT_INTERRUPTED,
     }
+
+
+def test_every_kernel_is_listed_with_what_it_is():
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", section(WRITING, "Kernels"), re.MULTILINE)
+    assert rows == [(name, load_kernel(name).spec.description) for name in kernel_names()]
 
 
 # -- commands and links ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.build.kernel import kernel_inputs, make_argv, parse_config, requested_options, unmet_options
+from harness.build.kernel import base_config, kernel_inputs, make_argv, parse_config, requested_options, unmet_options
 from harness.build.spec import load_kernel
 from tests.conftest import needs_guest_packages
 
@@ -65,6 +65,25 @@ def test_unmet_says_wanted_and_actual():
         "CONFIG_B=n (is y)",
         "CONFIG_C=y (is n)",
     ]
+
+
+def test_a_base_has_no_modules_and_no_keys_of_its_distribution():
+    base = {"CONFIG_A": "y", "CONFIG_B": "m", "CONFIG_C": "n", "CONFIG_D": '"text"'}
+    own = {"CONFIG_SYSTEM_TRUSTED_KEYS": '"debian/certs/debian-uefi-certs.pem"', "CONFIG_LOCALVERSION": '"-amd64"'}
+    assert parse_config(base_config(as_text(base | own))) == base | {"CONFIG_B": "n"}
+
+
+@needs_guest_packages
+def test_a_base_config_is_part_of_the_key_and_of_what_is_told(tmp_path):
+    recipe = load_kernel("classic")
+    config = tmp_path / "config-6.1"
+    config.write_text("CONFIG_A=y\n")
+    based = type(recipe)(recipe.spec, recipe.version, recipe.fragments, recipe.patches, config)
+    inputs = kernel_inputs(based, {"archive": {"x": "y"}})
+    assert [file["name"] for file in inputs["fragments"]][:2] == ["config-6.1", "base.config"]
+    assert {**inputs, "fragments": inputs["fragments"][1:]} != kernel_inputs(recipe, {"archive": {"x": "y"}})
+    config.write_text("CONFIG_A=n\n")
+    assert kernel_inputs(based, {"archive": {"x": "y"}}) != inputs
 
 
 @needs_guest_packages

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.build.kernel import requested_options
-from harness.build.spec import kernel_names, load_kernel
+from harness.build.spec import DISTRIBUTION, kernel_names, load_kernel
 from harness.errors import UsageError
 from harness.paths import FRAGMENTS, KERNELS, PATCHES
 
@@ -84,6 +84,31 @@ def test_slips_name_file_and_field(beside, old, new, says):
     assert str(caught.value).startswith(str(beside))
 
 
+def test_a_base_config_lies_under_the_fragments_and_brings_one_of_its_own(beside):
+    path = beside / "kernels/own.yaml"
+    path.write_text(SPEC + "config: configs/config-5.19-amd64\n")
+    with pytest.raises(UsageError, match=r"own.yaml: field config: .*config-5.19-amd64 cannot be read: No such file"):
+        load_kernel("own", beside)
+    config = beside / "kernels/configs/config-5.19-amd64"
+    config.parent.mkdir()
+    config.write_bytes(b"\x1f\x8b\x08\xff")
+    with pytest.raises(UsageError, match=r"is no text \(a .config as it is in /boot; unpack /proc/config.gz first\)"):
+        load_kernel("own", beside)
+    config.write_text("words\n")
+    with pytest.raises(UsageError, match="has no option of a kernel"):
+        load_kernel("own", beside)
+    config.write_text("CONFIG_A=y\n")
+    recipe = load_kernel("own", beside)
+    assert recipe.config == config
+    assert [path.stem for path in recipe.fragments] == [DISTRIBUTION, "base", "mine"]
+
+
+def test_an_experiments_kernels_are_listed_first(beside):
+    assert kernel_names(beside) == ["own", *kernel_names()]
+    with pytest.raises(UsageError, match=r"\(known: own, classic, "):
+        load_kernel("nonsense", beside)
+
+
 def test_a_tree_without_a_version_is_refused(beside):
     (beside / "linux/Makefile").write_text("all:\n")
     with pytest.raises(UsageError, match="field version: say which kernel this is"):
@@ -100,6 +125,7 @@ def test_unknown_kernels_list_the_known(name):
 def test_the_projects_own_kernels_are_whole(name):
     recipe = load_kernel(name)
     assert recipe.spec.name == name == (KERNELS / f"{name}.yaml").stem
+    assert recipe.spec.description
     assert recipe.patches or name.endswith("-stock"), "each has a series for its version"
     assert all(path.is_file() for path in (*recipe.fragments, *recipe.patches))
     assert recipe.spec.source.sha256 or recipe.spec.source.debian == f"linux-source-{recipe.version}"
@@ -111,5 +137,6 @@ def test_the_projects_own_kernels_are_whole(name):
 def test_no_fragment_or_series_is_orphaned():
     recipes = [load_kernel(name) for name in kernel_names()]
     used = {path for recipe in recipes for path in (*recipe.fragments, *recipe.patches)}
+    used.add(FRAGMENTS / f"{DISTRIBUTION}.config")
     assert used == {*FRAGMENTS.glob("*.config"), *PATCHES.glob("*/*/*.patch")}
     assert all((folder / "README.md").is_file() for folder in PATCHES.iterdir() if folder.is_dir())

@@ -127,8 +127,14 @@ def test_what_is_no_patch_is_named(tree, tmp_path, text):
 
 
 def test_a_diff_without_a_mails_head_is_named(tree, patch):
-    with pytest.raises(UsageError, match=r"0001-change.patch: patch does not apply: "):
+    with pytest.raises(UsageError, match=r"0001-change.patch: is a plain diff, not a mail \(use git format-patch\)"):
         apply(tree, patch(CHANGE, head=""))
+
+
+def test_a_diff_of_two_folders_is_named(tree, patch):
+    diff = CHANGE.replace("a/kernel", "linux-6.1/kernel").replace("b/kernel", "linux-6.1-mine/kernel")
+    with pytest.raises(UsageError, match=r"0001-change.patch: not a patch in git .*\(use git format-patch\)"):
+        apply(tree, patch(diff, head=""))
 
 
 def test_the_callers_git_environment_and_repository_are_left_alone(tree, patch, tmp_path, monkeypatch):

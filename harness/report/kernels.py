@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""The kernels that there are, as a table: what each is, and the machine that it is made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from rich.table import Table
+
+from harness.build.spec import kernel_names, load_kernel
+from harness.report.terminal import frame_table
+
+
+def kernels_table(beside: Path | None = None) -> Table:
+    """One row per kernel of the project, and of the experiment in the folder `beside`, which come first."""
+    rows = []
+    for name in kernel_names(beside):
+        recipe = load_kernel(name, beside)
+        spec, hardware = recipe.spec, recipe.spec.hardware
+        machine = f"{hardware.type}, {hardware.memory_mib} MiB, {'several CPUs' if hardware.smp else 'one CPU'}"
+        patches = f"; patches: {', '.join(spec.patches)}" if spec.patches else ""
+        rows.append((name, f"{spec.description}\n{recipe.version}, {spec.arch}; {machine}{patches}".lstrip()))
+    return frame_table("Kernels", pd.DataFrame(rows, columns=["kernel", "what"]), most=None)
