@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from harness.errors import UsageError
+from harness.errors import UsageError, raise_all
 
 Model = TypeVar("Model", bound=BaseModel)
+#: The way to a field that does not fit, and what is wrong there.
+Misfit = tuple[tuple[str | int, ...], str]
 #: Of one file; the largest experiment has some hundreds, five deep.
 MOST_VALUES = 100_000
 MOST_DEPTH = 64
@@ -79,19 +81,34 @@ def load_model(path: Path, model: type[Model], context: Mapping[str, Any] | None
         raise UsageError(f"not valid YAML: {error}", where=str(path)) from error
     if not isinstance(data, dict):
         raise UsageError("must be a mapping of fields", where=f"{path}:1")
-    for location, problem in _no_json(data):
-        field = ".".join(map(str, location)).encode("utf-8", "replace").decode() or "(whole file)"
-        raise UsageError(f"field {field}: {problem}", where=f"{path}:{_line(tree, location)}")
+    raise_all(_at_lines(path, tree, _no_json(data)))
     try:
         return model.model_validate(data, context=context)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        way = [part for part in first["loc"] if not str(part).startswith("function-")]
-        field = ".".join(map(str, way)) or "(whole file)"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        message = first["msg"].removeprefix("Value error, ")
-        got = "" if first["type"] in {"missing", "value_error"} else f", got {_short(first.get('input'))}"
-        raise UsageError(f"field {field}: {message}{got}{more}", where=f"{path}:{_line(tree, way)}") from error
+        errors = _at_lines(path, tree, (_told(one) for one in error.errors(include_url=False)))
+    raise_all(errors)
+    raise AssertionError("a ValidationError has errors")
+
+
+def _told(error: ErrorDetails) -> tuple[Sequence[str | int], str]:
+    """The way to the field that pydantic complains of, and the complaint."""
+    way = [part for part in error["loc"] if not str(part).startswith("function-")]
+    got = "" if error["type"] in {"missing", "value_error"} else f", got {_short(error.get('input'))}"
+    return way, error["msg"].removeprefix("Value error, ") + got
+
+
+def _at_lines(
+    path: Path, tree: yaml.Node | None, problems: Iterable[tuple[Sequence[str | int], str]]
+) -> list[UsageError]:
+    """An error for each problem of a field, in the order of the file's lines."""
+    told = sorted(((_line(tree, way), way, problem) for way, problem in problems), key=lambda one: one[0])
+    return [
+        UsageError(
+            f"field {'.'.join(map(str, way)).encode('utf-8', 'replace').decode() or '(whole file)'}: {problem}",
+            where=f"{path}:{line}",
+        )
+        for line, way, problem in told
+    ]
 
 
 def _no_json(data: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -120,10 +137,26 @@ def _no_json(data: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
             left += [((*location, index), part) for index, part in reversed(list(enumerate(value)))]
 
 
+def raise_misfits(misfits: Iterable[Misfit]) -> None:
+    """What a validator has to say of fields below its own, all at once: the way to each, and what is wrong there."""
+    told = list(dict.fromkeys(misfits))  # arms of one matrix say the same
+    if told:
+        raise _misfits(told)
+
+
 def misfit(location: tuple[str | int, ...], message: str) -> ValidationError:
-    """What a validator raises about a field below its own: `location` is the way there."""
-    error = PydanticCustomError("value_error", "{message}", {"message": message})
-    return ValidationError.from_exception_data("", [InitErrorDetails(type=error, loc=location, input=None)])
+    """The same of one field, for a validator that can say no more after it."""
+    return _misfits([(location, message)])
+
+
+def _misfits(told: Sequence[Misfit]) -> ValidationError:
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError("value_error", "{message}", {"message": message}), loc=location, input=None
+        )
+        for location, message in told
+    ]
+    return ValidationError.from_exception_data("", details)
 
 
 def line_of(path: Path, location: Sequence[str | int]) -> str:

@@ -55,7 +55,9 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
     except KreproError as error:
         if debug:
             raise
-        _say("; ".join([str(error), *_notes(error)]))
+        *lines, last = error.lines
+        for line in [*lines, "; ".join([last, *_notes(error)])]:
+            _say(line)
         code = error.exit_code
     except KeyboardInterrupt as error:
         code = interrupted(error)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,7 +27,7 @@ from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.paths import EXPERIMENTS
-from harness.yamlfile import Strict, about, load_model, misfit
+from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
 
 
 def _package(value: object) -> str | Package:
@@ -105,8 +106,7 @@ class Arm(Strict):
     @field_validator("params")
     @classmethod
     def _free(cls, params: dict[Parameter, Scalar]) -> dict[Parameter, Scalar]:
-        for name in sorted(RESERVED.intersection(params)):
-            raise misfit((name,), "the harness sets this one itself")
+        raise_misfits(((name,), "the harness sets this one itself") for name in params if name in RESERVED)
         return params
 
     @model_validator(mode="after")
@@ -263,86 +263,92 @@ class Experiment(Strict):
     @field_validator("workloads")
     @classmethod
     def _own_files(cls, workloads: dict[Name, Workload]) -> dict[Name, Workload]:
-        for name in sorted(TRIAL_FILES.intersection(workloads)):
-            raise misfit((name,), "is a name of the harness's own in a trial's folder; choose another")
+        why = "is a name of the harness's own in a trial's folder; choose another"
+        raise_misfits(((name,), why) for name in workloads if name in TRIAL_FILES)
         return workloads
 
     @field_validator("packages")
     @classmethod
     def _whole_or_files(cls, packages: list[PackageEntry]) -> list[PackageEntry]:
         names = [entry.name if isinstance(entry, Package) else entry for entry in packages]
-        for index, entry in enumerate(packages):
-            if isinstance(entry, Package) and names.count(entry.name) > 1:
-                raise misfit((index, "name"), f"package {entry.name} is given twice")
+        raise_misfits(
+            ((index, "name"), f"package {entry.name} is given twice")
+            for index, entry in enumerate(packages)
+            if isinstance(entry, Package) and names.count(entry.name) > 1
+        )
         return packages
 
     @field_validator("claims")
     @classmethod
     def _unique(cls, claims: list[Claim]) -> list[Claim]:
         ids = [claim.id for claim in claims]
-        for index, name in enumerate(ids):
-            if name in ids[:index]:
-                raise misfit((index, "id"), f"claim id {name} is given twice")
+        raise_misfits(
+            ((index, "id"), f"claim id {name} is given twice") for index, name in enumerate(ids) if name in ids[:index]
+        )
         return claims
 
     @model_validator(mode="after")
-    def _references(self) -> Experiment:
+    def _referring(self) -> Experiment:
+        raise_misfits(self._references())
+        return self
+
+    def _references(self) -> Iterator[Misfit]:
+        """What refers to nothing: the way to the field, and what is wrong there."""
         for name, arm in self.arms.items():
-            self._is_placed(name, arm)
+            yield from self._is_placed(name, arm)
             for workload in arm.workloads or []:
                 if workload not in self.workloads:
                     known = ", ".join(self.workloads)
                     place = (
                         ("arms", name, "workloads") if arm.group is None else ("arms", arm.group, "matrix", WORKLOAD)
                     )
-                    raise misfit(place, f"unknown workload {workload!r} (known: {known})")
+                    yield place, f"unknown workload {workload!r} (known: {known})"
         papers = [claim.id for claim in self.claims if claim.kind == "paper"]
         refuted = {claim.refutes for claim in self.claims}
         for index, claim in enumerate(self.claims):
             if claim.arm is not None:
-                self._names_arms(claim, index)
+                yield from self._names_arms(claim, index)
             for other in claim.controls:
-                self._controls(other, claim, index)
+                yield from self._controls(other, claim, index)
             if claim.refutes is not None and claim.refutes not in papers:
                 known = ", ".join(papers)
-                raise misfit(("claims", index, "refutes"), f"{claim.refutes} is no claim of the paper (known: {known})")
+                yield ("claims", index, "refutes"), f"{claim.refutes} is no claim of the paper (known: {known})"
             if claim.metric is None and claim.id not in refuted:
-                raise misfit(("claims", index, "id"), f"{claim.id} has no metric, and no finding refutes it")
-        return self
+                yield ("claims", index, "id"), f"{claim.id} has no metric, and no finding refutes it"
 
-    def _is_placed(self, name: str, arm: Arm) -> None:
-        """ValidationError when an arm that is written by hand does not fit its group."""
+    def _is_placed(self, name: str, arm: Arm) -> Iterator[Misfit]:
+        """Misfits when an arm that is written by hand does not fit its group."""
         if arm.group in self.arms:
-            raise misfit(("arms", name, "group"), f"{arm.group} is the name of an arm")
+            yield ("arms", name, "group"), f"{arm.group} is the name of an arm"
         others = next((other for other in self.arms.values() if arm.group and other.group == arm.group), arm)
         if list(arm.dimensions) != list(others.dimensions):
             wanted = ", ".join(others.dimensions)
-            raise misfit(("arms", name, "dimensions"), f"those of {arm.group} are, in this order, {wanted}")
+            yield ("arms", name, "dimensions"), f"those of {arm.group} are, in this order, {wanted}"
 
-    def _names_arms(self, claim: Claim, index: int) -> None:
-        """ValidationError when a claim's arm, or what it compares of a matrix, is not there."""
+    def _names_arms(self, claim: Claim, index: int) -> Iterator[Misfit]:
+        """Misfits when a claim's arm, or what it compares of a matrix, is not there."""
         own = self.group(str(claim.arm))
         if claim.across is None:
             if own:
                 what = f"is a matrix of {len(own)} arms: compare them by across, or name one, such as {next(iter(own))}"
-                raise misfit(("claims", index, "metric"), f"{claim.arm} {what}")
-            if claim.arm not in self.arms:
+                yield ("claims", index, "metric"), f"{claim.arm} {what}"
+            elif claim.arm not in self.arms:
                 known = ", ".join(self.written_arms)
-                raise misfit(("claims", index, "metric"), f"{claim.metric} names no arm (known: {known})")
+                yield ("claims", index, "metric"), f"{claim.metric} names no arm (known: {known})"
             return
         if not own:
             groups = ", ".join(dict.fromkeys(arm.group for arm in self.arms.values() if arm.group)) or "there is none"
-            raise misfit(("claims", index, "metric"), f"{claim.arm} is no arm with a matrix (known: {groups})")
-        if wrong := claim.across.misfit(str(claim.arm), [arm.dimensions for arm in own.values()]):
-            raise misfit(("claims", index, "across", wrong[0]), wrong[1])
+            yield ("claims", index, "metric"), f"{claim.arm} is no arm with a matrix (known: {groups})"
+        elif wrong := claim.across.misfit(str(claim.arm), [arm.dimensions for arm in own.values()]):
+            yield ("claims", index, "across", wrong[0]), wrong[1]
 
-    def _controls(self, other: str, claim: Claim, index: int) -> None:
-        """ValidationError when a negative control is of nothing that could be one's."""
+    def _controls(self, other: str, claim: Claim, index: int) -> Iterator[Misfit]:
+        """Misfits when a negative control is of nothing that could be one's."""
         known = {one.id: one for one in self.claims if one.metric is not None and not one.controls}
         if other not in known:
             names = ", ".join(known) or "there is none"
             what = f"{other} is no claim with a metric that is itself no control (known: {names})"
-            raise misfit(("claims", index, "controls"), what)
+            yield ("claims", index, "controls"), what
 
     def group(self, name: str) -> dict[str, Arm]:
         """The arms that the matrix of this arm of experiment.yaml stands for; none where there is no such matrix."""

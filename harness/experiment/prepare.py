@@ -14,7 +14,7 @@ from harness.build.keys import image_keys
 from harness.build.spec import KernelRecipe, Package, load_kernel
 from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice
-from harness.errors import UsageError
+from harness.errors import UsageError, raise_all
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial, workload_order
 from harness.experiment.trial import SavedState, TrialSpec
@@ -27,6 +27,7 @@ from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, Plugin, machine_spec
 from harness.machine.stale import stale_plugin
 from harness.progress import warn
+from harness.yamlfile import line_of
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,9 @@ def prepare_arms(
 ) -> dict[str, PreparedArm]:
     """Check every one of these arms, then build what they need; by name, in this order."""
     arms = {name: experiment.arms[name] for name in names}
-    kernels = dict.fromkeys(arm.kernel for arm in arms.values())
-    recipes = {name: load_kernel(name, beside=folder) for name in kernels}
+    recipes = _recipes(arms, folder)
     if accelerator == "kvm":
         _check_kvm(arms, recipes)
-    for name, arm in arms.items():  # before a long build starts: an impossible arm is found on any accelerator
-        machine_for(name, arm, recipes[arm.kernel], "tcg")
     builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
     prepared: dict[str, PreparedArm] = {}
     like: dict[str, PreparedArm] = {}
@@ -143,6 +141,34 @@ def prepare_arms(
             like[key] = _prepare_arm(store, name, arm, builds[arm.kernel], accelerator)
         prepared[name] = like[key]
     return prepared
+
+
+def _recipes(arms: Mapping[str, Arm], folder: Path) -> dict[str, KernelRecipe]:
+    """The recipe of each arm's kernel; UsageError for all kernels and arms that cannot be, before a long build starts.
+
+    An impossible arm is found on any accelerator.
+    """
+    recipes: dict[str, KernelRecipe] = {}
+    errors: dict[str, UsageError] = {}  # by their text: arms of one matrix say the same
+
+    def told(error: UsageError, *way: str) -> None:
+        where = error.where or line_of(folder / "experiment.yaml", ("arms", *way))
+        located = UsageError(error.message, hint=error.hint, where=where)
+        errors[str(located)] = located
+
+    for name, arm in arms.items():
+        try:
+            if arm.kernel not in recipes:
+                recipes[arm.kernel] = load_kernel(arm.kernel, beside=folder)
+        except UsageError as error:
+            told(error, arm.group or name, "kernel")
+            continue
+        try:
+            machine_for(name, arm, recipes[arm.kernel], "tcg")
+        except UsageError as error:
+            told(error, arm.group or name)
+    raise_all(list(errors.values()))
+    return recipes
 
 
 def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelerator: AcceleratorChoice) -> PreparedArm:

@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError
+from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError, raise_all
 from harness.experiment.model import Claim, Experiment
 from harness.experiment.scalar import Value
 from harness.experiment.trial import TrialRecord
@@ -66,8 +66,9 @@ class Analysis:
                 self._parameters(name)
 
     def check(self, experiment: Experiment, folder: Path) -> None:
-        """UsageError with file and line when a claim asks for a metric that is not declared."""
+        """UsageError with file and line for each claim that asks for a metric that is not declared."""
         known = {metric.name: metric for metric in self.declared_metrics}
+        errors = []
         for index, claim in enumerate(experiment.claims):
             if claim.metric_name is None:
                 continue
@@ -75,11 +76,14 @@ class Analysis:
             metric = known.get(head)
             if metric is None or (dot and metric.of is None):
                 names = ", ".join(f"{one.name}[.{one.of.upper()}]" if one.of else one.name for one in known.values())
-                raise UsageError(
-                    f"claim {claim.id}: metric {claim.metric_name} is not declared (known: {names})",
-                    where=line_of(folder / "experiment.yaml", ("claims", index, "metric")),
-                    hint=f"METRICS of {self.path.name}",
+                errors.append(
+                    UsageError(
+                        f"claim {claim.id}: metric {claim.metric_name} is not declared (known: {names})",
+                        where=line_of(folder / "experiment.yaml", ("claims", index, "metric")),
+                        hint=f"METRICS of {self.path.name}",
+                    )
                 )
+        raise_all(errors)
 
     def tables(self, trials: Sequence[TrialRecord]) -> dict[str, pd.DataFrame]:
         """Decoded tables by name, from the trials' raw files: those declared, typed, with `trials` and `problems`."""

@@ -154,7 +154,11 @@ def test_run_refuses_wrong_words(invoke, words, says):
 def test_names_of_a_run_may_be_spelled_in_both_ways(invoke, example):
     (example / "experiment.yaml").write_text("name: 7\n")
     for words in ((str(example),), (f"experiment={example}",), ("--experiment", str(example))):
-        assert f"{example}/experiment.yaml:1: field name: " in refused(invoke("run", *words))
+        done = invoke("run", *words)
+        assert done.status == EXIT_USAGE
+        assert [line.partition(": Field")[0].partition(": Input")[0] for line in done.err.splitlines()] == [
+            f"krepro: {example}/experiment.yaml:1: field {field}" for field in ("name", "paper", "workloads", "arms")
+        ]
 
 
 @pytest.mark.parametrize(
@@ -172,12 +176,15 @@ def test_slips_in_an_experiment_are_named_by_file_and_line(invoke, example, file
     assert refused(invoke("run", str(example))).startswith(f"{example}/{says}")
 
 
-@pytest.mark.parametrize("word", ["quick", "full"])
+@pytest.mark.parametrize(("word", "lines"), [("quick", [7]), ("full", [7, 9])])
 @needs_guest_packages
-def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tmp_path, word):
-    (example / "experiment.yaml").write_text(EXPERIMENT.replace("kernel: classic", "kernel: antique"))
-    line = refused(invoke("run", str(example), "--results", str(tmp_path / "results"), "--profile", word))
-    assert line.startswith("unknown kernel 'antique' (known: classic")
+def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tmp_path, word, lines):
+    path = example / "experiment.yaml"
+    path.write_text(EXPERIMENT.replace("kernel: classic", "kernel: antique"))
+    done = invoke("run", str(example), "--results", str(tmp_path / "results"), "--profile", word)
+    assert done.status == EXIT_USAGE
+    told = [text.partition(", modern")[0] for text in done.err.splitlines()]
+    assert told == [f"krepro: {path}:{line}: unknown kernel 'antique' (known: classic" for line in lines]
     assert not list((tmp_path / "results").glob("*/*")), "nothing half-written"
 
 
@@ -193,7 +200,8 @@ def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tm
 @needs_guest_packages
 def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, change, says):
     (example / "experiment.yaml").write_text(EXPERIMENT.replace("virtual, params: {offset: 0}", change))
-    assert refused(invoke("run", str(example), "--results", str(tmp_path / "r"))).startswith(f"arm left: {says}")
+    line = refused(invoke("run", str(example), "--results", str(tmp_path / "r")))
+    assert line.startswith(f"{example}/experiment.yaml:7: arm left: {says}")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from harness.experiment.model import (
     find_experiment,
     load_experiment,
 )
-from harness.experiment.prepare import boot_parameters
+from harness.experiment.prepare import boot_parameters, prepare_arms
 from harness.machine.hostsched import HOST_SCHED
 from harness.paths import EXPERIMENTS, ROOT
 from harness.store.digest import HOST_TIMED
@@ -111,7 +111,7 @@ def test_packages_are_names_or_files_of_one(example):
         ("[{files: [bin/gzip]}]", "field packages.0.name: Field required"),
         ("[{name: gzip, files: []}]", "field packages.0.files: Tuple should have at least 1 item"),
         ("[{name: gzip, files: bin/gzip}]", "field packages.0.files: Input should be a valid tuple"),
-        ("[{name: gzip, file: [bin/gzip]}]", "field packages.0.files: Field required (and 1 more)"),
+        ("[{name: gzip, file: [bin/gzip]}]", "field packages.0.files: Field required"),
         ("[{name: gzip, files: [/bin/gzip]}]", "field packages.0.files.0: String should match pattern"),
         ("[{name: gzip, files: [bin/]}]", "field packages.0.files.0: String should match pattern"),
         ("[{name: gzip, files: [a b]}]", "field packages.0.files.0: String should match pattern"),
@@ -197,3 +197,30 @@ def test_every_file_that_a_trial_keeps_is_a_name_of_the_harness():
     kept = {*KEPT, EVENTS, HOST_SCHED, *HOST_TIMED}
     guest = re.findall(r">(\S+)$", (ROOT / "images/guest/krepro-job.sh").read_text(), re.MULTILINE)
     assert kept | {name for name in guest if re.fullmatch(r"[a-z.]+", name)} <= TRIAL_FILES
+
+
+def test_all_that_refers_to_nothing_is_told_at_once(example):
+    path = example / "experiment.yaml"
+    text = EXPERIMENT.replace("workloads: [add]", "workloads: [sub]").replace("total/left", "total/middle")
+    path.write_text(text.replace("metric: total/right", "metric: total/up"))
+    with pytest.raises(UsageError) as caught:
+        load_experiment(example)
+    assert caught.value.lines == [
+        f"{path}:11: field arms.right.workloads: unknown workload 'sub' (known: add, wait)",
+        f"{path}:15: field claims.0.metric: total/middle names no arm (known: left, right)",
+        f"{path}:16: field claims.1.metric: total/up names no arm (known: left, right)",
+    ]
+
+
+def test_all_kernels_and_arms_that_cannot_be_are_told_before_anything_is_built(example, tmp_store):
+    path = example / "experiment.yaml"
+    text = EXPERIMENT.replace("left: {kernel: classic, clock: virtual,", "left: {kernel: clasic,")
+    path.write_text(text.replace("workloads: [add]", "devices: [net]"))
+    experiment = load_experiment(example)
+    with pytest.raises(UsageError) as caught:
+        prepare_arms(tmp_store, experiment, example, experiment.arms, "tcg")
+    assert [line.partition(" (")[0].partition(" completes")[0] for line in caught.value.lines] == [
+        f"{path}:7: unknown kernel 'clasic'",
+        f"{path}:8: arm right: device net",
+    ]
+    assert not tmp_store.root.exists()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import time
 from contextlib import suppress
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from harness.errors import UsageError
+from harness.errors import MOST_TOLD, UsageError
 from harness.yamlfile import Strict, load_model
 
 
@@ -72,9 +73,33 @@ def test_file_line_and_field_are_named(tmp_path, text, line, says):
     assert str(caught.value).startswith(f"{place}: {says}")
 
 
-def test_further_errors_are_counted_and_long_values_cut(tmp_path):
-    with pytest.raises(UsageError, match=r"got \['a+\.\.\. \(and 2 more\)$"):
-        load(tmp_path, f"name: [{'a' * 200}]\nx: 1\ny: 2\n")
+def test_all_errors_are_told_at_once_in_the_files_order_and_long_values_cut(tmp_path):
+    text = f"x: 1\nname: [{'a' * 200}]\nitems:\n- count: 1\n- count: few\n  ratio: -1\n"
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, text)
+    path = tmp_path / "file.yaml"
+    assert [line.partition(", got")[0] for line in caught.value.lines] == [
+        f"{path}:1: field x: Extra inputs are not permitted",
+        f"{path}:2: field name: Input should be a valid string",
+        f"{path}:5: field items.1.count: Input should be a valid integer, unable to parse string as an integer",
+        f"{path}:6: field items.1.ratio: Input should be greater than or equal to 0",
+    ]
+    assert caught.value.lines[1].endswith("got ['a" + "a" * 54 + "...")
+
+
+def test_of_very_many_errors_the_first_are_told_and_the_others_counted(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, "name: a\n" + "".join(f"x{number}: 1\n" for number in range(50)))
+    assert len(caught.value.lines) == MOST_TOLD + 1
+    assert caught.value.lines[-1] == "and 30 more"
+
+
+def test_errors_come_whole_out_of_another_process(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, "x: 1\n")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), copy.lines) == (UsageError, caught.value.lines)
+    assert len(copy.lines) == 2
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
