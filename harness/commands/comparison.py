@@ -58,7 +58,7 @@ def compare(
     if arms is None and opposed is None:
         for line in [*_missing(left, right), _bits(left, right)]:
             console.print(line, markup=False, soft_wrap=True)
-    rows = compare_metrics(left.metrics, right.metrics, pairs)
+    rows = compare_metrics(left.metrics, right.metrics, pairs, (_seeds(left), _seeds(right)))
     shown = worth_showing(rows)
     if shown:
         console.print(comparison_table(shown, opposed.title, opposed.pairs) if opposed else comparison_table(shown))
@@ -110,6 +110,12 @@ def _arms(result: ResultSet) -> list[str]:
 def _placed(result: ResultSet) -> dict[str, Arm]:
     """The arms that took part, with their places in matrices."""
     return {name: result.manifest.experiment.arms[name] for name in _arms(result)}
+
+
+def _seeds(result: ResultSet) -> dict[tuple[str, int], int]:
+    """The seeds of the trials of the virtual clock: with the same seed they give the same values, bit for bit."""
+    trials = result.manifest.trials
+    return {(trial.arm, trial.repetition): trial.seed for trial in trials if trial.clock == "virtual"}
 
 
 def _missing(a: ResultSet, b: ResultSet) -> list[str]:

@@ -30,6 +30,11 @@ from harness.paths import EXPERIMENTS
 from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
 
 
+def _plain(value: float) -> str:
+    """A bound as it was written: a count whole, however large."""
+    return f"{int(value)}" if abs(value) < 1e15 and value == int(value) else f"{value:.15g}"
+
+
 def _package(value: object) -> str | Package:
     """A plain name or some files of a package; errors of the one that is meant, where a union gives those of both."""
     if isinstance(value, dict | Package):
@@ -162,10 +167,13 @@ class Expect(Strict):
 
     def __str__(self) -> str:
         if self.equals is not None:
-            return f"= {self.equals:g}"
+            return f"= {_plain(self.equals)}"
         if self.between is not None:
-            return f"{self.between[0]:g} … {self.between[1]:g}"
-        return f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
+            return f"{_plain(self.between[0])} … {_plain(self.between[1])}"
+        if self.at_least is not None:
+            return f"≥ {_plain(self.at_least)}"
+        assert self.at_most is not None
+        return f"≤ {_plain(self.at_most)}"
 
 
 class Claim(Strict):

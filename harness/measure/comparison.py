@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,9 @@ import pandas as pd
 
 from harness.measure.statistics import MIN_TRIALS, Effect, effect, more_trials
 
-Outcome = Literal["identical", "distinguishable", "same", "cannot tell", "absent"]
+Outcome = Literal["identical", "differs", "distinguishable", "same", "cannot tell", "absent"]
+#: The seed of each trial (arm, repetition) of a set that nothing but its seed decides: those of the virtual clock.
+Seeds = Mapping[tuple[str, int], int]
 #: Effects below this are called the same when the whole interval is (equivalence by interval: Schuirmann 1987, J.
 #: Pharmacokinet. Biopharm. 15:657); trials are advised up to an interval as narrow.
 RESOLUTION = 0.05
@@ -35,22 +37,32 @@ class Compared:
     outcome: Outcome
     note: str = ""
 
+    @property
+    def exact(self) -> bool:
+        """Whether the effect has no error of sampling: its bounds are those of the pairs, not of an interval."""
+        return self.outcome == "differs"
 
-def compare_metrics(a: pd.DataFrame, b: pd.DataFrame, arms: Sequence[tuple[str, str]]) -> list[Compared]:
+
+def compare_metrics(
+    a: pd.DataFrame, b: pd.DataFrame, arms: Sequence[tuple[str, str]], seeds: tuple[Seeds, Seeds] = ({}, {})
+) -> list[Compared]:
     """Every metric of each pair of arms, the first of a pair from `a`, the second from `b` (METRIC_COLUMNS both).
 
-    In the order of `arms`, then of the metrics in `a`; what only one of them has is `absent`.
+    In the order of `arms`, then of the metrics in `a`; what only one of them has is `absent`. `seeds` are those of a
+    and of b: trials that have one in both are compared seed by seed, exactly.
     """
     rows = []
     for left, right in arms:
         here, there = a[a["arm"] == left], b[b["arm"] == right]
         for metric in dict.fromkeys([*here["metric"], *there["metric"]]):
             pair = here[here["metric"] == metric], there[there["metric"] == metric]
-            rows.append(_compare((left, right), str(metric), *pair))
+            rows.append(_compare((left, right), str(metric), *pair, seeds))
     return rows
 
 
-def _compare(arms: tuple[str, str], metric: str, a: pd.DataFrame, b: pd.DataFrame) -> Compared:
+def _compare(
+    arms: tuple[str, str], metric: str, a: pd.DataFrame, b: pd.DataFrame, seeds: tuple[Seeds, Seeds]
+) -> Compared:
     left, right = _present(a), _present(b)
     units = [*dict.fromkeys([*a["unit"].dropna(), *b["unit"].dropna()])]
     middle, other = (float(np.median(part)) if part.size else float("nan") for part in (left, right))
@@ -62,11 +74,44 @@ def _compare(arms: tuple[str, str], metric: str, a: pd.DataFrame, b: pd.DataFram
         note = f"units differ: {', '.join(map(str, units))}"
     elif _values(a).equals(_values(b)):
         outcome, note = "identical", ""
+    elif (pairs := _pairs(a, b, seeds)).size:
+        found, outcome, note = _exactly(pairs)
     else:
         found = effect(left, right)
         outcome, note = judge_effect(found)
     unit = str(units[0]) if units else ""
     return Compared(arms, metric, unit, middle, other, (left.size, right.size), found, outcome, note)
+
+
+def _pairs(a: pd.DataFrame, b: pd.DataFrame, seeds: tuple[Seeds, Seeds]) -> npt.NDArray[np.float64]:
+    """Values of A and B by equal seeds, shape (pairs, 2); none when a value of either side has no seed."""
+    left, right = (_by_seed(rows, known) for rows, known in zip((a, b), seeds, strict=True))
+    both = sorted(left.keys() & right.keys()) if left is not None and right is not None else []
+    values = [(left[seed], right[seed]) for seed in both] if left is not None and right is not None else []
+    return np.array(values, dtype=np.float64).reshape(-1, 2)
+
+
+def _by_seed(rows: pd.DataFrame, seeds: Seeds) -> dict[int, float] | None:
+    present = rows[np.isfinite(rows["value"].to_numpy(dtype=np.float64))]
+    keys = list(zip(present["arm"].astype(str), present["trial"].astype(int), strict=True))
+    if not all(key in seeds for key in keys):
+        return None
+    return {seeds[key]: float(value) for key, value in zip(keys, present["value"], strict=True)}
+
+
+def _exactly(pairs: npt.NDArray[np.float64]) -> tuple[Effect | None, Outcome, str]:
+    """What pairs of equal seeds tell: the effect in the middle pair, bounded by the least and the largest of all."""
+    count = f"{len(pairs)} pairs of equal seeds" if len(pairs) > 1 else "one pair of equal seeds"
+    left, right = pairs.T
+    if np.array_equal(left, right):
+        return None, "identical", f"in {count}"
+    ratio = bool((pairs > 0).all())
+    effects = right / left if ratio else right - left
+    scale = 1.0 if ratio else float(np.abs(np.median(pairs, axis=0)).max())
+    low, middle, high = (float(value) for value in (effects.min(), np.median(effects), effects.max()))
+    found = Effect("ratio" if ratio else "difference", middle, low, high, scale, len(pairs))
+    ways = "" if low >= found.none or high <= found.none else ", some up, some down"
+    return found, "differs", f"exact, in {count}{ways}"
 
 
 def judge_effect(found: Effect) -> tuple[Outcome, str]:

@@ -14,7 +14,7 @@ from harness.measure.comparison import Compared
 from harness.measure.statistics import CONFIDENCE, Effect
 from harness.report.terminal import number
 
-STYLES = {"distinguishable": "bold", "cannot tell": "yellow", "absent": "dim"}
+STYLES = {"differs": "bold", "distinguishable": "bold", "cannot tell": "yellow", "absent": "dim"}
 #: What an effect is, for a heading that holds for both kinds.
 EFFECT = "B / A or B − A"
 
@@ -58,7 +58,9 @@ def effect_text(effect: Effect | None) -> str:
         return "—"
     sign = "×" if effect.kind == "ratio" else "−" if effect.value < 0 else "+"
     size = f"{effect.value:.5g}" if effect.kind == "ratio" else number(abs(effect.value))
-    return f"{sign} {size} [{effect.low:.5g}, {effect.high:.5g}]" if effect.interval_known else f"{sign} {size}"
+    text = number if effect.kind == "difference" else "{:.5g}".format
+    low, high = text(effect.low), text(effect.high)
+    return f"{sign} {size} [{low}, {high}]" if effect.interval_known and low != high else f"{sign} {size}"
 
 
 def comparison_lines(rows: Sequence[Compared]) -> list[str]:
@@ -66,8 +68,12 @@ def comparison_lines(rows: Sequence[Compared]) -> list[str]:
     counts = Counter(row.outcome for row in rows)
     words = [f"{count} {outcome}" for outcome, count in counts.most_common()]
     lines = [f"{len(rows)} metrics: {', '.join(words)}"]
-    tested = sum(row.effect is not None and row.effect.interval_known for row in rows)
+    tested = sum(row.effect is not None and row.effect.interval_known and not row.exact for row in rows)
     if counts["distinguishable"]:
         chance = (1 - CONFIDENCE) * tested
         lines.append(f"of {tested} intervals at 95 %, about {chance:.1f} leave out no effect by chance alone")
+    if counts["differs"]:
+        lines.append(
+            "what differs does so exactly, seed by seed; its bounds are the least and the largest of the pairs"
+        )
     return lines

@@ -11,7 +11,7 @@ import pandas as pd
 
 from harness.experiment.model import Claim
 from harness.measure.claims import ClaimResult, bounds
-from harness.measure.comparison import MAX_ADVICE
+from harness.measure.comparison import MAX_ADVICE, RESOLUTION
 from harness.measure.statistics import (
     DRIFT_PROBABILITY,
     MIN_TRIALS,
@@ -20,6 +20,7 @@ from harness.measure.statistics import (
     modified_z_scores,
     more_trials,
 )
+from harness.report.terminal import number
 
 #: Of each kind that many lines are shown; the others are counted.
 MAX_LINES = 5
@@ -53,17 +54,22 @@ def advice(claims: Sequence[Claim], results: Sequence[ClaimResult]) -> list[str]
 
 
 def outlier_lines(metrics: pd.DataFrame) -> list[str]:
-    """Trials that lie far from the others of their arm (`modified_z_scores`), of MIN_TRIALS or more; one line each."""
+    """Trials that lie far from the others of their arm (`modified_z_scores`), of MIN_TRIALS or more; one line each.
+
+    Not those within RESOLUTION of the median: three parts in a thousand are no news, and very steady ones have them.
+    """
     lines = []
     for (arm, metric), rows in _series(metrics):
         values = rows["value"].to_numpy(dtype=np.float64)
         if values.size < MIN_TRIALS:
             continue
-        scores = modified_z_scores(values)
-        for index in np.flatnonzero(np.abs(scores) > OUTLIER_SCORE):
+        scores, middle = modified_z_scores(values), float(np.median(values))
+        # What a comparison calls the same is none, however steady the others are.
+        far = np.abs(values - middle) > RESOLUTION * abs(middle)
+        for index in np.flatnonzero((np.abs(scores) > OUTLIER_SCORE) & far):
             lines.append(
-                f"outlier: {metric}/{arm} is {values[index]:.4g} in trial {rows['trial'].iloc[index]}, "
-                f"the median is {np.median(values):.4g} (modified z-score {scores[index]:.1f})"
+                f"outlier: {metric}/{arm} is {number(float(values[index]))} in trial {rows['trial'].iloc[index]}, "
+                f"the median is {number(middle)} (modified z-score {scores[index]:.1f})"
             )
     return _limited(lines)
 

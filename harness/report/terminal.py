@@ -113,11 +113,13 @@ def measured(claim: ClaimResult) -> str:
 
 
 def number(value: object) -> str:
-    """Counts whole, other numbers with four significant digits, absent ones as a dash."""
+    """Counts whole, other numbers with four significant digits or to the unit, absent ones as a dash."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return "—"
     if isinstance(value, float):
         if abs(value) < 1e15 and value == int(value):
             return f"{int(value)}"
-        return f"{value:.4g}"
+        return (
+            f"{value:.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
+        )  # no exponent: a median may be half a count
     return str(value)

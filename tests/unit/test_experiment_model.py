@@ -224,3 +224,22 @@ def test_all_kernels_and_arms_that_cannot_be_are_told_before_anything_is_built(e
         f"{path}:8: arm right: device net",
     ]
     assert not tmp_store.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("expect", "says"),
+    [
+        ({"equals": 1_295_368}, "= 1295368"),
+        ({"between": [38_580_000, 0.1]}, None),
+        ({"between": [0.1, 38_580_000]}, "0.1 … 38580000"),
+        ({"at_least": 1e300}, "≥ 1e+300"),
+        ({"at_most": 0}, "≤ 0"),
+        ({"at_most": 1.097600001}, "≤ 1.097600001"),
+    ],
+)
+def test_a_bound_is_told_as_it_was_written(expect, says):
+    if says is None:
+        with pytest.raises(ValueError, match="the lower bound comes first"):
+            Expect.model_validate(expect)
+    else:
+        assert str(Expect.model_validate(expect)) == says

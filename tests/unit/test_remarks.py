@@ -59,6 +59,15 @@ def test_an_outlier_is_named_with_its_trial():
     assert line.startswith("outlier: m/odd is 20 in trial 6, the median is 10.02 (modified z-score ")
 
 
+def test_three_parts_in_a_thousand_are_no_outlier_however_steady_the_others_are():
+    counts = [38_580_000.0] * 9
+    assert outlier_lines(frame({"arm": [*counts, 38_580_000 * 1.003]})) == []
+    (line,) = outlier_lines(frame({"arm": [*counts, 38_580_000 * 1.06]}))
+    assert line.startswith("outlier: m/arm is 40894800 in trial 9, the median is 38580000 (")
+    (line,) = outlier_lines(frame({"arm": [*[0.0] * 9, 1.0]}))
+    assert line.startswith("outlier: m/arm is 1 in trial 9, the median is 0 (")
+
+
 def test_absent_values_are_no_outliers():
     assert outlier_lines(frame({"arm": [*STEADY, float("nan")]})) == []
 

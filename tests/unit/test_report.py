@@ -164,7 +164,7 @@ def test_cells_sort_by_value_and_show_what_is_absent():
     )
     view = table_view(frame, 3)
     assert view.columns == (("a", True), ("b", False), ("c", False))
-    assert [(row[0].text, row[0].key) for row in view.rows] == [("1", None), ("1.235e+05", "123456.789"), ("—", None)]
+    assert [(row[0].text, row[0].key) for row in view.rows] == [("1", None), ("123457", "123456.789"), ("—", None)]
     assert [row[1].text for row in view.rows] == ["x", "—", "y"]
     assert view.total == 4
     assert table_view(frame, 4).rows[3][0].text == "inf"

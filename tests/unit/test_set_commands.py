@@ -241,10 +241,45 @@ def test_equal_arms_with_many_trials_are_the_same(write):
 def test_arms_of_one_set_are_compared(write):
     a = write({"short": noisy(100.0, 10, 0.02, 1), "long": noisy(200.0, 10, 0.02, 2)})
     text = compared(a, a, arms=("short", "long"))
-    assert row(text, "short → long").endswith("distinguishable")
+    assert row(text, "short → long").endswith("differs: exact, in 10 pairs of equal seeds")
     assert "identical: both" not in text
     assert "misses" not in text, "what is absent on both sides is only counted"
-    assert "3 metrics: 1 distinguishable, 1 identical, 1 absent" in text
+    assert "3 metrics: 1 differs, 1 identical, 1 absent" in text
+
+
+@pytest.mark.parametrize(
+    ("b", "says"),
+    [
+        ([1097.6], "× 1.0976 differs: exact, in one pair of equal seeds"),
+        ([1097.6, 1097.6, 1097.6], "× 1.0976 differs: exact, in 3 pairs of equal seeds"),
+        ([1097.6, 1100, 1200], "× 1.1 [1.0976, 1.2] differs: exact, in 3 pairs of equal seeds"),
+        ([1001, 999, 1000], "× 1 [0.999, 1.001] differs: exact, in 3 pairs of equal seeds, some up, some down"),
+        ([1000, 1000, 1001, 7], "× 1 [1, 1.001] differs: exact, in 3 pairs of equal seeds"),
+        ([0, 1, -1], "− 1000 [-1001, -999] differs: exact, in 3 pairs of equal seeds"),
+    ],
+)
+def test_virtual_trials_of_equal_seeds_are_compared_exactly(write, b, says):
+    text = compared(write({"short": [1000.0] * 3}), write({"short": [float(value) for value in b]}))
+    assert row(text, "short").endswith(says)
+    assert "by chance alone" not in text
+    assert "what differs does so exactly, seed by seed" in text
+
+
+def test_only_virtual_trials_of_equal_seeds_are_compared_exactly(write):
+    a, b = ([100.0, 100.0, 101.0], [110.0, 110.0, 111.0])
+    assert "cannot tell: n too small" in row(compared(write({"wall": a}), write({"wall": b})), "wall")
+    other = write({"short": b})
+    manifest = json.loads((other.path / "manifest.json").read_text())
+    for trial in manifest["trials"]:
+        trial["seed"] += 1000
+    (other.path / "manifest.json").write_text(json.dumps(manifest))
+    assert "cannot tell: n too small" in row(compared(write({"short": a}), other), "short")
+
+
+def test_equal_values_of_the_seeds_that_both_have_are_identical(write):
+    text = compared(write({"short": [1.0, 2.0]}), write({"short": [1.0, 2.0, 9.0]}))
+    assert "wait_ms" not in text
+    assert text.splitlines()[-1] == "2 metrics: 2 identical"
 
 
 def test_what_is_absent_on_one_side_says_why(write):
