@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.opposing import opposed_arms
+from harness.commands.opposing import Opposed, opposed_arms
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import Arm
-from harness.measure.comparison import compare_metrics
+from harness.measure.comparison import Compared, compare_metrics
 from harness.progress import warn
 from harness.report.comparison import comparison_lines, comparison_table, worth_showing
 from harness.store.digest import first_difference
@@ -36,11 +36,30 @@ def compare(
     with one value of a dimension against those of B with another. UsageError when they cannot be compared, or differ
     in experiment, version, schema or fidelity and not `force`.
     """
+    left, right, opposed, rows = compared_sets(find_set(results, a), find_set(results, b), arms, force, over)
+    for name, result in (("A", left), ("B", right)):
+        console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
+    for line in _libraries(left, right):
+        console.print(line, markup=False, soft_wrap=True)
+    if arms is None and opposed is None:
+        for line in [*_missing(left, right), _bits(left, right)]:
+            console.print(line, markup=False, soft_wrap=True)
+    shown = worth_showing(rows)
+    if shown:
+        console.print(comparison_table(shown, opposed.title, opposed.pairs) if opposed else comparison_table(shown))
+    for line in comparison_lines(rows):
+        console.print(line, markup=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def compared_sets(
+    a: Path, b: Path, arms: tuple[str, str] | None, force: bool, over: str | None = None
+) -> tuple[ResultSet, ResultSet, Opposed | None, list[Compared]]:
+    """Both sets, the arms that `over` opposes, and every metric of the arms compared; UsageError as `compare`."""
     if arms and over:
         raise UsageError("--arms and --over: give one of them")
-    paths = find_set(results, a), find_set(results, b)
-    _refuse(_schema_objections(*paths), force)
-    left, right = (ResultSet(path) for path in paths)
+    _refuse(_schema_objections(a, b), force)
+    left, right = ResultSet(a), ResultSet(b)
     pairs = [arms] if arms else [(name, name) for name in _arms(left) if name in _arms(right)]
     opposed = opposed_arms(_placed(left), _placed(right), over) if over else None
     if opposed is not None:
@@ -51,20 +70,8 @@ def compare(
     if not pairs:
         raise UsageError("no arm is in both sets", where=f"{left.path.name}, {right.path.name}")
     _refuse(_objections(left, right, pairs), force)
-    for name, result in (("A", left), ("B", right)):
-        console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
-    for line in _libraries(left, right):
-        console.print(line, markup=False, soft_wrap=True)
-    if arms is None and opposed is None:
-        for line in [*_missing(left, right), _bits(left, right)]:
-            console.print(line, markup=False, soft_wrap=True)
     rows = compare_metrics(left.metrics, right.metrics, pairs, (_seeds(left), _seeds(right)))
-    shown = worth_showing(rows)
-    if shown:
-        console.print(comparison_table(shown, opposed.title, opposed.pairs) if opposed else comparison_table(shown))
-    for line in comparison_lines(rows):
-        console.print(line, markup=False, soft_wrap=True)
-    return EXIT_OK
+    return left, right, opposed, rows
 
 
 def _refuse(objections: list[str], force: bool) -> None:

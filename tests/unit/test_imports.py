@@ -28,6 +28,7 @@ ORDER = [
     {"cluster"},
     {"report"},
     {"commands"},
+    {"api"},
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 FOR_ANALYSES = (
