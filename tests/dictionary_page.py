@@ -42,7 +42,7 @@ def _metrics(metrics: Sequence[Metric]) -> str:
             f"`{one.name}[.{one.of.upper()}]`" if one.of else f"`{one.name}`",
             " or ".join(one.units),
             one.direction if one.direction != "neither" else "",
-            one.meaning + (" (depends on timing)" if one.timing else ""),
+            one.meaning + (" (depends on timing)" if one.spoilt_by_waiting else ""),
         )
         for one in metrics
     ]

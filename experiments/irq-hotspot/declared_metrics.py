@@ -3,51 +3,51 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import Metric
+from harness.measure.declared import Metric, fact
 
 _HANDLER, _WORKLOAD = "handler", "workload"
 _PROFILER = "profiler: ticks (the profile buffer, whatever it samples) or sampler (the ideal one)"
 
 METRICS = [
     # -- the blind spot, and the fix's entry counts --
-    Metric(
+    fact(
         "handler_ticks", "count", "neither",
         "ticks inside the functions of handlers that ran, entries subtracted; in all workloads", of=_HANDLER,
     ),
-    Metric(
+    fact(
         "handler_ticks_bound", "count", "neither",
         "handler_ticks, if every counter that a handler shares were all the handler's",
     ),
-    Metric("handler_interrupts", "count", "neither", "growth of /proc/interrupts on handlers' lines", of=_HANDLER),
-    Metric(
+    fact("handler_interrupts", "count", "neither", "growth of /proc/interrupts on handlers' lines", of=_HANDLER),
+    fact(
         "entries_per_interrupt", "1", "neither",
         "counts of the handler's first byte over the interrupts on its lines; of the trial's workloads the ratio that "
         "is farthest from 1",
         of=_HANDLER,
     ),
     # -- the buffer as a whole --
-    Metric("step_bytes", "B", "lower", "bytes of text per counter"),
-    Metric("counters", "count", "higher", "counters in the buffer"),
-    Metric("neighbour_share", "1", "lower", "share of the ticks in text that lie in counters of several functions"),
-    Metric("neighbour_rise", "1", "lower", "neighbour_share less that of the next smaller N in the same repetition"),
-    Metric("neighbour_rise_total", "1", "lower", "neighbour_share at N=7 less that at N=2 in the same repetition"),
-    Metric("out_of_text_share", "1", "lower", "share of all counts in the last counter, which has no function"),
-    Metric("bracket_exact", "1", "higher", "share of the workloads whose counts compare exactly with the interrupts"),
-    Metric("bracket_retries", "count", "lower", "attempts of the collector beyond the first"),
-    Metric(
+    fact("step_bytes", "B", "lower", "bytes of text per counter"),
+    fact("counters", "count", "higher", "counters in the buffer"),
+    fact("neighbour_share", "1", "lower", "share of the ticks in text that lie in counters of several functions"),
+    fact("neighbour_rise", "1", "lower", "neighbour_share less that of the next smaller N in the same repetition"),
+    fact("neighbour_rise_total", "1", "lower", "neighbour_share at N=7 less that at N=2 in the same repetition"),
+    fact("out_of_text_share", "1", "lower", "share of all counts in the last counter, which has no function"),
+    fact("bracket_exact", "1", "higher", "share of the workloads whose counts compare exactly with the interrupts"),
+    fact("bracket_retries", "count", "lower", "attempts of the collector beyond the first"),
+    fact(
         "printed_error", "1", "lower",
         "sum of |ticks by the paper's pseudo-code - decoded ticks| over the decoded ticks", of=_WORKLOAD,
     ),
-    Metric("readprofile_error", "1", "lower", "the same for util-linux's readprofile; 2: all are wrong", of=_WORKLOAD),
-    Metric(
+    fact("readprofile_error", "1", "lower", "the same for util-linux's readprofile; 2: all are wrong", of=_WORKLOAD),
+    fact(
         "printed_outside", "1", "lower",
         "share of the counts whose index by the paper's formula, RPos/2^N, lies beyond its 2^N counters", of=_WORKLOAD,
     ),
     # -- the idle workload --
-    Metric("idle_rank", "1", "neither", "place of the idle function among all functions by ticks, from 1"),
-    Metric("idle_share", "1", "neither", "share of all counts in the idle function"),
-    Metric("idle_per_byte", "count/B", "neither", "ticks of the idle function per byte of it, the third column"),
-    Metric(
+    fact("idle_rank", "1", "neither", "place of the idle function among all functions by ticks, from 1"),
+    fact("idle_share", "1", "neither", "share of all counts in the idle function"),
+    fact("idle_per_byte", "count/B", "neither", "ticks of the idle function per byte of it, the third column"),
+    fact(
         "samples_per_timer_interrupt", "1", "neither",
         "counts that are no handler entries, over timer interrupts, in workload idle",
     ),
@@ -69,33 +69,33 @@ METRICS = [
         "the known time of the handlers that interrupted kernel mode, in ticks' periods",
         timing=True,
     ),
-    Metric("light_entries_ratio", "1", "neither", "entries of the edu handler in edu-light over those in edu"),
-    Metric(
+    fact("light_entries_ratio", "1", "neither", "entries of the edu handler in edu-light over those in edu"),
+    fact(
         "light_instructions_ratio", "1", "neither",
         "exact instructions of the edu handler in edu-light over those in edu",
     ),
     # -- known answers --
-    Metric("handled_per_raise", "1", "neither", "interrupts that the edu handler counted over those raised"),
-    Metric("interrupts_per_raise", "1", "neither", "growth of /proc/interrupts on the edu line over those raised"),
-    Metric("interrupts_per_read", "1", "neither", "disk interrupts over blocks read, workload disk"),
-    Metric("received_bytes", "B", "neither", "bytes that workload net received"),
+    fact("handled_per_raise", "1", "neither", "interrupts that the edu handler counted over those raised"),
+    fact("interrupts_per_raise", "1", "neither", "growth of /proc/interrupts on the edu line over those raised"),
+    fact("interrupts_per_read", "1", "neither", "disk interrupts over blocks read, workload disk"),
+    fact("received_bytes", "B", "neither", "bytes that workload net received"),
     # -- exact truth, workload edu --
-    Metric(
+    fact(
         "truth", "1", "neither",
         "exact share of the kernel's instructions: handler (the edu handler) or interrupts (all hard interrupts)",
         of="handler or interrupts",
     ),
-    Metric("estimate", "1", "neither", "the edu handler's share of a profiler's samples", of=_PROFILER),
-    Metric("missed", "1", "lower", "part of the edu handler's share that a profiler misses", of=_PROFILER),
-    Metric("error", "1", "lower", "part of the kernel's time that a profiler puts into wrong functions", of=_PROFILER),
-    Metric(
+    fact("estimate", "1", "neither", "the edu handler's share of a profiler's samples", of=_PROFILER),
+    fact("missed", "1", "lower", "part of the edu handler's share that a profiler misses", of=_PROFILER),
+    fact("error", "1", "lower", "part of the kernel's time that a profiler puts into wrong functions", of=_PROFILER),
+    fact(
         "agreement", "1", "higher",
         "probability of such a chi-square if the profiler's samples were independent and unbiased; 0 where a function "
         "without instructions has a sample",
         of=_PROFILER,
     ),
-    Metric("entries_counted", "1", "neither", "entries of the edu handler in the buffer over its exact entries"),
-    Metric("entries_as_time", "1", "neither", "the entries' share of all counts over the handler's share of time"),
-    Metric("nmis_received", "1", "higher", "NMIs that the kernel took for samples over those that the oracle sent"),
-    Metric("nmi_cost", "1", "lower", "share of the kernel's instructions that NMIs took", of=_WORKLOAD),
+    fact("entries_counted", "1", "neither", "entries of the edu handler in the buffer over its exact entries"),
+    fact("entries_as_time", "1", "neither", "the entries' share of all counts over the handler's share of time"),
+    fact("nmis_received", "1", "higher", "NMIs that the kernel took for samples over those that the oracle sent"),
+    fact("nmi_cost", "1", "lower", "share of the kernel's instructions that NMIs took", of=_WORKLOAD),
 ]  # fmt: skip

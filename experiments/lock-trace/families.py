@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import Metric
+from harness.measure.declared import Metric, fact
 from harness.measure.units import Unit
 
 _LOAD = "workload; without it, the sum over the trial's workloads"
@@ -14,7 +14,7 @@ _PAIR: tuple[Unit, ...] = ("instructions", "cycles")
 
 METRICS = [
     # -- sums that must hold
-    Metric(
+    fact(
         "unbalanced",
         "count",
         "lower",
@@ -22,16 +22,16 @@ METRICS = [
         "events in the file",
         of=_LOAD,
     ),
-    Metric(
+    fact(
         "wrong_sums",
         "count",
         "lower",
         "how far the kernel's other sums are off: kinds of events, hooks within hooks",
         of=_LOAD,
     ),
-    Metric("nested", "count", "lower", "hooks that ran within a hook", of=_LOAD),
-    Metric("untracked", "count", "lower", "events of locks that found no place in the table of locks", of=_LOAD),
-    Metric(
+    fact("nested", "count", "lower", "hooks that ran within a hook", of=_LOAD),
+    fact("untracked", "count", "lower", "events of locks that found no place in the table of locks", of=_LOAD),
+    fact(
         "lost",
         "count",
         "lower",
@@ -98,43 +98,43 @@ METRICS = [
         timing=True,
     ),
     # -- against what is known without the trace
-    Metric("selected", "count", "neither", "events that a replay of the full log selects", of=_FILTER),
-    Metric("missing", "count", "lower", "events that the replay selects and the filter did not keep", of=_FILTER),
-    Metric("extra", "count", "lower", "events that the filter kept and the replay does not select", of=_FILTER),
-    Metric("different", "count", "lower", "events that both have, with another value in a field", of=_FILTER),
-    Metric(
+    fact("selected", "count", "neither", "events that a replay of the full log selects", of=_FILTER),
+    fact("missing", "count", "lower", "events that the replay selects and the filter did not keep", of=_FILTER),
+    fact("extra", "count", "lower", "events that the filter kept and the replay does not select", of=_FILTER),
+    fact("different", "count", "lower", "events that both have, with another value in a field", of=_FILTER),
+    fact(
         "gap_kept",
         "1",
         "neither",
         "share of the events of the module's locks that a filter keeps",
         of="filter (per-lock or paper), then workload",
     ),
-    Metric(
+    fact(
         "gap_dropped",
         "count",
         "lower",
         "events of the module's locks that a filter drops from the lock's first release on for which nobody held it",
         of="filter (per-lock or paper), then workload",
     ),
-    Metric(
+    fact(
         "sites_different",
         "count",
         "lower",
         "call sites of which the kernel's sums are not those of the full log",
         of=_LOAD,
     ),
-    Metric("known_difference", "count", "lower", "how far counts are off from those that the module kept", of=_LOAD),
-    Metric("known_counts", "count", "neither", "counts of the module that were compared"),
-    Metric(
+    fact("known_difference", "count", "lower", "how far counts are off from those that the module kept", of=_LOAD),
+    fact("known_counts", "count", "neither", "counts of the module that were compared"),
+    fact(
         "oracle_difference",
         "count",
         "lower",
         "calls that the oracle saw and the trace did not, or the reverse",
         of=_LOAD,
     ),
-    Metric("oracle_calls", "count", "neither", "calls that the oracle saw", of=_LOAD),
-    Metric("lock_stat_contentions", "count", "neither", "LOCK_STAT's contentions of the module's locks", of="workload"),
-    Metric(
+    fact("oracle_calls", "count", "neither", "calls that the oracle saw", of=_LOAD),
+    fact("lock_stat_contentions", "count", "neither", "LOCK_STAT's contentions of the module's locks", of="workload"),
+    fact(
         "lock_stat_difference",
         "count",
         "neither",

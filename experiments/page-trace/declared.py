@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Column, Metric, Table, count, flag, number, string
+from harness.measure.declared import KEY, Column, Metric, Table, count, fact, flag, number, string
 from harness.measure.units import Unit
 
 
@@ -227,73 +227,73 @@ METRICS = [
         "slowdown", "1", "lower", "time by the method, of the time untraced; same clock, same seed", "program", True
     ),
     Metric("slowdown_median", "1", "lower", "median of the slowdowns of a trial's programs", timing=True),
-    Metric("bytes", "B", "lower", "data that the method gave", "program"),
+    fact("bytes", "B", "lower", "data that the method gave", "program"),
     Metric("data_rate", "B/s", "lower", "bytes of the trace by second of the untraced program", "program", timing=True),
-    Metric("visits", "count", "neither", "visits that the kernel recorded", "program"),
-    Metric("lost", "count", "lower", "visits for which the ring had no room", f"{_PROGRAM}all of the trial"),
-    Metric(
+    fact("visits", "count", "neither", "visits that the kernel recorded", "program"),
+    fact("lost", "count", "lower", "visits for which the ring had no room", f"{_PROGRAM}all of the trial"),
+    fact(
         "unrecorded",
         "count",
         "lower",
         "visits by the kernel's count less those that the trace's file holds, absolute",
         f"{_PROGRAM}all of the trial",
     ),
-    Metric(
+    fact(
         "unaccounted",
         "count",
         "lower",
         "faults less the sum of recorded, lost, code, slow, upgrade and spurious ones, absolute",
         f"{_PROGRAM}all of the trial",
     ),
-    Metric("steps", "count", "neither", "instructions that needed several data pages at once, over all programs"),
-    Metric(
+    fact("steps", "count", "neither", "instructions that needed several data pages at once, over all programs"),
+    fact(
         "same_output",
         "1",
         "higher",
         "1: the program printed what it prints untraced; without a program: the least of them",
         f"{_PROGRAM}all of the trial",
     ),
-    Metric("exit_status", "1", "neither", "the program's exit status as a shell has it", "program"),
+    fact("exit_status", "1", "neither", "the program's exit status as a shell has it", "program"),
     Metric(
         "time_of_lackey", "1", "lower", "time traced, of the time under lackey; same clock and seed", "program", True
     ),
-    Metric("bytes_of_lackey", "1", "lower", "bytes of the trace, of those of lackey, same clock and seed", "program"),
-    Metric("missing", "count", "lower", "visits of the oracle's that the trace has not", "program"),
-    Metric("extra", "count", "lower", "visits of the trace that the oracle has not", f"{_PROGRAM}all of the trial"),
-    Metric(
+    fact("bytes_of_lackey", "1", "lower", "bytes of the trace, of those of lackey, same clock and seed", "program"),
+    fact("missing", "count", "lower", "visits of the oracle's that the trace has not", "program"),
+    fact("extra", "count", "lower", "visits of the trace that the oracle has not", f"{_PROGRAM}all of the trial"),
+    fact(
         "unexplained",
         "count",
         "lower",
         "missing and extra visits of class unknown",
         f"{_PROGRAM}all of the trial",
     ),
-    Metric("explained", "count", "lower", "missing and extra visits of the other classes", "program"),
-    Metric(
+    fact("explained", "count", "lower", "missing and extra visits of the other classes", "program"),
+    fact(
         "missing_share",
         "1",
         "lower",
         "missing visits, of the oracle's",
         f"{_PROGRAM}all visits of the trial together",
     ),
-    Metric("missing_share_worst", "1", "lower", "missing visits, of the oracle's, of the program that misses most"),
-    Metric(
+    fact("missing_share_worst", "1", "lower", "missing visits, of the oracle's, of the program that misses most"),
+    fact(
         "difference_share",
         "1",
         "lower",
         "missing and extra visits of the class, of the oracle's, of the program that has most",
         "class of differences",
     ),
-    Metric(
+    fact(
         "left_out_share",
         "1",
         "lower",
         "of the oracle's accesses, those of pages that the trace calls code; of the program that has most",
     ),
-    Metric("irregular", "1", "neither", "share of visits that no stride foresees", "program"),
-    Metric("advice_coverage", "1", "higher", "visits that advice for the next one foresaw, of all visits", "program"),
-    Metric("advice_accuracy", "1", "higher", "right advices for the next visit, of those given", "program"),
-    Metric("known_cases", "count", "neither", "known sequences that were traced"),
-    Metric("known_wrong", "count", "lower", "known sequences that were not recorded exactly"),
+    fact("irregular", "1", "neither", "share of visits that no stride foresees", "program"),
+    fact("advice_coverage", "1", "higher", "visits that advice for the next one foresaw, of all visits", "program"),
+    fact("advice_accuracy", "1", "higher", "right advices for the next visit, of those given", "program"),
+    fact("known_cases", "count", "neither", "known sequences that were traced"),
+    fact("known_wrong", "count", "lower", "known sequences that were not recorded exactly"),
     Metric(
         "neighbour_slowdown",
         "1",

@@ -7,7 +7,7 @@ they are instructions; metrics of that arm say `instructions`.
 
 from __future__ import annotations
 
-from harness.measure.declared import ARM, KEY, TRIAL, Metric, Table, count, number, string
+from harness.measure.declared import ARM, KEY, TRIAL, Metric, Table, count, fact, number, string
 from harness.measure.units import Unit
 
 _COST: tuple[Unit, ...] = ("instructions", "ns")
@@ -168,7 +168,7 @@ METRICS = [
         "stage trap / one recorded firing: code of exceptions, and of trampolines, detours and displaced instructions",
         "provider",
     ),
-    Metric(
+    fact(
         "exception", "instructions", "lower",
         "instructions of a firing in the entry and exit code of exceptions, as the oracle counted them", of="provider",
     ),
@@ -204,7 +204,7 @@ METRICS = [
     _ratio("error_slowdown_worst", "largest over held-out scripts of |error of the slowdown|"),
     _ratio("error_unseen_median", "median |error of the added cost|, of those written after the model's last change"),
     _ratio("error_unseen_worst", "largest |error of the added cost|, of those written after the model's last change"),
-    Metric("held_out_scripts", "count", "higher", "held-out scripts that were measured and predicted"),
+    fact("held_out_scripts", "count", "higher", "held-out scripts that were measured and predicted"),
     _ratio(
         "held_out_missed",
         "misses that the kernel counts / firings, of those probes of held-out scripts whose misses it counts (kprobes)",
@@ -219,14 +219,14 @@ METRICS = [
     _ratio("maxactive_enough_missed", "returns missed / calls, with slots for all tasks", timing=False),
     _ratio("maxactive_short_missed", "returns missed / calls, with three slots for eight tasks", timing=False),
     *(
-        Metric(f"depth_{depth}_{what}", "1", "neither", f"{told} / executed, of {depth} nested calls")
+        fact(f"depth_{depth}_{what}", "1", "neither", f"{told} / executed, of {depth} nested calls")
         for depth in (64, 100)
         for what, told in (("recorded", "returns recorded"), ("reported", "hits that the kernel reports"))
     ),
-    Metric("overrun_accounted", "1", "neither", "(events kept + events reported as overwritten) / executed"),
+    fact("overrun_accounted", "1", "neither", "(events kept + events reported as overwritten) / executed"),
     _ratio("overrun_lost", "events reported as overwritten / executed, with a buffer of 16 KiB", timing=False),
     _ratio("table_lost", "entries reported as dropped / executed, with a full table of an aggregation", timing=False),
-    Metric("feedback_pages", "count", "neither", "pages per refresh where the reader's own read is probed"),
+    fact("feedback_pages", "count", "neither", "pages per refresh where the reader's own read is probed"),
     _ratio("rate_spread", "largest cost of a firing / least - 1, over rates of firing, of the worst provider"),
     Metric(
         "sampling_floor", "ns", "neither", "the longest period asked for that costs what the shortest does", timing=True

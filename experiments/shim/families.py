@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import Direction, Metric
+from harness.measure.declared import Direction, Metric, fact
 from harness.measure.units import Unit
-
-
-def _fact(name: str, unit: Unit, direction: Direction, meaning: str) -> Metric:
-    return Metric(name, unit, direction, meaning)
 
 
 def _timed(name: str, unit: Unit, direction: Direction, meaning: str) -> Metric:
@@ -17,20 +13,20 @@ def _timed(name: str, unit: Unit, direction: Direction, meaning: str) -> Metric:
 
 METRICS = [
     # -- the slot and the map
-    _fact("slot_checks", "count", "neither", "comparisons of a thread's slot with its own gettid"),
-    _fact("slot_wrong", "count", "lower", "of these, comparisons that differed"),
-    _fact("write_refused", "1", "higher", "whether all five ways to write through the map are answered EACCES"),
-    _fact("idle_shown", "1", "higher", "share of 1,000 readings of an idle CPU's slot that show the idle task"),
-    _fact("offline_shown", "1", "higher", "whether the slot of an offline CPU shows -1 for pid and tgid"),
+    fact("slot_checks", "count", "neither", "comparisons of a thread's slot with its own gettid"),
+    fact("slot_wrong", "count", "lower", "of these, comparisons that differed"),
+    fact("write_refused", "1", "higher", "whether all five ways to write through the map are answered EACCES"),
+    fact("idle_shown", "1", "higher", "share of 1,000 readings of an idle CPU's slot that show the idle task"),
+    fact("offline_shown", "1", "higher", "whether the slot of an offline CPU shows -1 for pid and tgid"),
     # -- switches
     _timed("switches_per_s", "count/s", "neither", "switches in the kernel's trace in a second of the observation"),
     _timed("missed_switches_share", "1", "lower", "switches not seen, in the pieces that the host did not disturb"),
     _timed("missed_switches_share_all", "1", "lower", "switches not seen, of all of an undisturbed trial"),
     _timed("missed_switches_share_slot", "1", "lower", "switches not seen, of those that the slot counted"),
-    _fact("sound_share", "1", "higher", "share of an observation's time in pieces that the host did not disturb"),
-    _fact("compared_switches", "count", "neither", "switches seen whose thread was compared with the trace's"),
-    _fact("wrong_threads", "count", "lower", "of these, with another thread"),
-    _fact(
+    fact("sound_share", "1", "higher", "share of an observation's time in pieces that the host did not disturb"),
+    fact("compared_switches", "count", "neither", "switches seen whose thread was compared with the trace's"),
+    fact("wrong_threads", "count", "lower", "of these, with another thread"),
+    fact(
         "unmatched_switches", "count", "lower", "switches seen that the trace has not, and those the slot miscounted"
     ),
     # -- periods and trust
@@ -45,14 +41,14 @@ METRICS = [
         "the same while threads of the observed CPU hand it over every 31 us (workload switches)",
     ),
     _timed("period_median_ns", "ns", "neither", "median time from one sample to the next"),
-    _fact("flags_wrong", "count", "lower", "windows whose flags differ from the trust test done again"),
-    _fact("injected_windows", "count", "neither", "windows with a delay of more than twice what the bounds allow"),
-    _fact("injected_trusted", "count", "lower", "of these, trusted by the test done again or by the program"),
-    _fact("injected_beyond_windows", "count", "neither", "windows with a delay of more than the bounds allow"),
-    _fact("injected_beyond_trusted", "count", "lower", "of these, trusted by the test done again or by the program"),
-    _fact("injected_short_trusted", "count", "neither", "windows with a delay too short for them, and trusted"),
-    _fact("injected_flags_wrong", "count", "lower", "windows of that run whose flags differ from the test done again"),
-    _fact("injected_trusted_program", "count", "lower", "windows with such a delay that the program counts as trusted"),
+    fact("flags_wrong", "count", "lower", "windows whose flags differ from the trust test done again"),
+    fact("injected_windows", "count", "neither", "windows with a delay of more than twice what the bounds allow"),
+    fact("injected_trusted", "count", "lower", "of these, trusted by the test done again or by the program"),
+    fact("injected_beyond_windows", "count", "neither", "windows with a delay of more than the bounds allow"),
+    fact("injected_beyond_trusted", "count", "lower", "of these, trusted by the test done again or by the program"),
+    fact("injected_short_trusted", "count", "neither", "windows with a delay too short for them, and trusted"),
+    fact("injected_flags_wrong", "count", "lower", "windows of that run whose flags differ from the test done again"),
+    fact("injected_trusted_program", "count", "lower", "windows with such a delay that the program counts as trusted"),
     _timed(
         "clean_trusted_share",
         "1",
@@ -74,10 +70,10 @@ METRICS = [
     ),
     # -- counters
     _timed("known_error", "1", "lower", "counted instructions over those of known work, less 1, without its sign"),
-    _fact("counter_check_error", "1", "lower", "the same of the counter's own check before it is used"),
-    _fact("pmu_known_error", "1", "lower", "the same of the hardware's counter, if it counts the observed CPU"),
-    _fact("wrong_counter_refused", "1", "higher", "whether a counter of another CPU than the known loop's is refused"),
-    _fact("refusal_reasons", "1", "higher", "of the counters refused, the share that says why"),
+    fact("counter_check_error", "1", "lower", "the same of the counter's own check before it is used"),
+    fact("pmu_known_error", "1", "lower", "the same of the hardware's counter, if it counts the observed CPU"),
+    fact("wrong_counter_refused", "1", "higher", "whether a counter of another CPU than the known loop's is refused"),
+    fact("refusal_reasons", "1", "higher", "of the counters refused, the share that says why"),
     # -- idle and rates
     _timed(
         "idle_share_error", "1", "lower", "idle share of the time as seen, less that of the trace, without its sign"

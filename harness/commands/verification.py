@@ -18,6 +18,7 @@ from harness.errors import EXIT_OK, KreproError, RunError
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
+from harness.measure.declared import as_stored
 from harness.measure.views import VIEWS
 from harness.progress import step
 from harness.scratch import discard, scratch_folder
@@ -128,6 +129,7 @@ def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord]) -> list[st
     try:
         try:
             analysis = Analysis(result.path / EXPERIMENT)
+            analysis.declared_metrics = as_stored(analysis.declared_metrics, result.declared_metrics)
             writer = Writer(scratch, scratch)
             made = analyse(analysis, result.manifest.experiment.claims, trials, writer, part=result.manifest.part)
         except KreproError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -112,7 +112,7 @@ class Metric:
 
     direction  whether a higher or a lower value is better, or neither
     timing     whether the value depends on how the host ran the guest's CPUs: then a trial on the wall clock whose CPUs
-               the host kept waiting gives none
+               the host kept waiting gives none. So does a value of which nothing is said (None): nobody can tell
     A family whose unit depends on the arm (instructions under the virtual clock, else cycles) has several units, and
     every row says its own.
     """
@@ -122,7 +122,12 @@ class Metric:
     direction: Direction
     meaning: str
     of: str | None = None
-    timing: bool = False
+    timing: bool | None = None
+
+    @property
+    def spoilt_by_waiting(self) -> bool:
+        """Whether a trial that the host kept waiting gives no value."""
+        return self.timing is not False
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -154,6 +159,19 @@ def count(name: str, meaning: str) -> Column:
 def flag(name: str, meaning: str) -> Column:
     """A column of yes and no, never absent."""
     return Column(name, "bool", "1", meaning)
+
+
+def fact(name: str, unit: Unit | tuple[Unit, ...], direction: Direction, meaning: str, of: str | None = None) -> Metric:
+    """A family of metrics that are the same however the host runs the guest's CPUs: counts, checks, sizes."""
+    return Metric(name, unit, direction, meaning, of, timing=False)
+
+
+def as_stored(metrics: Sequence[Metric], stored: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Declarations that say nothing of timing, with what was stored for them: it once meant that they are facts."""
+    timing = {metric.name: metric.timing for metric in stored}
+    return tuple(
+        replace(metric, timing=timing.get(metric.name)) if metric.timing is None else metric for metric in metrics
+    )
 
 
 def family(metric: str) -> str:

@@ -19,6 +19,8 @@ from harness.measure.rows import reason_of
 
 #: How the reason of a value begins that was left out because the host kept a guest waiting.
 LEFT_OUT = "the trial is left out: "
+#: Its end where the metric's declaration leaves open whether that matters.
+UNSAID = "; nothing declares this metric a fact"
 
 TRIALS = Table(
     "trials",
@@ -83,12 +85,13 @@ def _host(trial: Trial) -> tuple[float, str | None]:
 def without_disturbed(metrics: pd.DataFrame, declared: Sequence[Metric], trials: pd.DataFrame) -> pd.DataFrame:
     """`metrics` (METRIC_COLUMNS) without what the host has spoilt.
 
-    A value of a family with `timing`, of a trial that is disturbed, has no row where another trial of its arm is not;
-    else it is absent with the reason. Facts that need no timing stay. A hook that compares trials of two arms gives a
-    value that the other trial has spoilt as absent, its reason beginning with LEFT_OUT: it has no row either where
-    another trial of its arm gives the metric.
+    A value of a family that is no `fact`, of a trial that is disturbed, has no row where another trial of its arm is
+    not; else it is absent with the reason. Facts need no timing, and stay. A hook that compares trials of two arms
+    gives a value that the other trial has spoilt as absent, its reason beginning with LEFT_OUT: it has no row either
+    where another trial of its arm gives the metric.
     """
-    timed = {metric.name for metric in declared if metric.timing}
+    timed = {metric.name for metric in declared if metric.spoilt_by_waiting}
+    unsaid = {metric.name for metric in declared if metric.timing is None}
     reasons = trials.set_index(["arm", "trial"])["disturbed"].to_dict()
     sound = set(trials.loc[trials["disturbed"].isna(), "arm"])
     keys = list(zip(metrics["arm"], metrics["trial"], strict=True))
@@ -97,8 +100,10 @@ def without_disturbed(metrics: pd.DataFrame, declared: Sequence[Metric], trials:
         for key, name in zip(keys, metrics["metric"], strict=True)
     ]
     why = [
-        f"{LEFT_OUT}{reasons[key]}" if bad and not isinstance(own, str) else own
-        for key, bad, own in zip(keys, spoilt, metrics["reason"], strict=True)
+        f"{LEFT_OUT}{reasons[key]}{UNSAID if family(name) in unsaid else ''}"
+        if bad and not isinstance(own, str)
+        else own
+        for key, name, bad, own in zip(keys, metrics["metric"], spoilt, metrics["reason"], strict=True)
     ]
     value = metrics["value"].mask(np.array(spoilt, dtype=bool))
     dropped = np.array(spoilt, dtype=bool) & metrics["arm"].isin(sound).to_numpy()

@@ -25,7 +25,7 @@ def metric_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
             f"{one.name}[.{one.of.upper()}]" if one.of else one.name,
             " or ".join(one.units),
             one.direction if one.direction != "neither" else "",
-            one.meaning + (" (left out where the host disturbed the trial)" if one.timing else ""),
+            one.meaning + (" (left out where the host disturbed the trial)" if one.spoilt_by_waiting else ""),
         )
         for one in metrics
     ]

@@ -39,12 +39,12 @@ claims:
   - {id: two, metric: total/two, expect: {equals: 2}, because: it says so}
 """
 ANALYSIS = """\
-from harness.measure.declared import ARM, TRIAL, Metric, Table, number
+from harness.measure.declared import ARM, TRIAL, Table, fact, number
 from harness.measure.raw import read_text
 from harness.measure.rows import MetricRows, TableRows
 
 TABLES = [Table("sums", "one trial", (ARM, TRIAL, number("total", "1", "the sum")))]
-METRICS = [Metric("total", "1", "neither", "the sum")]
+METRICS = [fact("total", "1", "neither", "the sum")]
 
 
 def tables(trials):

@@ -51,14 +51,14 @@ int main(int argc, char **argv)
 }
 """,
     "declared.py": """\
-from harness.measure.declared import ARM, TRIAL, Metric, Table, count
+from harness.measure.declared import ARM, TRIAL, Table, count, fact
 
 TABLES = [
     Table("counts", "one trial", (ARM, TRIAL, count("first", "the first count"), count("second", "the second count"))),
 ]
 METRICS = [
-    Metric("total", "count", "higher", "sum of both counts"),
-    Metric("share", "1", "neither", "share of the sum", of="part"),
+    fact("total", "count", "higher", "sum of both counts"),
+    fact("share", "1", "neither", "share of the sum", of="part"),
 ]
 """,
     "decode/__init__.py": """\

@@ -17,7 +17,7 @@ from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.report.page import set_page
 from harness.report.terminal import claims_table
-from tests.result_sets import TIMED, YAML, experiment_folder, write_set
+from tests.result_sets import ANALYSIS, TIMED, UNSAID, YAML, experiment_folder, write_set
 
 NAN = math.nan
 
@@ -152,3 +152,16 @@ def test_a_claim_says_how_many_trials_the_host_has_spoilt(tmp_path):
     assert out.getvalue().count(told) == 1
     assert set_page(made).count(told) == 1
     assert verify(tmp_path / "results", str(made.path), Console(file=out)) == 0
+
+
+def test_a_wall_clock_claim_of_a_kept_waiting_guest_is_not_measurable_unless_its_metric_is_a_fact(tmp_path):
+    """A true claim came out contradicted on a busy host: its author had not thought of the host."""
+    yaml = YAML.replace("/short", "/wall").replace("at_most: 200", "at_most: 1")
+    spoilt = [("wall", trial) for trial in range(2)]
+    results = tmp_path / "results"
+    for analysis, verdicts in ((UNSAID, ["not-measurable"] * 2), (ANALYSIS, ["contradicted", "reproduced"])):
+        folder = experiment_folder(tmp_path, yaml, analysis)
+        made = write_set(results, folder, {"wall": [5.0] * 2, "short": [1.0]}, disturbed=spoilt)
+        assert [claim.verdict for claim in made.claims] == verdicts
+    made = write_set(results, experiment_folder(tmp_path, yaml, UNSAID), {"wall": [5.0] * 2}, disturbed=spoilt)
+    assert (made.claims[0].reason or "").endswith("more than 3 % of its time; nothing declares this metric a fact")

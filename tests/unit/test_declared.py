@@ -26,6 +26,7 @@ from harness.measure.declared import (
     check_metrics,
     check_tables,
     count,
+    fact,
     flag,
     number,
     string,
@@ -276,7 +277,7 @@ def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
 
 
 def test_only_what_depends_on_timing_is_left_out():
-    declared = [Metric("rate", "count/s", "higher", "r", timing=True), Metric("wrong", "count", "lower", "w")]
+    declared = [Metric("rate", "count/s", "higher", "r", timing=True), fact("wrong", "count", "lower", "w")]
     rows = MetricRows(declared, TableRows([]).frames()["problems"])
     for arm, repetition in (("a", 0), ("a", 1), ("b", 0)):
         rows.put(arm, repetition, "rate", 5)

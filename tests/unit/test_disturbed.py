@@ -6,14 +6,17 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from harness.measure.declared import Metric
+from harness.experiment.model import experiment_names
+from harness.measure.analysis import Analysis
+from harness.measure.declared import Metric, as_stored, fact
 from harness.measure.rows import PROBLEMS, MetricRows
-from harness.measure.trials import LEFT_OUT, TRIALS, least_disturbed, trial_table, without_disturbed
+from harness.measure.trials import LEFT_OUT, TRIALS, UNSAID, least_disturbed, trial_table, without_disturbed
+from harness.paths import EXPERIMENTS
 from harness.store.columns import write_table
 from harness.store.resultset import read_tables
 from tests.result_sets import record
 
-METRICS = [Metric("speed", "1", "higher", "timed", timing=True), Metric("fact", "1", "higher", "not timed")]
+METRICS = [Metric("speed", "1", "higher", "timed", timing=True), fact("fact", "1", "higher", "not timed")]
 
 
 def trials(*disturbed: str | None) -> pd.DataFrame:
@@ -43,6 +46,22 @@ def test_a_disturbed_trial_gives_facts_only():
 def test_where_all_trials_are_disturbed_the_reason_is_told():
     left = without_disturbed(metrics((2.0, None)), METRICS, trials("it waited"))
     assert told(left) == [("speed", 0, None, f"{LEFT_OUT}it waited"), ("fact", 0, 1.0, None)]
+
+
+def test_what_nobody_declared_a_fact_is_left_out_and_the_reason_says_so():
+    declared = [Metric("speed", "1", "higher", "a ratio of times"), METRICS[1]]
+    left = without_disturbed(metrics((2.0, None)), declared, trials("it waited"))
+    assert told(left) == [("speed", 0, None, f"{LEFT_OUT}it waited{UNSAID}"), ("fact", 0, 1.0, None)]
+    left = without_disturbed(metrics((2.0, None), (3.0, None)), declared, trials("it waited", None))
+    assert told(left) == [("fact", 0, 1.0, None), ("speed", 1, 3.0, None), ("fact", 1, 1.0, None)]
+
+
+def test_a_declaration_of_an_older_set_that_says_nothing_means_what_it_meant():
+    unsaid, timed = Metric("speed", "1", "higher", "s"), Metric("fact", "1", "higher", "f", timing=True)
+    older = [fact("speed", "1", "higher", "s"), fact("fact", "1", "higher", "f")]
+    assert as_stored([unsaid, timed], older) == (older[0], timed)
+    assert as_stored([unsaid, timed], [unsaid, timed]) == (unsaid, timed)
+    assert as_stored([unsaid, timed], []) == (unsaid, timed)
 
 
 def test_a_value_that_another_arms_trial_has_spoilt_goes_where_another_trial_gives_it():
@@ -83,3 +102,9 @@ def test_rows_to_show_are_of_sound_trials_or_else_of_all():
 
 def test_no_trial_at_all():
     assert without_disturbed(metrics(), METRICS, trials()).empty
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_metric_of_the_projects_experiments_says_whether_it_is_a_fact(name):
+    unsaid = [metric.name for metric in Analysis(EXPERIMENTS / name).declared_metrics if metric.timing is None]
+    assert not unsaid

@@ -286,7 +286,7 @@ def test_what_is_absent_on_one_side_says_why(write):
     gone = ANALYSIS.replace('"wait_ms", row.ms', '"wait_ms", None, reason="was not measured"')
     a, b = write({"wall": [1.0, 2.0]}), write({"wall": [1.0, 2.0]}, analysis=gone)
     assert row(compared(a, b, force=True), "wall").endswith("— 2, 0 — absent: in B: was not measured")
-    other = ANALYSIS.replace('Metric("wait_ms", "ms"', 'Metric("wait_ms", "us"')
+    other = ANALYSIS.replace('fact("wait_ms", "ms"', 'fact("wait_ms", "us"')
     text = compared(a, write({"wall": [1.0, 2.0]}, analysis=other), force=True)
     assert row(text, "wall").endswith("absent: units differ: ms, us")
 

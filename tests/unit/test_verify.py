@@ -280,6 +280,14 @@ def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
     assert "3 tables, 3 metrics and 2 claims follow from the raw files" in lines
 
 
+def test_declarations_that_are_older_than_facts_verify(tmp_path, capsys):
+    folder = experiment_folder(tmp_path, YAML.replace("/short", "/wall"), ANALYSIS)
+    one = write_set(tmp_path / "results", folder, {"wall": [5.0, 6.0]}, disturbed=[("wall", 0)])
+    path = reseal(one.path, replace("experiment/analysis.py", "    fact(", "    Metric("))
+    lines = verified(path, capsys)
+    assert "3 tables, 4 metrics and 2 claims follow from the raw files" in lines
+
+
 def test_an_analysis_that_fails_now_and_gave_claims_then_is_an_error(one, tmp_path):
     path = reseal(one.path, replace("experiment/analysis.py", "def tables(", "def tablets("))
     with pytest.raises(UsageError, match=r"analysis\.py: has no function tables"):
