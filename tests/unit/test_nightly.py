@@ -199,7 +199,7 @@ def test_a_run_that_fails_is_an_error_in_the_reports_and_exit_code_3(options, ca
     assert nightly(options, Console(width=200)) == 3
     said = capfd.readouterr()
     assert said.out.splitlines()[-1] == str(options.out / JUNIT)
-    assert "krepro: example: unknown kernel 'antique'" in " ".join(said.err.split())
+    assert ":7: unknown kernel 'antique'" in " ".join(said.err.split())
     assert b"<error" in (options.out / JUNIT).read_bytes()
     assert "unknown kernel 'antique'" in (options.out / SUMMARY).read_text()
     night = load_night(options.out / STATE)
