@@ -244,7 +244,7 @@ def build_id(vmlinux: Path) -> str | None:
         for section in ELFFile(stream).iter_sections():
             if isinstance(section, NoteSection):
                 for entry in section.iter_notes():
-                    if entry["n_type"] == "NT_GNU_BUILD_ID":
+                    if entry["n_name"] == "GNU" and entry["n_type"] == "NT_GNU_BUILD_ID":  # Xen has a note 3 too
                         return str(entry["n_desc"])
     return None
 

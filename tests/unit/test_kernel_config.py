@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.build.kernel import base_config, kernel_inputs, make_argv, parse_config, requested_options, unmet_options
+from harness.build.kernel import (
+    base_config,
+    build_id,
+    kernel_inputs,
+    make_argv,
+    parse_config,
+    requested_options,
+    unmet_options,
+)
 from harness.build.spec import load_kernel
 from tests.conftest import needs_guest_packages
 
@@ -106,3 +116,23 @@ def test_inputs_follow_contents_not_places(tmp_path):
 def test_make_leaves_the_release_alone(tmp_path):
     words = make_argv(tmp_path, tmp_path / "out", "i386")
     assert {"ARCH=i386", "LOCALVERSION=", f"O={tmp_path / 'out'}"} <= set(words)
+
+
+NOTES = """
+.section .notes,"a",%note
+.long 4, 8, 3
+.ascii "Xen\\0"
+.quad 0xffffffff80000000
+.long 4, 20, 3
+.ascii "GNU\\0"
+.rept 5
+.long 0x04030201
+.endr
+"""
+
+
+@needs_guest_packages
+def test_the_build_id_is_gnus_where_other_notes_have_its_number(tmp_path):
+    (tmp_path / "notes.s").write_text(NOTES)
+    subprocess.run(["gcc", "-c", "notes.s", "-o", "notes.o"], cwd=tmp_path, check=True)
+    assert build_id(tmp_path / "notes.o") == "01020304" * 5
