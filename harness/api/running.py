@@ -26,6 +26,8 @@ Value = str | int | bool | Path | list[str] | tuple[str, ...] | None
 #: For an orderly end after an interruption.
 END_S = 15.0
 INTERRUPTED = 130
+#: How a command's errors begin, and its warnings too.
+ERROR = "krepro: "
 
 
 class RunFailed(RunError):
@@ -80,7 +82,7 @@ def _made(command: str, options: Mapping[str, Value], quiet: bool) -> Results:
     results = Results(folder) if folder.is_absolute() and folder.is_dir() else None
     if status in (EXIT_OK, EXIT_CONTRADICTED) and results is not None:
         return results
-    message = "\n".join(line.removeprefix("krepro: ") for line in told if line.startswith("krepro: "))
+    message = "\n".join(line.removeprefix(ERROR) for line in told if _is_error(line))
     message = message or "\n".join(told[-1:]) or f"ended with status {status}"
     if status == EXIT_USAGE:
         raise UsageError(message)
@@ -109,8 +111,12 @@ def _words(command: str, options: Mapping[str, Value]) -> list[str]:
 
 
 def _relay(stream: IO[str], told: list[str], quiet: bool) -> None:
-    """Keep the lines of a command's standard error, and show them as they come."""
+    """Keep the lines of a command's standard error, and show them as they come; errors are raised instead."""
     for line in stream:
         told.append(line.rstrip("\n"))
-        if not quiet:
+        if not quiet and not _is_error(line):
             print(line, end="", file=sys.stderr, flush=True)
+
+
+def _is_error(line: str) -> bool:
+    return line.startswith(ERROR) and not line.startswith(f"{ERROR}warning: ")

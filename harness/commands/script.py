@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 import shutil
 import sys
 import tarfile
@@ -124,7 +125,10 @@ def _run(session: SshSession, script: Script, scratch: Path) -> int:
     if script.copy_in:
         _copy_in(session, script.copy_in)
     feed = None if sys.stdin is None or sys.stdin.isatty() else Feed(_standard_input)
-    status = session.pipe(script.command, feed, sys.stdout.buffer, sys.stderr.buffer, script.timeout_s)
+    # In a shell of its own: of one that is killed, sshd would tell no status.
+    text = f"sh -c {shlex.quote(script.command)}; exit $?"
+    what = f"finish {script.command!r}"
+    status = session.pipe(text, feed, sys.stdout.buffer, sys.stderr.buffer, script.timeout_s, what)
     if script.copy_out:
         missing = _copy_out(session, script.copy_out, scratch / "copied")
         if missing and status == 0:
@@ -155,7 +159,7 @@ def _copy_in(session: SshSession, copies: Sequence[Copied]) -> None:
     try:
         feed = Feed(lambda: os.read(reader, BLOCK_BYTES))
         with tempfile.TemporaryFile() as problems:
-            status = session.pipe("tar -C / -x", feed, sys.stdout.buffer, problems, COPY_S)
+            status = session.pipe("tar -C / -x", feed, sys.stdout.buffer, problems, COPY_S, "take its files")
             problems.seek(0)
             said = problems.read().decode(errors="replace").strip()
     finally:

@@ -90,8 +90,8 @@ class SshSession:
         finally:
             channel.close()
 
-    def pipe(self, text: str, feed: Feed | None, out: BinaryIO, err: BinaryIO, timeout_s: float) -> int:
-        """Exit status of one shell command, whose three streams are these, as it goes.
+    def pipe(self, text: str, feed: Feed | None, out: BinaryIO, err: BinaryIO, timeout_s: float, what: str) -> int:
+        """Exit status of one shell command, whose three streams are these, as it goes; `what` it does, for errors.
 
         `feed` begins to give its input at once, and ends with the command. Raises GuestLost as `run` does, and whatever
         `feed` failed with.
@@ -104,7 +104,7 @@ class SshSession:
                 channel.shutdown_write()
             else:
                 feed.start(channel)
-            self._drain(channel, deadline, f"finish {text!r}", Sink(out), Sink(err))
+            self._drain(channel, deadline, what, Sink(out), Sink(err))
             if feed is not None and feed.error is not None:
                 raise feed.error
             return channel.recv_exit_status()

@@ -60,6 +60,10 @@ def test_a_command_that_takes_too_long_ends(classic, tmp_path):
     assert time.monotonic() - begun < 120
 
 
+def test_a_command_that_is_killed_has_the_status_of_a_shell(classic, tmp_path):
+    assert boot(tmp_path, "--exec", "kill -9 $$").returncode == 128 + 9
+
+
 def test_a_guest_that_panics_is_an_error_that_says_so(classic, tmp_path):
     done = boot(tmp_path, "--exec", "echo c >/proc/sysrq-trigger")
     assert done.returncode == 3

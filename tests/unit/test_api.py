@@ -109,12 +109,13 @@ def _unknown() -> str:
     return str(caught.value)
 
 
-def test_errors_are_exceptions_with_the_line_of_the_terminal(tmp_path):
+def test_errors_are_exceptions_with_the_line_of_the_terminal(tmp_path, capsys):
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / "experiment.yaml").write_text("name: 7\n")
     with pytest.raises(krepro.UsageError) as caught:
-        krepro.run(folder, results=tmp_path / "results", quiet=True)
+        krepro.run(folder, results=tmp_path / "results")
+    assert capsys.readouterr().err == "", "it is told once"
     assert [line.partition(" ")[0] for line in str(caught.value).splitlines()] == [f"{folder}/experiment.yaml:1:"] * 4
 
 
