@@ -309,6 +309,12 @@ def test_a_misspelt_metric_of_a_claim_is_an_error_with_file_line_and_known_names
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith(f"{tmp_path}/waits/experiment.yaml:11: claim counted: metric wait is not")
     assert "(known: wait_ms, waits, misses)" in str(caught.value)
+    with pytest.raises(UsageError) as caught:
+        checked(tmp_path, YAML.replace("metric: waits/short", "metric: wait/short").replace("wait_ms", "waitms"))
+    assert [line.partition(" metric ")[0] for line in caught.value.lines] == [
+        f"{tmp_path}/waits/experiment.yaml:10: claim short-enough:",
+        f"{tmp_path}/waits/experiment.yaml:11: claim counted:",
+    ]
     with pytest.raises(UsageError, match=r"metric waits\.x is not declared"):
         checked(tmp_path, YAML.replace("metric: waits/short", "metric: waits.x/short"))
 

@@ -131,6 +131,11 @@ def test_a_diff_without_a_mails_head_is_named(tree, patch):
         apply(tree, patch(CHANGE, head=""))
 
 
+def test_a_mail_without_a_sender_is_named(tree, patch):
+    with pytest.raises(UsageError, match=r"0001-change.patch: is a plain diff, not a mail \(use git format-patch\)"):
+        apply(tree, patch(CHANGE, head="Subject: [PATCH] {subject}\n\n---\n"))
+
+
 def test_a_diff_of_two_folders_is_named(tree, patch):
     diff = CHANGE.replace("a/kernel", "linux-6.1/kernel").replace("b/kernel", "linux-6.1-mine/kernel")
     with pytest.raises(UsageError, match=r"0001-change.patch: not a patch in git .*\(use git format-patch\)"):

@@ -276,6 +276,14 @@ def test_only_virtual_trials_of_equal_seeds_are_compared_exactly(write):
     assert "cannot tell: n too small" in row(compared(write({"short": a}), other), "short")
 
 
+def test_what_is_exact_is_no_interval_that_chance_could_move(write):
+    far = [noisy(center, 10, 0.01, seed) for center, seed in ((100.0, 1), (200.0, 2))]
+    a, b = (write({"wall": values, "short": [center]}) for values, center in zip(far, (1.0, 2.0), strict=True))
+    text = compared(a, b)
+    assert row(text, "short").endswith("differs: exact, in one pair of equal seeds")
+    assert "of 1 intervals at 95 %" in text
+
+
 def test_equal_values_of_the_seeds_that_both_have_are_identical(write):
     text = compared(write({"short": [1.0, 2.0]}), write({"short": [1.0, 2.0, 9.0]}))
     assert "wait_ms" not in text
