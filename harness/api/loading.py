@@ -84,7 +84,7 @@ class Results:
         if rows.empty:
             known = ", ".join(dict.fromkeys(self.metrics["metric"]))
             raise UsageError(f"no metric {metric!r} (known: {known})", where=str(self.path))
-        return rows.pivot(index="trial", columns="arm", values="value").sort_index()
+        return rows.pivot(index="trial", columns="arm", values="value")
 
     def raw(self, arm: str, trial: int = 0) -> Path:
         """The folder of what came out of the guest; UsageError when there is no such trial."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -166,14 +166,22 @@ class Expect(Strict):
         return self
 
     def __str__(self) -> str:
+        return self._told(_plain)
+
+    @property
+    def of_six_digits(self) -> str:
+        """As it was told once, and stored in older sets."""
+        return self._told("{:g}".format)
+
+    def _told(self, text: Callable[[float], str]) -> str:
         if self.equals is not None:
-            return f"= {_plain(self.equals)}"
+            return f"= {text(self.equals)}"
         if self.between is not None:
-            return f"{_plain(self.between[0])} … {_plain(self.between[1])}"
+            return f"{text(self.between[0])} … {text(self.between[1])}"
         if self.at_least is not None:
-            return f"≥ {_plain(self.at_least)}"
+            return f"≥ {text(self.at_least)}"
         assert self.at_most is not None
-        return f"≤ {_plain(self.at_most)}"
+        return f"≤ {text(self.at_most)}"
 
 
 class Claim(Strict):

@@ -280,6 +280,18 @@ def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
     assert "3 tables, 3 metrics and 2 claims follow from the raw files" in lines
 
 
+@pytest.mark.parametrize(("stored", "verifies"), [("≤ 1.29537e+06", True), ("≤ 1295368", True), ("≤ 1295369", False)])
+def test_a_bound_that_was_told_in_six_digits_verifies(tmp_path, capsys, stored, verifies):
+    folder = experiment_folder(tmp_path, YAML.replace("at_most: 200", "at_most: 1295368"), ANALYSIS)
+    one = write_set(tmp_path / "results", folder, VALUES)
+    path = reseal(one.path, replace("claims.json", "≤ 1295368", stored))
+    if verifies:
+        assert "follow from the raw files" in " ".join(verified(path, capsys))
+    else:
+        with pytest.raises(RunError, match="expected of short-enough is '≤ 1295368', not '≤ 1295369'"):
+            verified(path, capsys)
+
+
 def test_declarations_that_are_older_than_facts_verify(tmp_path, capsys):
     folder = experiment_folder(tmp_path, YAML.replace("/short", "/wall"), ANALYSIS)
     one = write_set(tmp_path / "results", folder, {"wall": [5.0, 6.0]}, disturbed=[("wall", 0)])
