@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -128,3 +130,9 @@ def test_a_set_is_analysed_again_and_a_failed_trial_is_an_error_that_has_the_set
     assert again.manifest.analysed_from[0].id == made.manifest.id
     pd.testing.assert_frame_equal(again.metrics, made.metrics)
     assert json.loads((again.path / "claims.json").read_text()) == json.loads((made.path / "claims.json").read_text())
+
+
+def test_the_page_s_command_prints_all_sets():
+    (words,) = re.findall(r"^\.venv/bin/python -c \"(.*)\"$", (ROOT / "docs/python.md").read_text(), re.MULTILINE)
+    done = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "DataFrame" in done.stdout or "experiment" in done.stdout
