@@ -70,6 +70,36 @@ def spare(pins: Sequence[int], host_cpus: Sequence[int]) -> list[int]:
     return [cpu for cpu in host_cpus if cpu not in pins] or [pins[-1]]
 
 
+@dataclass(frozen=True)
+class CpuTimes:
+    """Of /proc/stat, over some CPUs: ticks of work, and of work that the hypervisor did not let them do."""
+
+    busy: int
+    steal: int
+
+    def steal_share(self, before: CpuTimes) -> float:
+        """Of the time since `before` in which they wanted to work; 0 when they never did."""
+        steal = self.steal - before.steal
+        wanted = self.busy - before.busy + steal
+        return round(max(steal, 0) / wanted, 4) if wanted > 0 else 0.0
+
+
+def read_cpus(host_cpus: Sequence[int], proc: Path = Path("/proc")) -> CpuTimes | None:
+    """What the host's kernel says of these CPUs; None when it does not."""
+    names = {f"cpu{cpu}" for cpu in host_cpus}
+    busy = steal = 0
+    try:
+        for line in (proc / "stat").read_text().splitlines():
+            name, *fields = line.split()
+            if name in names:
+                user, nice, system, _idle, _iowait, irq, softirq, stolen = map(int, fields[:8])
+                busy += user + nice + system + irq + softirq
+                steal += stolen
+    except (OSError, ValueError):
+        return None
+    return CpuTimes(busy, steal)
+
+
 class HostSchedule:
     """The host's view of one running machine's CPUs, from `begin` on; `read` often, since the last reading counts.
 
@@ -90,6 +120,7 @@ class HostSchedule:
         """Count from now on."""
         self._first = {thread: read_thread(self._process, thread) for thread in self._threads}
         self._last = dict(self._first)
+        self._cpus = read_cpus(self._host_cpus)
         self._begin = self._end = time.monotonic()
 
     def read(self) -> None:
@@ -111,6 +142,7 @@ class HostSchedule:
     def summary(self) -> dict[str, Any]:
         """The content of host-sched.json; a CPU without figures has nulls, and the reason says why."""
         pinned = not isinstance(self._pins, str)
+        cpus = read_cpus(self._host_cpus)
         unknown = any(reading is None for reading in self._first.values())
         reason = self._pins if isinstance(self._pins, str) else None
         return {
@@ -119,6 +151,7 @@ class HostSchedule:
             "host_cpus": self._host_cpus,
             "nice": self._nice,
             "seconds": round(self._end - self._begin, 3),
+            "steal": cpus.steal_share(self._cpus) if cpus is not None and self._cpus is not None else None,
             "vcpus": [
                 {"cpu": cpu, "thread": thread, "host_cpu": self._pins[cpu] if pinned else None, **self._spent(thread)}
                 for cpu, thread in enumerate(self._threads)

@@ -38,17 +38,21 @@ class Vcpu(Answer):
 
 
 class HostSched(Answer):
-    """host-sched.json; docs/file-formats.md, "Host schedule"."""
+    """host-sched.json; docs/file-formats.md, "Host schedule". Older files have no `steal`."""
 
     pinned: bool
     reason: str | None = None
     nice: int = 0
     seconds: float | None = None
+    steal: float | None = None
     vcpus: tuple[Vcpu, ...] = ()
 
 
 def host_waited(trial: Path) -> tuple[float, str | None]:
-    """The worst wait share of a trial's raw folder, or NaN, and why the trial cannot be trusted, or None."""
+    """The worst wait share of a trial's raw folder, or NaN, and why the trial cannot be trusted, or None.
+
+    What a hypervisor steals from a host that is a virtual machine is waiting too, and schedstat does not have it.
+    """
     path = trial / HOST_SCHED
     if not path.is_file():
         return math.nan, "no record of the host's scheduling"
@@ -56,8 +60,10 @@ def host_waited(trial: Path) -> tuple[float, str | None]:
     if not sched.vcpus or any(math.isnan(vcpu.wait_share) for vcpu in sched.vcpus):
         return math.nan, f"no record of the host's scheduling: {sched.reason}"
     worst = max(sched.vcpus, key=lambda vcpu: vcpu.wait_share)
-    share = worst.wait_share
+    share, steal = worst.wait_share, sched.steal or 0.0
+    limit = f"more than {100 * MOST_WAIT:g} % of its time"
     if share > MOST_WAIT:
-        limit = f"more than {100 * MOST_WAIT:g} % of its time"
-        return share, f"the host descheduled vCPU {worst.cpu} for {100 * share:.1f} %, {limit}"
-    return share, None
+        return max(share, steal), f"the host descheduled vCPU {worst.cpu} for {100 * share:.1f} %, {limit}"
+    if steal > MOST_WAIT:
+        return steal, f"the host's own hypervisor stole its CPUs for {100 * steal:.1f} %, {limit}"
+    return max(share, steal), None

@@ -37,8 +37,8 @@ TRIALS = Table(
         number(
             "host_wait",
             "1",
-            "the largest share of its time for which a vCPU could run and the host did not let it; NaN: not recorded, "
-            "or of no matter: under the virtual clock, and in a recording",
+            "the largest share of its time for which a vCPU could run and the host did not let it, or the host's own "
+            "hypervisor did not; NaN: not recorded, or of no matter: under the virtual clock, and in a recording",
         ),
         string("disturbed", "why figures that depend on timing are left out; null: they are not"),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from harness.measure.declared import (
     number,
     string,
 )
+from harness.measure.hostsched import host_waited
 from harness.measure.raw import read_csv, read_json, read_json_lines, read_last_json_line
 from harness.measure.rows import NO_VALUE, MetricRows, TableRows
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
@@ -274,6 +276,23 @@ def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
     assert table["disturbed"][0] == "the host descheduled vCPU 0 for 10.0 %, more than 3 % of its time"
     assert table["host_wait"].round(3).tolist()[:2] == [0.1, 0.011]
     assert table["host_wait"][2:].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("steal", "wait", "says"),
+    [
+        (0.63, 0, "the host's own hypervisor stole its CPUs for 63.0 %, more than 3 % of its time"),
+        (0.63, 1000, "the host descheduled vCPU 0 for 50.0 %, more than 3 % of its time"),
+        (0.03, 0, None),
+        (None, 0, None),
+    ],
+)
+def test_a_host_whose_own_cpus_are_stolen_keeps_the_guest_waiting_too(tmp_path, steal, wait, says):
+    vcpu = {"cpu": 0, "thread": 1, "host_cpu": None, "run_ns": 1000, "wait_ns": wait, "slices": 1}
+    (tmp_path / "host-sched.json").write_text(json.dumps({"pinned": False, "steal": steal, "vcpus": [vcpu]}))
+    share, reason = host_waited(tmp_path)
+    assert reason == says
+    assert share == max(steal or 0.0, wait / (1000 + wait))
 
 
 def test_only_what_depends_on_timing_is_left_out():

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from harness.machine import hostsched
-from harness.machine.hostsched import HostSchedule, Reading, cores_first, pinning, read_thread, spare
+from harness.machine.hostsched import (
+    CpuTimes,
+    HostSchedule,
+    Reading,
+    cores_first,
+    pinning,
+    read_cpus,
+    read_thread,
+    spare,
+)
 from tests.processes import eventually
 
 
@@ -43,6 +52,36 @@ def test_two_threads_of_one_core_come_last(tmp_path, siblings, order):
 def test_the_harness_keeps_off_their_cpus_or_off_all_but_the_last():
     assert spare([4, 6], [4, 6, 7, 8]) == [7, 8]
     assert spare([4, 6], [4, 6]) == [6]
+
+
+STAT = """\
+cpu  999 999 999 999 999 999 999 999 999 999
+cpu0 10 20 30 1000 1000 4 5 63 7 8
+cpu1 1 2 3 1000 1000 4 5 6 7 8
+cpu10 500 500 500 500 500 500 500 500 0 0
+intr 1 2 3
+"""
+
+
+def test_what_a_hypervisor_stole_from_the_hosts_own_cpus(tmp_path):
+    (tmp_path / "stat").write_text(STAT)
+    assert read_cpus([0], tmp_path) == CpuTimes(69, 63)
+    assert read_cpus([0, 1], tmp_path) == CpuTimes(84, 69)
+    assert CpuTimes(106, 73).steal_share(CpuTimes(69, 10)) == 0.63
+    assert CpuTimes(69, 10).steal_share(CpuTimes(69, 10)) == 0.0
+    (tmp_path / "stat").write_text("cpu0 1 2 3 4 5 6 7\n")
+    assert read_cpus([0], tmp_path) is None, "a kernel that does not tell of it"
+    assert read_cpus([0], tmp_path / "nowhere") is None
+
+
+def test_what_was_stolen_is_in_the_summary(monkeypatch):
+    times = iter([CpuTimes(0, 0), CpuTimes(100, 100), CpuTimes(137, 163)])
+    monkeypatch.setattr(hostsched, "read_cpus", lambda _: next(times))
+    schedule = HostSchedule(os.getpid(), [os.getpid()])
+    schedule.begin()
+    assert schedule.summary()["steal"] == 0.63
+    monkeypatch.setattr(hostsched, "read_cpus", lambda _: None)
+    assert HostSchedule(os.getpid(), [os.getpid()]).summary()["steal"] is None
 
 
 def fake_thread(proc: Path, text: str) -> None:
