@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
     Field,
-    FiniteFloat,
     StringConstraints,
     TypeAdapter,
     ValidationError,
@@ -23,16 +22,12 @@ from harness.build.spec import Name, Package
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.across import Across
+from harness.experiment.expect import Expect
 from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
-
-
-def _plain(value: float) -> str:
-    """A bound as it was written: a count whole, however large."""
-    return f"{int(value)}" if abs(value) < 1e15 and value == int(value) else f"{value:.15g}"
 
 
 def _package(value: object) -> str | Package:
@@ -141,47 +136,6 @@ class MatrixArm(Arm):
         if self.kernel is None and "kernel" not in self.matrix.dimensions:
             raise misfit(("kernel",), "is missing: give it here or as a dimension of the matrix")
         return self
-
-
-class Expect(Strict):
-    """What a claim expects of its metric: exactly one of the four.
-
-    `equals` must hold in every trial; bounds must hold for the whole 95 % interval.
-    """
-
-    equals: Annotated[FiniteFloat | None, about("null: another one is given", "the metric's")] = None
-    between: Annotated[tuple[FiniteFloat, FiniteFloat] | None, about("null: another one is given", "the metric's")] = (
-        None
-    )
-    at_least: Annotated[FiniteFloat | None, about("null: another one is given", "the metric's")] = None
-    at_most: Annotated[FiniteFloat | None, about("null: another one is given", "the metric's")] = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Expect:
-        given = [name for name, value in self if value is not None]
-        if len(given) != 1:
-            raise ValueError("give exactly one of equals, between, at_least, at_most")
-        if self.between is not None and self.between[0] > self.between[1]:
-            raise ValueError("between: the lower bound comes first")
-        return self
-
-    def __str__(self) -> str:
-        return self._told(_plain)
-
-    @property
-    def of_six_digits(self) -> str:
-        """As it was told once, and stored in older sets."""
-        return self._told("{:g}".format)
-
-    def _told(self, text: Callable[[float], str]) -> str:
-        if self.equals is not None:
-            return f"= {text(self.equals)}"
-        if self.between is not None:
-            return f"{text(self.between[0])} … {text(self.between[1])}"
-        if self.at_least is not None:
-            return f"≥ {text(self.at_least)}"
-        assert self.at_most is not None
-        return f"≤ {text(self.at_most)}"
 
 
 class Claim(Strict):

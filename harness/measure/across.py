@@ -20,8 +20,9 @@ import pandas as pd
 from scipy import stats
 
 from harness.experiment.across import Across
+from harness.experiment.expect import Expect
 from harness.experiment.matrix import matches
-from harness.experiment.model import Claim, Expect
+from harness.experiment.model import Claim
 from harness.experiment.scalar import Value, same, text_of
 from harness.experiment.trial import TrialRecord
 

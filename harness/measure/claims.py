@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from harness.experiment.across import Across
-from harness.experiment.model import Claim, Expect
+from harness.experiment.expect import Expect
+from harness.experiment.model import Claim
 from harness.experiment.trial import TrialRecord
 from harness.measure.across import Comparison, comparisons, unit_of
 from harness.measure.declared import family

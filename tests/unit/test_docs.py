@@ -27,10 +27,10 @@ from harness.commands.attachment import Attachment
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import spelled_out
 from harness.commands.kindtrial import Row
+from harness.experiment.expect import Expect
 from harness.experiment.model import (
     Arm,
     Claim,
-    Expect,
     Experiment,
     Paper,
     Repetitions,

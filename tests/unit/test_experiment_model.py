@@ -12,9 +12,9 @@ import pytest
 from harness.build.spec import Package
 from harness.errors import UsageError
 from harness.experiment.execution import EVENTS, KEPT
+from harness.experiment.expect import Expect
 from harness.experiment.model import (
     TRIAL_FILES,
-    Expect,
     Experiment,
     experiment_names,
     find_experiment,

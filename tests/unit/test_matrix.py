@@ -204,7 +204,8 @@ def test_a_mistake_is_told_with_its_line(tmp_path, old, new, line, says):
         text = text.replace("-{method}", "")
     with pytest.raises(UsageError, match=rf"experiment.yaml:{MATRIX_LINE + line}: field arms.*{says}") as caught:
         load(tmp_path, text)
-    assert "\n" not in str(caught.value)
+    assert all("\n" not in line for line in caught.value.lines)
+    assert len(set(caught.value.lines)) == len(caught.value.lines) <= 2, "once, and not for each arm"
 
 
 def test_there_is_a_most_of_all_matrices_together(tmp_path):
