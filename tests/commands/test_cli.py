@@ -88,7 +88,7 @@ def test_an_unknown_experiment_is_one_line_and_exit_2():
         (("nonsense",), "No idea what 'nonsense' is! (./inv --list)"),
         (("run", "x", "--nonsense"), "No idea what '--nonsense' is! (./inv --list)"),
         (("run",), "'run' did not receive required positional arguments: 'experiment' (./inv --list)"),
-        (("run", "x", "--seed"), "Flag <Argument: seed (s)> needed value and was not given one! (./inv --list)"),
+        (("run", "x", "--seed"), "Flag <Argument: seed (d)> needed value and was not given one! (./inv --list)"),
         (("--nonsense",), "No idea what '--nonsense' is! (./inv --list)"),
     ],
 )
@@ -134,7 +134,7 @@ def test_list_shows_every_task():
         (("kernel=classic",), "'kernel=classic': expected experiment=… or just its value"),
         (("irq-hotspot", "--profile", "nonsense"), "--profile nonsense: must be one of quick, full"),
         (("irq-hotspot", "--repetitions", "0"), "--repetitions 0: must be 1 or more"),
-        (("irq-hotspot", "--repetitions", "-1"), "--repetitions -1: must not be negative"),
+        (("irq-hotspot", "--repetitions", "-1"), "--repetitions -1: must be 1 or more"),
         (("irq-hotspot", "--repetitions", "x"), "--repetitions x: must be a whole number"),
         (("irq-hotspot", "--repetitions", "1.5"), "--repetitions 1.5: must be a whole number"),
         (("irq-hotspot", "--seed", "x"), "--seed x: must be a whole number"),

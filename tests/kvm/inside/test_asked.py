@@ -28,10 +28,10 @@ claims:
 ANALYSIS = """\
 import pandas as pd
 
-from harness.measure.declared import ARM, TRIAL, Metric, Table, count
+from harness.measure.declared import ARM, TRIAL, Table, count, fact
 
 TABLES = [Table("sums", "one trial", (ARM, TRIAL, count("total", "what the guest says")))]
-METRICS = [Metric("total", "1", "neither", "what the guest says")]
+METRICS = [fact("total", "1", "neither", "what the guest says")]
 
 
 def tables(trials):
