@@ -56,7 +56,7 @@ def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: boo
     first = (known or sets)[0]
     result, made = execute(first, lambda: _united(results, sets, union, first, own=bool(known)), trust=trust)
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
-    print_summary(console, result.manifest.experiment, result.shown, made.claims, lines, verbose=verbose)
+    print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
     _warn_missing(union)
     return exit_code(result, made.claims, made.failures)
 

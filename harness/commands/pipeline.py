@@ -80,8 +80,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     done = measure(options)
     if done.unanalysed is None:
         lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds, verbose=options.verbose)
-        experiment = done.result.manifest.experiment
-        print_summary(console, experiment, done.result.shown, done.claims, lines, verbose=options.verbose)
+        print_summary(console, done.result.manifest, done.result.shown, done.claims, lines, verbose=options.verbose)
     if done.problem is not None:
         raise done.problem
     if wanted is not None:

@@ -90,7 +90,7 @@ def measured_experiment(result: ResultSet) -> Path:
 
 def _show(result: ResultSet, made: Analysed, console: Console, *, verbose: bool) -> int:
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
-    print_summary(console, result.manifest.experiment, result.shown, made.claims, lines, verbose=verbose)
+    print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
     return exit_code(result, made.claims, made.failures)
 
 

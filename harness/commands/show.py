@@ -34,6 +34,5 @@ def show(
         print_columns(cli.output(), finished.declared_tables, finished.declared_metrics)
         return EXIT_OK
     lines = closing_lines(finished, claims, finished.metrics, finished.manifest.seconds, verbose=verbose)
-    experiment = finished.manifest.experiment
-    print_summary(cli.output(), experiment, finished.shown, claims, lines, verbose=verbose)
+    print_summary(cli.output(), finished.manifest, finished.shown, claims, lines, verbose=verbose)
     return EXIT_OK

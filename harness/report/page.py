@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.dimensions import dimensions_of
 from harness.measure.rows import METRIC_COLUMNS
@@ -21,7 +22,7 @@ from harness.report.dossier import dossier
 from harness.report.html import TableView, render, table_view
 from harness.report.reproduce import reproduction
 from harness.report.summary import set_lines, unanalysed_line
-from harness.report.terminal import measured
+from harness.report.terminal import fidelity_of, measured
 from harness.store.manifest import Manifest
 from harness.store.provenance import Host
 from harness.store.resultset import ResultSet
@@ -52,7 +53,7 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         "set.html.j2",
         manifest=manifest,
         index=index,
-        groups=_claim_groups(claims),
+        groups=_claim_groups(claims, manifest.trials),
         unjudged=_unjudged(manifest),
         notes=set_lines(result),
         dossier=dossier(manifest.experiment.paper, claims),
@@ -81,12 +82,19 @@ def _unjudged(manifest: Manifest) -> str:
     return "No trial succeeded, so no claim was judged."
 
 
-def _claim_groups(claims: Sequence[ClaimResult]) -> list[tuple[str, list[tuple[ClaimResult, str, str]]]]:
-    """Heading, and claim by claim: the claim, where it comes from, what was measured."""
+def _claim_groups(
+    claims: Sequence[ClaimResult], trials: Sequence[TrialRecord]
+) -> list[tuple[str, list[tuple[ClaimResult, str, str, str]]]]:
+    """Heading, and claim by claim: the claim, where it comes from, what was measured, with what fidelity."""
     groups = []
     for kind, title in (("paper", "What the paper claims"), ("finding", "What we found about its method")):
         rows = [
-            (claim, f"§ {claim.section}" if claim.section else claim.source or "", measured(claim))
+            (
+                claim,
+                f"§ {claim.section}" if claim.section else claim.source or "",
+                measured(claim),
+                fidelity_of(claim, trials),
+            )
             for claim in claims
             if claim.kind == kind
         ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 from rich import box
@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.experiment.model import Experiment
+from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import HOLDS, Verdict
 from harness.report.dossier import dossier
+from harness.store.manifest import Manifest
 from harness.store.shown import Shown
 
 STYLES: dict[Verdict, str] = {
@@ -30,7 +31,7 @@ MAX_ROWS = 24
 
 def print_summary(
     console: Console,
-    experiment: Experiment,
+    manifest: Manifest,
     shown: Shown,
     claims: Sequence[ClaimResult],
     lines: Sequence[str],
@@ -41,7 +42,7 @@ def print_summary(
 
     Without `verbose`: the paper's tables, its claims, and those findings that are not confirmed.
     """
-    for heading, text in dossier(experiment.paper, claims):
+    for heading, text in dossier(manifest.experiment.paper, claims):
         console.print(Text.assemble((f"{heading}: ", "bold"), text))
     for table in (*shown.paper, *(shown.summary if verbose else ())):
         console.print(frame_table(table.title, table.frame))
@@ -49,9 +50,10 @@ def print_summary(
     findings = [claim for claim in claims if claim.kind == "finding"]
     told = [claim for claim in findings if verbose or claim.verdict not in HOLDS]
     if papers:
-        console.print(claims_table("Claims of the paper", papers))
+        console.print(claims_table("Claims of the paper", papers, manifest.trials))
     if told:
-        console.print(claims_table("Findings" if verbose else "Findings that are not confirmed", told))
+        title = "Findings" if verbose else "Findings that are not confirmed"
+        console.print(claims_table(title, told, manifest.trials))
     elif not claims:
         console.print("No claims")
     if not verbose and (len(findings) > len(told) or shown.summary):
@@ -76,8 +78,11 @@ def frame_table(title: str, frame: pd.DataFrame, most: int | None = MAX_ROWS) ->
     return table
 
 
-def claims_table(title: str, claims: Sequence[ClaimResult]) -> Table:
-    """Claim by claim: verdict; what is said, where and why not; what was measured against what was expected."""
+def claims_table(title: str, claims: Sequence[ClaimResult], trials: Sequence[TrialRecord] = ()) -> Table:
+    """Claim by claim: verdict; what is said, where and why not; what was measured against what was expected.
+
+    What was measured on the host's clock says with what fidelity, by the set's trials.
+    """
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
     table.add_column("verdict", no_wrap=True)
     table.add_column("claim", ratio=3, overflow="fold")
@@ -89,6 +94,8 @@ def claims_table(title: str, claims: Sequence[ClaimResult]) -> Table:
             if text:
                 said.append(f"\n{text}")
         numbers = Text(measured(claim) if claim.metric else "")
+        if (fidelity := fidelity_of(claim, trials)) not in ("", "virtual"):
+            numbers.append(f"  {fidelity}", style="dim")
         if claim.metric:
             numbers.append(f"\nexpected {claim.expected}")
         if claim.of_trials:
@@ -99,6 +106,15 @@ def claims_table(title: str, claims: Sequence[ClaimResult]) -> Table:
             said.append(f"\nafter data: {claim.after_data}", style="dim")
         table.add_row(Text(claim.verdict, style=STYLES[claim.verdict]), said, numbers)
     return table
+
+
+def fidelity_of(claim: ClaimResult, trials: Iterable[TrialRecord]) -> str:
+    """The kind of time that a verdict is from: that of the good trials of the arm or the matrix that it is about."""
+    if claim.metric is None or claim.measured is None:
+        return ""
+    arm = claim.metric.split("/", 1)[-1]
+    own = (trial for trial in trials if trial.status == "ok" and arm in (trial.arm, trial.group))
+    return ", ".join(sorted({trial.fidelity for trial in own}))
 
 
 def measured(claim: ClaimResult) -> str:

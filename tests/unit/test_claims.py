@@ -16,7 +16,7 @@ from harness.commands.verification import verify
 from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.report.page import set_page
-from harness.report.terminal import claims_table
+from harness.report.terminal import claims_table, fidelity_of
 from tests.result_sets import ANALYSIS, TIMED, UNSAID, YAML, experiment_folder, write_set
 
 NAN = math.nan
@@ -152,6 +152,20 @@ def test_a_claim_says_how_many_trials_the_host_has_spoilt(tmp_path):
     assert out.getvalue().count(told) == 1
     assert set_page(made).count(told) == 1
     assert verify(tmp_path / "results", str(made.path), Console(file=out)) == 0
+
+
+@pytest.mark.parametrize("fidelity", ["kvm", "emulated", "virtual"])
+def test_a_verdict_says_what_kind_of_time_it_is_from(tmp_path, fidelity):
+    folder = experiment_folder(tmp_path, YAML.replace("/short", "/wall"), ANALYSIS)
+    made = write_set(tmp_path / "results", folder, {"wall": [5.0] * 2, "short": [1.0]})
+    trials = [trial.model_copy(update={"fidelity": fidelity}) for trial in made.manifest.trials]
+    lost = trials[0].model_copy(update={"fidelity": "kvm+pmu", "status": "failed"})
+    assert {fidelity_of(claim, [*trials, lost]) for claim in made.claims} == {fidelity}
+    out = io.StringIO()
+    Console(file=out, width=160).print(claims_table("Claims", made.claims, trials))
+    assert (fidelity in out.getvalue()) == (fidelity != "virtual"), "the usual is not said in the terminal"
+    object.__setattr__(made.manifest, "trials", trials)
+    assert f"2 trials, {fidelity}<" in set_page(made)
 
 
 def test_a_wall_clock_claim_of_a_kept_waiting_guest_is_not_measurable_unless_its_metric_is_a_fact(tmp_path):
