@@ -175,8 +175,9 @@ def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelera
     bound = needs_tcg_here(arm, build.recipe)
     if bound is None:
         choice = choose_accelerator(store, accelerator, build.kernel)
-    else:
-        choice = Choice("tcg", bound if accelerator == "kvm" else "")
+    else:  # what no host could change is no news to those who leave the choice to us
+        told = accelerator == "kvm" or (accelerator == "auto" and needs_tcg(arm) is None)
+        choice = Choice("tcg", bound if told else "")
     machine = machine_for(name, arm, build.recipe, choice.used)
     files, keys = boot_files(store, build, machine)
     state = saved_state(store, name, machine, files) if machine.restorable else None

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.build.spec import load_kernel
+from harness.build.store import Store
 from harness.experiment import prepare
 from harness.experiment.model import Arm
-from harness.experiment.prepare import machine_for, needs_tcg, needs_tcg_here
+from harness.experiment.prepare import KernelBuild, machine_for, needs_tcg, needs_tcg_here
 from harness.machine import saved
 from harness.machine.kvmcpu import absent_features, kvm_cpu, tsc_khz
 from harness.machine.saved import state_inputs
@@ -85,3 +86,16 @@ def test_a_guest_under_kvm_is_told_the_frequency_of_its_counter(monkeypatch):
     assert not any("tsc_early_khz" in word for word in machine_for("a", arm, recipe, "tcg").cmdline)
     monkeypatch.setattr(prepare, "tsc_khz", lambda: None)
     assert not any("tsc_early_khz" in word for word in machine_for("a", arm, recipe, "kvm").cmdline)
+
+
+@pytest.mark.parametrize(("asked", "told"), [("kvm", True), ("auto", True), ("tcg", False)])
+def test_that_a_feature_is_absent_is_told_unless_tcg_was_asked_for(tmp_path, monkeypatch, asked, told):
+    of(tmp_path, "sse4_1")
+    monkeypatch.setattr(prepare, "absent_features", lambda cpu: absent_features(cpu, tmp_path))
+    monkeypatch.setattr(prepare, "boot_files", lambda *_: (None, None))
+    monkeypatch.setattr(prepare, "saved_state", lambda *_: None)
+    recipe = load_kernel("modern-6.1-la57")
+    arm = Arm.model_validate({"kernel": "modern-6.1-la57", "clock": "wall"})
+    made = prepare._prepare_arm(Store(tmp_path), "a", arm, KernelBuild(recipe, None, None), asked)
+    assert made.machine.accelerator == "tcg"
+    assert made.why_tcg == ("this host's CPU has no la57" if told else "")
