@@ -35,7 +35,8 @@ def test_wall_clock_arms_run_under_kvm(inv: Callable, built: Callable, inside: P
     results = inside / "results"
     ended = inv("run", f"experiment={name}", "--accel", "kvm", "--arms", ",".join(arms), "--results", results)
     print(ended.stdout, ended.stderr)
-    assert ended.status in (0, 1), "no trial failed"
+    # Some experiments ask other arms for every verdict.
+    assert ended.status in (0, 1) or "no claim of the paper could be measured" in ended.stderr, "no trial failed"
     result = find_result_set(results, f"{name}/latest")
     manifest = result.manifest
     assert [trial.status for trial in manifest.trials] == ["ok"] * len(manifest.trials)
