@@ -100,8 +100,11 @@ def keep(store: Store, sha256: str, data: bytes) -> None:
     store.obtain(KIND, sha256[:12], {"sha256": sha256}, write)
 
 
-def stop(run: str) -> None:
-    """End the guests of a run here, and begin none: nobody waits for them."""
+async def stop(run: str) -> None:
+    """End the guests of a run here, and begin none: nobody waits for them.
+
+    A coroutine, because Dask runs nothing else without waiting for it.
+    """
     _stopped.add(run)
     for thread in list(_threads.get(run, ())):
         with suppress(OSError):

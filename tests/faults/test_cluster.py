@@ -134,6 +134,8 @@ def test_ctrl_c_ends_the_guests_and_the_same_words_go_on(tmp_path, cluster, star
         cluster.add(f"worker-{number}")
     process = start("--executor", cluster.address)
     assert eventually(lambda: sealed(tmp_path) >= 2 and runs_on(cluster), 300)
+    for pid in machines(cluster.root):
+        os.kill(pid, signal.SIGSTOP)  # so that none ends by itself
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
