@@ -15,12 +15,13 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.build.store import Store, hash_file
+from harness.cluster import slurm
 from harness.cluster.parcel import Absent, Content, Parcel, Ran, Unfit, files_of, unpack
 from harness.cluster.worker import run_parcel, stop
 from harness.errors import RunError, UsageError
@@ -35,6 +36,7 @@ from harness.store.provenance import MEASURING, Host, cpu_model, source_hash
 INSTALL = ".venv/bin/python -m pip install --require-hashes --no-deps -r requirements-dask.lock"
 #: The resource of which a worker has one per machine: a trial on the wall clock takes it.
 MACHINE = "machine"
+SLURM = "slurm"
 #: How often a trial is run again that was lost with its worker, and how often what it needs or left is sent again.
 MOST_TRIES = 3
 #: Trials that are submitted, per thread of the cluster: a worker finds its next one there.
@@ -204,7 +206,7 @@ class DaskExecutor:
         if not any(worker["resources"].get(MACHINE) for worker in workers):
             raise UsageError(
                 f"trials on the wall clock run one per machine, and no worker has the resource {MACHINE}",
-                hint=f"start one worker per machine, with --resources {MACHINE}=1",
+                hint=f"start one worker per machine, with --resources {MACHINE}=1; under Slurm, with {slurm.ALONE}",
             )
 
     def _stop(self) -> None:
@@ -219,7 +221,7 @@ class DaskExecutor:
 @contextmanager
 def connected(where: str | None) -> Iterator[Any]:
     """A client of the scheduler at this address: dask://HOST:PORT, or tls://HOST:PORT with the certificates of Dask's
-    configuration.
+    configuration. With `slurm`, of a scheduler and of jobs that live as long as the client.
 
     None without an address. UsageError when Dask is not installed, or when there is no such scheduler.
     """
@@ -227,21 +229,29 @@ def connected(where: str | None) -> Iterator[Any]:
         yield None
         return
     address = _ADDRESS.fullmatch(where)
-    if address is None:
-        raise UsageError(f"--executor {where}: must be dask://HOST:PORT or tls://HOST:PORT")
+    if address is None and where != SLURM:
+        raise UsageError(f"--executor {where}: must be dask://HOST:PORT, tls://HOST:PORT or {SLURM}")
     try:
         import distributed
+
+        if address is None:
+            slurm.load()
     except ImportError as error:
         raise UsageError(f"--executor needs Dask: {error}", hint=INSTALL) from error
-    protocol = "tls" if address["protocol"] == "tls" else "tcp"
-    try:
-        client = distributed.Client(f"{protocol}://{address['place']}", timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UsageError(f"--executor {where}: {why}", hint="start it there: dask scheduler") from error
-    try:
-        note(f"{len(client.nthreads())} workers; Dask's dashboard: {client.dashboard_link}")
-        yield client
-    finally:
-        with suppress(Exception):
-            client.close(timeout=2)
+    with ExitStack() as stack:
+        scheduler = _url(address) if address is not None else stack.enter_context(slurm.jobs(MACHINE))
+        try:
+            client = distributed.Client(scheduler, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise UsageError(f"--executor {where}: {why}", hint="start it there: dask scheduler") from error
+        try:
+            note(f"{len(client.nthreads())} workers; Dask's dashboard: {client.dashboard_link}")
+            yield client
+        finally:
+            with suppress(Exception):
+                client.close(timeout=2)
+
+
+def _url(address: re.Match[str]) -> str:
+    return f"{'tls' if address['protocol'] == 'tls' else 'tcp'}://{address['place']}"

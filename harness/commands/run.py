@@ -95,8 +95,8 @@ class RunOptions:
     executor: Annotated[
         str | None,
         Option(
-            "run the trials on the Dask cluster of this scheduler, `dask://HOST:PORT` or `tls://HOST:PORT`, see "
-            "[scale.md](scale.md)",
+            "run the trials on the Dask cluster of this scheduler, `dask://HOST:PORT` or `tls://HOST:PORT`, or on jobs "
+            "of `slurm`, see [scale.md](scale.md)",
             none="this machine",
         ),
     ] = None

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
 from harness.paths import ROOT
@@ -18,6 +21,7 @@ from harness.store.seal import verify_files
 from tests.clusters import Cluster, dask_python
 from tests.faults.test_resume import ANALYSIS, YAML
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
+from tests.slurm import Slurm, unusable
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
@@ -48,15 +52,59 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(tmp_path: Path, folder: Path, python: str) -> Callable[..., subprocess.Popen[str]]:
-    def begin(*words: str, results: str = "results") -> subprocess.Popen[str]:
+    def begin(*words: str, results: str = "results", environment: Mapping[str, str] = {}) -> subprocess.Popen[str]:
         command = [python, "-m", "harness.commands.program", "run", str(folder), "--results", str(tmp_path / results)]
         (tmp_path / "tmp").mkdir(exist_ok=True)
         return subprocess.Popen(
             [*DEFAULT_SIGNALS, *command, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp"), **environment},
         )  # fmt: skip
 
     return begin
+
+
+@pytest.fixture
+def batch() -> Iterator[Slurm]:
+    reason = unusable()
+    if reason is not None:
+        pytest.skip(reason)
+    with Slurm(cpus=4) as made:
+        yield made
+
+
+def configured(tmp_path: Path, batch: Slurm, **keys: object) -> dict[str, str]:
+    """The environment of a command whose jobs are those of the page but for the keys; each has a store of its own."""
+    jobs = tmp_path / "jobs"
+    jobs.mkdir(exist_ok=True)
+    place = f"{jobs}/$SLURM_JOB_ID"
+    page = (ROOT / "docs/scale.md").read_text().partition("## Jobs of Slurm")[2]
+    slurm = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])["jobqueue"]["slurm"] | {
+        "jobs": 2, "cores": 1, "memory": "200 MiB", "log-directory": str(jobs), "shared-temp-directory": str(jobs),
+        "job-script-prologue": [f"mkdir {place}", f"export TMPDIR={place} KREPRO_STORE={place}/store"],
+        "scheduler-options": {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}, **keys,
+    }  # fmt: skip
+    del slurm["job-extra-directives"]
+    file = tmp_path / "jobqueue.yaml"
+    lost = {"deploy": {"lost-worker-timeout": "1s"}}
+    file.write_text(json.dumps({"jobqueue": {"slurm": slurm}, "distributed": lost}))
+    return {**batch.environment, "DASK_CONFIG": str(file)}
+
+
+def third_time_refused(folder: Path) -> Path:
+    """A folder with an sbatch that refuses the third job, as a controller does that begins anew."""
+    folder.mkdir()
+    calls = folder / "calls"
+    script = folder / "sbatch"
+    script.write_text(
+        f"""#!/bin/sh
+echo >>{calls}
+[ "$(wc -l <{calls})" != 3 ] && exec {shutil.which("sbatch")} "$@"
+echo "sbatch: error: not now" >&2
+exit 1
+"""
+    )
+    script.chmod(0o755)
+    return folder
 
 
 def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[ResultSet | None, str]:
@@ -167,12 +215,12 @@ def test_a_worker_with_another_qemu_gets_nothing(tmp_path, cluster, start):
 
 
 def test_the_wall_clock_takes_a_machine_of_its_own(tmp_path, folder, cluster, start):
-    yaml = folder / "experiment.yaml"
-    yaml.write_text(yaml.read_text().replace("repetitions", WALL, 1))
+    experiment = folder / "experiment.yaml"
+    experiment.write_text(experiment.read_text().replace("repetitions", WALL, 1))
     cluster.add("core")
     words = ("--arms", "clocked", "--repetitions", "2", "--executor", cluster.address)
     _, err = ended(start(*words), EXIT_USAGE)
-    assert "no worker has the resource machine (start one worker per machine, with --resources machine=1)" in err
+    assert "no worker has the resource machine (start one worker per machine, with --resources machine=1; " in err
     cluster.add("machine", "--resources", "machine=1")
     process = start(*words)
     most = 0
@@ -192,4 +240,96 @@ def test_an_address_without_a_scheduler_is_one_line(start):
     assert err.strip().splitlines()[-1].startswith("krepro: --executor dask://127.0.0.1:1: ")
     assert "Traceback" not in err
     _, err = ended(start("--executor", "nowhere"), EXIT_USAGE)
-    assert "--executor nowhere: must be dask://HOST:PORT or tls://HOST:PORT" in err
+    assert "--executor nowhere: must be dask://HOST:PORT, tls://HOST:PORT or slurm" in err
+
+
+def test_jobs_of_slurm_one_of_them_cancelled_are_one_machine(tmp_path, batch, start):
+    words = ("--repetitions", str(2 * REPETITIONS))
+    alone, _ = ended(start(*words, results="alone"))
+    environment = configured(tmp_path, batch) | {"PATH": f"{third_time_refused(tmp_path / 'bin')}:{os.environ['PATH']}"}
+    process = start(*words, "--executor", "slurm", environment=environment)
+    jobs = tmp_path / "jobs"
+    assert eventually(lambda: process.poll() is not None or len(batch.jobs("RUNNING")) == 2, 120)
+    victim = batch.jobs("RUNNING")[0]
+    assert eventually(lambda: process.poll() is not None or machines(jobs / victim), 300)
+    batch.ask("scancel", victim)
+    assert eventually(lambda: process.poll() is not None or victim not in batch.jobs("RUNNING"), 60)
+    assert eventually(lambda: process.poll() is not None or len(batch.jobs("RUNNING")) == 2, 120)
+    assert process.poll() is None, process.communicate()[1]
+    result, err = ended(process)
+    assert result is not None
+    assert alone is not None
+    verify_files(result.path)
+    assert result.manifest.digest == alone.manifest.digest
+    assert (result.path / "metrics.parquet").read_bytes() == (alone.path / "metrics.parquet").read_bytes()
+    assert {trial.status for trial in result.manifest.trials} == {"ok"}
+    assert {trial.host for trial in result.manifest.trials} == {0}
+    assert "2 jobs are submitted to Slurm" in err
+    assert "Slurm takes no job, it will be asked again: sbatch: error: not now" in err
+    assert "Traceback" not in err
+    assert not batch.ask("squeue", "--noheader"), "the jobs end with the run"
+    assert len(list(jobs.glob("*/store/content"))) == 3, "each job took the contents into a store of its own"
+    assert not list(jobs.glob(".dask-jobqueue*")), "no keys are left"
+    assert not machines(jobs)
+
+
+def test_the_wall_clock_takes_jobs_with_a_machine_of_their_own(tmp_path, folder, batch, start):
+    experiment = folder / "experiment.yaml"
+    experiment.write_text(experiment.read_text().replace("repetitions", WALL, 1))
+    words = ("--arms", "clocked", "--repetitions", "2", "--executor", "slurm")
+    _, err = ended(start(*words, environment=configured(tmp_path, batch)), EXIT_USAGE)
+    assert "no worker has the resource machine" in err
+    assert "under Slurm, with --exclusive" in err
+    alone = configured(tmp_path, batch, job_extra_directives=["--exclusive"])
+    process = start(*words, environment=alone)
+    most = 0
+    while process.poll() is None:
+        most = max(most, len(machines(tmp_path / "jobs")))
+        assert len(batch.jobs("RUNNING")) <= 1
+        eventually(lambda: False, 0.2)
+    assert most == 1
+    ended(process, EXIT_RUN_FAILED)
+    result = ResultSet((tmp_path / "results/hello/latest").resolve())
+    assert [trial.status for trial in result.manifest.trials] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_jobs_end_with_the_command(tmp_path, batch, start, number):
+    process = start("--executor", "slurm", environment=configured(tmp_path, batch))
+    assert eventually(lambda: sealed(tmp_path) and machines(tmp_path / "jobs"), 300)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=10)
+    if number == signal.SIGINT:
+        assert process.returncode == 130, err
+        assert "trials are kept" in err
+        assert eventually(lambda: not machines(tmp_path / "jobs"), 5)
+    assert eventually(lambda: not batch.ask("squeue", "--noheader"), 60)
+    assert not machines(tmp_path / "jobs")
+
+
+def test_what_slurm_lacks_or_refuses_is_one_line(tmp_path, batch, start):
+    cases = [
+        ({"jobs": None, "memory": None}, "jobqueue.slurm lacks jobs, memory"),
+        ({"memory": "much"}, "Could not interpret 'much'"),
+        ({"queue": "nowhere"}, "invalid partition name specified"),
+    ]
+    for keys, reason in cases:
+        _, err = ended(start("--executor", "slurm", environment=configured(tmp_path, batch, **keys)), EXIT_USAGE)
+        (line,) = err.strip().splitlines()
+        assert line.startswith("krepro: --executor slurm: ")
+        assert reason.lower() in line.lower()
+        assert "~/.config/dask/jobqueue.yaml" in line
+
+
+def test_a_job_that_ends_before_it_is_a_worker_is_told(tmp_path, batch, start):
+    environment = configured(tmp_path, batch, **{"job-script-prologue": ["exit 1"]})
+    process = start("--executor", "slurm", environment=environment)
+    told: list[str] = []
+    while len(told) < 2:
+        line = process.stderr.readline()
+        assert line, process.wait()
+        told += [line] if " has ended before it was a worker" in line else []
+    assert ["job 1 " in told[0], "job 2 " in told[1]] == [True, True]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
