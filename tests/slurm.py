@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tests.processes import eventually
@@ -36,7 +36,7 @@ SlurmdSpoolDir={root}/spool
 SlurmctldPidFile={root}/slurmctld.pid
 SlurmdPidFile={root}/slurmd.pid
 SlurmdParameters=config_overrides
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -120,6 +120,16 @@ class Slurm:
     def jobs(self, state: str) -> list[str]:
         """Numbers of jobs in this state (`RUNNING`, `PENDING`), the oldest first."""
         return self.ask("squeue", "--noheader", "--sort=i", "-t", state, "-o", "%i").split()
+
+    def workers(self) -> list[str]:
+        """Processes of its jobs that are there, in whatever group."""
+        marker = f"SLURM_CONF={self.root}/".encode()
+        there = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if b"dask_worker" in (entry / "cmdline").read_bytes() and marker in (entry / "environ").read_bytes():
+                    there.append(entry.name)
+        return there
 
     def log(self) -> str:
         return "\n".join(path.read_text(errors="replace")[-4000:] for path in sorted(self.root.glob("*.log")))

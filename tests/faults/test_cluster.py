@@ -304,6 +304,7 @@ def test_jobs_end_with_the_command(tmp_path, batch, start, number):
         assert "trials are kept" in err
         assert eventually(lambda: not machines(tmp_path / "jobs"), 5)
     assert eventually(lambda: not batch.ask("squeue", "--noheader"), 60)
+    assert eventually(lambda: not batch.workers(), 30)
     assert not machines(tmp_path / "jobs")
 
 
