@@ -104,8 +104,8 @@ class Chromium:
         self._loaded()
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript expression on the page."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of a JavaScript expression on the page; of a promise, what it comes to."""
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -113,6 +113,8 @@ class Chromium:
         """A real click into the middle of what the selector finds first."""
         found = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{found}.scrollIntoView({{block: 'center', inline: 'center'}})")
+        # Until the page is drawn as it was scrolled, a busy host's click falls on what was there before.
+        self.run("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))")
         box = self.run(f"{found}.getBoundingClientRect().toJSON()")
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         for kind in ("mousePressed", "mouseReleased"):

@@ -85,11 +85,11 @@ def test_a_click_on_a_heading_sorts(browser, site):
     browser.open(pages(site)[1])
     heading = "#tables th:nth-child({}) button"
     browser.click(heading.format(2))
-    assert column(browser, 1) == ["-5", "1e-09", "1.235e+05", "1.235e+05", "—"]
+    assert column(browser, 1) == ["-5", "1e-09", "123457", "123457", "—"]
     assert column(browser, 0) == ["right", "left", "left", "right", "left"], "by value, not by what is shown"
     assert browser.run(f"{TABLE}.querySelector('th:nth-child(2)').getAttribute('aria-sort')") == "ascending"
     browser.click(heading.format(2))
-    assert column(browser, 1) == ["1.235e+05", "1.235e+05", "1e-09", "-5", "—"], "absent stays last"
+    assert column(browser, 1) == ["123457", "123457", "1e-09", "-5", "—"], "absent stays last"
     browser.click(heading.format(3))
     assert column(browser, 2) == ["<b>bold</b>", "item 1", "item 9", "item 10", "—"]
     assert browser.run(f"{TABLE}.querySelectorAll('[aria-sort]').length") == 1
