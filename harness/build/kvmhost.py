@@ -75,7 +75,7 @@ def _build(store: Store, packages: Artefact, headers: Sequence[Artefact], folder
                 shutil.copyfile(SOURCES / name, root / name)
                 (root / name).chmod(0o755)
             _install_modules(unpacked, release, root / "modules")
-            _install_tss(headers, release, scratch, root / "modules")
+            _install_tss(store, headers, release, scratch, root / "modules")
             _pack(root, folder / "initrd.cpio")
     finally:
         discard(scratch)
@@ -107,7 +107,7 @@ def _install_modules(unpacked: Path, release: str, target: Path) -> None:
     (target / "order").write_text("".join(f"{file}\n" for file in order))
 
 
-def _install_tss(headers: Sequence[Artefact], release: str, scratch: Path, target: Path) -> None:
+def _install_tss(store: Store, headers: Sequence[Artefact], release: str, scratch: Path, target: Path) -> None:
     """Our own module, compiled for this kernel, as the last one to load."""
     root, source = scratch / "headers", scratch / TSS
     for part in headers:
@@ -119,7 +119,10 @@ def _install_tss(headers: Sequence[Artefact], release: str, scratch: Path, targe
     shutil.copyfile(SOURCES / f"{TSS}.c", source / f"{TSS}.c")
     (source / "Kbuild").write_text(f"obj-m := {TSS}.o\n")
     command: list[str | Path] = ["make", "-C", tree, f"M={source}", "CC=gcc", "KCFLAGS=-Werror", "modules"]
-    tool(command, log=scratch / "make.log", what=f"building {TSS}.ko")
+    log = store.root / "logs" / "kvm-host.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    tool(command, log=log, what=f"building {TSS}.ko")
     shutil.copyfile(source / f"{TSS}.ko", target / f"{TSS}.ko")
     with (target / "order").open("a") as order:
         order.write(f"{TSS}.ko\n")

@@ -43,16 +43,17 @@ def boot(
 ) -> int:
     """Boot a kernel and give you a shell in the guest, on its console; or run one command in it, for scripts."""
     from harness.build.store import Store
+    from harness.commands.byhand import Asked
     from harness.experiment.model import find_experiment
 
     folder = find_experiment(experiment) if experiment else None
-    place = (Store.default(), kernel, folder, accel, tuple((append or "").split()), cpus)
+    store, asked = Store.default(), Asked(kernel, folder, accel, tuple((append or "").split()), cpus)
     if exec is None and sys.stdin is not None and sys.stdin.isatty():
         if copy_in or copy_out:
             raise UsageError("--copy-in and --copy-out need a command", hint="--exec, or -- and the command")
         from harness.commands.shell import shell
 
-        return shell(*place)
+        return shell(store, asked)
     from harness.commands.script import run_script, script_of
 
-    return run_script(*place, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))
+    return run_script(store, asked, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))

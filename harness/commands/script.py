@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.build.store import Store
-from harness.choices import AcceleratorChoice
+from harness.commands.byhand import Asked, machine_by_hand
 from harness.commands.declaration import expanded
 from harness.errors import RunError, UsageError
-from harness.experiment.prepare import boot_files, build_for
 from harness.guest.pipe import Feed
 from harness.guest.ssh import SshSession
-from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import GuestLost, Machine
-from harness.machine.spec import machine_spec, prepare_folder
+from harness.machine.spec import prepare_folder
 from harness.progress import note, warn
 from harness.scratch import discard, scratch_folder
 
@@ -73,38 +71,19 @@ def script_of(command: str, timeout_s: float, copy_in: Sequence[str], copy_out: 
     return Script(command, timeout_s, tuple(into), tuple(out))
 
 
-def run_script(
-    store: Store,
-    kernel: str,
-    folder: Path | None,
-    accelerator: AcceleratorChoice,
-    append: tuple[str, ...],
-    cpus: int,
-    script: Script,
-) -> int:
-    """Boot `kernel` and run the script's command over ssh; its exit status.
+def run_script(store: Store, asked: Asked, script: Script) -> int:
+    """Boot, and run the script's command over ssh; its exit status.
 
     Its output is this process's, stream by stream, and so is its input, unless that is a terminal. RunError when the
     guest does not boot, ends early or takes too long, and when a file that was to come out is not there after a command
     that went well.
     """
-    built = build_for(store, kernel, folder)
-    spec = machine_spec(
-        f"boot {kernel}",
-        hardware=built.recipe.spec.hardware,
-        accelerator=choose_accelerator(store, accelerator, built.kernel).used,
-        clock="wall",
-        session="ssh",
-        cpus=cpus,
-        cmdline=(*built.recipe.spec.cmdline, *append),
-        devices=("edu", "disk", "net"),
-    )
+    spec, files, keys = machine_by_hand(store, asked, "ssh")
+    assert keys is not None
     scratch = scratch_folder(Path(tempfile.gettempdir()), "boot")
     machine: Machine | None = None
     try:
         prepare_folder(spec, scratch, None)
-        files, keys = boot_files(store, built, spec)
-        assert keys is not None
         with Machine(spec, files, scratch) as machine:
             machine.wait_ready(READY_S)
             session = SshSession(machine, keys, READY_S)

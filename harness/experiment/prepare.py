@@ -22,7 +22,7 @@ from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
 from harness.machine.accelerator import Choice, choose_accelerator
 from harness.machine.halt import halt_plugin
-from harness.machine.kvmcpu import absent_features, tsc_khz
+from harness.machine.kvmcpu import absent_features
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, Plugin, machine_spec
 from harness.machine.stale import stale_plugin
@@ -81,21 +81,11 @@ def machine_for(name: str, arm: Arm, recipe: KernelRecipe, accelerator: Literal[
         clock=arm.clock,
         session=arm.session_kind(),
         cpus=arm.cpus,
-        cmdline=(*spec.cmdline, *_told_frequency(accelerator), *boot_parameters(arm)),
+        cmdline=(*spec.cmdline, *boot_parameters(arm)),
         devices=tuple(dict.fromkeys(arm.devices)),
         icount_shift=arm.icount_shift,
         record="record" if arm.record else "off",
     )
-
-
-def _told_frequency(accelerator: Literal["tcg", "kvm"]) -> tuple[str, ...]:
-    """The boot parameter that gives a guest the frequency of its counter under KVM, which KVM knows.
-
-    A guest would measure it as it boots, wrongly on a busy host and not at all on a slow one: then its clock is a
-    device, and each look at it an exit from the guest. (tsc_early_khz, Documentation/admin-guide/kernel-parameters.txt)
-    """
-    khz = tsc_khz() if accelerator == "kvm" else None
-    return () if khz is None else (f"tsc_early_khz={khz}",)
 
 
 def needs_tcg(arm: Arm) -> str | None:

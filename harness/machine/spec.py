@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from harness.build.spec import Hardware
 from harness.errors import UsageError
+from harness.machine.kvmcpu import tsc_khz
 from harness.yamlfile import Strict
 
 Accelerator = Literal["tcg", "kvm"]
@@ -165,7 +166,8 @@ def argv(
     command += _clock(spec, files, folder)
     command += ["-plugin", f"file={files.stale}"] * (spec.needs_stale and files.stale is not None)
     command += ["-kernel", str(files.kernel), "-initrd", str(initrd(files, folder))]
-    command += ["-append", " ".join([*spec.cmdline, f"krepro.session={spec.session}"])]
+    told = kvm_frequency() if spec.accelerator == "kvm" else []
+    command += ["-append", " ".join([*told, *spec.cmdline, f"krepro.session={spec.session}"])]
     command += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]
     if spec.session == "console":
         command += ["-chardev", "stdio,id=console,mux=on,signal=off", "-serial", "chardev:console"]
@@ -205,6 +207,16 @@ def argv(
 def kvm_model(cpu: str) -> str:
     """QEMU's `-cpu` under KVM: the host's own, with the features that `cpu` has behind its model (`-hypervisor`)."""
     return ",".join([KVM_CPU, *cpu.split(",")[1:]])
+
+
+def kvm_frequency() -> list[str]:
+    """The boot parameter that gives a guest under KVM the frequency of its counter, where KVM tells it.
+
+    A guest would measure it as it boots, wrongly on a busy host and not at all on a slow one: then its clock is a
+    device, and each look at it an exit from the guest. (tsc_early_khz, Documentation/admin-guide/kernel-parameters.txt)
+    """
+    khz = tsc_khz()
+    return [] if khz is None else [f"tsc_early_khz={khz}"]
 
 
 def _clock(spec: MachineSpec, files: BootFiles, folder: Path) -> list[str]:

@@ -11,11 +11,12 @@ from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.experiment import prepare
 from harness.experiment.model import Arm
-from harness.experiment.prepare import KernelBuild, machine_for, needs_tcg, needs_tcg_here
+from harness.experiment.prepare import KernelBuild, needs_tcg, needs_tcg_here
 from harness.machine import saved
+from harness.machine import spec as machine_spec
 from harness.machine.kvmcpu import absent_features, kvm_cpu, tsc_khz
 from harness.machine.saved import state_inputs
-from harness.machine.spec import BootFiles
+from harness.machine.spec import BootFiles, argv
 from tests.unit.test_recording import spec
 
 CPUINFO = """\
@@ -78,14 +79,19 @@ def test_an_arm_that_needs_such_a_feature_has_no_kvm_and_the_run_says_so(tmp_pat
     assert needs_tcg_here(arm, load_kernel("modern-6.1")) is None
 
 
-def test_a_guest_under_kvm_is_told_the_frequency_of_its_counter(monkeypatch):
-    recipe = load_kernel("modern-6.1")
-    arm = Arm.model_validate({"kernel": "modern-6.1", "clock": "wall"})
-    monkeypatch.setattr(prepare, "tsc_khz", lambda: 2_300_000)
-    assert "tsc_early_khz=2300000" in machine_for("a", arm, recipe, "kvm").cmdline
-    assert not any("tsc_early_khz" in word for word in machine_for("a", arm, recipe, "tcg").cmdline)
-    monkeypatch.setattr(prepare, "tsc_khz", lambda: None)
-    assert not any("tsc_early_khz" in word for word in machine_for("a", arm, recipe, "kvm").cmdline)
+def test_every_guest_under_kvm_is_told_the_frequency_of_its_counter(monkeypatch):
+    files = BootFiles(kernel=Path("kernel"), initrds=(Path("initrd"),))
+
+    def appended(accelerator: str) -> str:
+        machine = spec(record="off", accelerator=accelerator, cmdline=("quiet",))
+        command = argv(machine, files, Path("folder"), 3)
+        return command[command.index("-append") + 1]
+
+    monkeypatch.setattr(machine_spec, "tsc_khz", lambda: 2_300_000)
+    assert appended("kvm") == "tsc_early_khz=2300000 quiet krepro.session=ssh", "a kernel's own word comes later"
+    assert appended("tcg") == "quiet krepro.session=ssh"
+    monkeypatch.setattr(machine_spec, "tsc_khz", lambda: None)
+    assert appended("kvm") == appended("tcg")
 
 
 @pytest.mark.parametrize(("asked", "told"), [("kvm", True), ("auto", True), ("tcg", False)])

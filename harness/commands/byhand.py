@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""The machine that `boot` starts: all devices of its kernel, on the host's clock, whoever uses it and however."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.build.store import Store
+from harness.choices import AcceleratorChoice
+from harness.experiment.prepare import boot_files, build_for
+from harness.guest.ssh import Keys
+from harness.machine.accelerator import choose_accelerator
+from harness.machine.spec import BootFiles, MachineSpec, machine_spec
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `boot` was asked for; `folder`: the experiment whose programs the image has, if any."""
+
+    kernel: str
+    folder: Path | None
+    accelerator: AcceleratorChoice
+    append: tuple[str, ...]
+    cpus: int
+
+
+def machine_by_hand(
+    store: Store, asked: Asked, session: Literal["console", "ssh"]
+) -> tuple[MachineSpec, BootFiles, Keys | None]:
+    """The machine, with all that it boots from built; UsageError when there can be none like it."""
+    built = build_for(store, asked.kernel, asked.folder)
+    spec = machine_spec(
+        f"boot {asked.kernel}",
+        hardware=built.recipe.spec.hardware,
+        accelerator=choose_accelerator(store, asked.accelerator, built.kernel).used,
+        clock="wall",
+        session=session,
+        cpus=asked.cpus,
+        cmdline=(*built.recipe.spec.cmdline, *asked.append),
+        devices=("edu", "disk", "net"),
+    )
+    return spec, *boot_files(store, built, spec)
