@@ -17,8 +17,8 @@ from .declared import TABLES
 from .declared_metrics import METRICS
 from .decoding import decode_trials
 from .figures import draw
+from .forensics import beside
 from .metrics import measure
-from .printed import beside
 from .report import summarise
 from .stacks import weighted
 
@@ -40,9 +40,9 @@ def figures(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str,
     return draw(tables, metrics)
 
 
-def paper(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The paper's two tables and its arithmetic of N, ours beside."""
-    return beside(tables)
+def paper(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The paper's two tables in its form, ours beside; what they say of its text; its arithmetic of N."""
+    return beside(tables, metrics)
 
 
 def summary(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -120,6 +120,21 @@ HANDLERS_RAN = Table(
         number("ticks_high", "count", "the same, if every shared counter were all its own"),
     ),
 )
+MISREAD = Table(
+    "misread",
+    "the buffer of one workload, read in one way: as it is, or one off",
+    (
+        *KEY,
+        string("reading", "as_it_is, step_counted (the step is taken for a counter), counter_early or function_early"),
+        number("first_count", "count", "counts of the first function, _stext"),
+        string("top_function", "the function with most counts"),
+        number("top_ticks", "count", "its counts"),
+        number("idle_ticks", "count", "counts under the names of idle functions"),
+        number("entries", "count", "entries of the handlers that ran; NaN: the arm samples none, or none ran"),
+        number("entries_own", "count", "of them, those under the handlers' own names"),
+        number("entries_before", "count", "of them, those under the names of the functions right before the handlers"),
+    ),
+)
 SWEEP = Table(
     "sweep",
     "the samples of one trial of arm n2, folded to counters of 2^n bytes",
@@ -165,5 +180,5 @@ NMIS = Table(
     ),
 )
 TABLES = [
-    *(RUNS, BUFFERS, BRACKETS, INTERRUPTS, ANSWERS, PROFILE, HANDLERS_RAN, SWEEP, TRUTH, ERROR, NMIS),
+    *(RUNS, BUFFERS, BRACKETS, INTERRUPTS, ANSWERS, PROFILE, HANDLERS_RAN, MISREAD, SWEEP, TRUTH, ERROR, NMIS),
 ]

@@ -74,6 +74,33 @@ METRICS = [
         "light_instructions_ratio", "1", "neither",
         "exact instructions of the edu handler in edu-light over those in edu",
     ),
+    # -- the paper's tables, workload mixed --
+    fact(
+        "row_counts", "count", "neither", "counts of the function that does the job of the paper's row today",
+        of="the paper's row",
+    ),
+    fact(
+        "rows_counted", "count", "neither",
+        "rows of the paper's table whose job the workload does and whose function of today has a count",
+        of="before or after the fix",
+    ),
+    fact("sampled_ticks", "1", "neither", "samples of the tick over timer interrupts: the rest was in user mode"),
+    Metric("tick_hz", "Hz", "neither", "timer interrupts over the time between the brackets", timing=True),
+    fact(
+        "idle_doubling", "1", "neither",
+        "counts of the idle function over those in arm tick-mixed of the same repetition",
+    ),
+    fact(
+        "user_interrupted", "1", "neither",
+        "share of the interrupts with a handler that interrupted user mode, whose address the fix leaves out",
+    ),
+    # -- a buffer that is read one off --
+    fact(
+        "misread_entries", "1", "neither",
+        "share of the handlers' entries that come out under the name of the function before; in all workloads",
+        of="reading",
+    ),
+    fact("misread_idle", "1", "neither", "counts under the idle functions' names over those read as it is", of="reading"),
     # -- known answers --
     fact("handled_per_raise", "1", "neither", "interrupts that the edu handler counted over those raised"),
     fact("interrupts_per_raise", "1", "neither", "growth of /proc/interrupts on the edu line over those raised"),

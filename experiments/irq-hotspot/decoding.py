@@ -22,8 +22,9 @@ from harness.oracle.reader import Oracle, asked_for
 from harness.oracle.truth import convergence, kernel_truth, nmi_cost
 
 from .declared import TABLES
-from .handlers import IDLE, RAISE, TASK_WORK, handler_rows, roles_of
+from .handlers import ENTRIES_SAMPLED, IDLE, RAISE, TASK_WORK, handler_rows, roles_of
 from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_readprofile
+from .profile.misread import misread
 
 #: The arms of the N sweep, finest first, and what they run.
 SWEEP = tuple(f"n{n}" for n in range(2, 8))
@@ -155,7 +156,10 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
             rows.put("sweep", _regroup(table), trial, workload)
     if table is not None and lines is not None and slack is not None:
         with rows.part(trial, HANDLERS, workload):
-            rows.put("handlers", handler_rows(table, lines, slack, sampling(trial)), trial, workload)
+            ran = handler_rows(table, lines, slack, sampling(trial))
+            rows.put("handlers", ran, trial, workload)
+            if trial.arm not in SWEEP:
+                rows.put("misread", _misread(table, ran, sampling(trial)), trial, workload)
     if asked_for(trial.path):
         region = trial.workloads.index(workload)
         with rows.part(trial, TRUTH, workload):
@@ -239,6 +243,13 @@ def _profile(table: ProfileTable, printed: npt.NDArray[np.int64]) -> pd.DataFram
         role=roles_of(frame["function"]).to_numpy(),
         printed=by_address.reindex(frame["address"]).to_numpy(dtype=np.float64),
     )
+
+
+def _misread(table: ProfileTable, ran: Sequence[dict[str, Any]], sampled: str) -> list[dict[str, Any]]:
+    """Rows of the table `misread`; `ran`: those of `handlers`."""
+    names = [name for row in ran for name in (row["function"] or "").split()] if sampled in ENTRIES_SAMPLED else []
+    handlers, idle = (sorted({int(i) for name in chosen for i in table.symbols.find(name)}) for chosen in (names, IDLE))
+    return misread(table, handlers, idle)
 
 
 def _ticks_in(table: ProfileTable, name: str) -> float:

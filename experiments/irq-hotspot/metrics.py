@@ -15,6 +15,8 @@ from harness.oracle.truth import agreement, distance, shares
 from .declared_metrics import METRICS
 from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
 from .handlers import BY_NMI
+from .mixed import doubling, misread_metrics, mixed_metrics
+from .printed import WORKLOAD as MIXED
 
 Tables = Mapping[str, pd.DataFrame]
 _NOTHING = "0 divided by 0: nothing was counted"
@@ -41,9 +43,13 @@ def measure(tables: Tables) -> pd.DataFrame:
             _truth_metrics(trial)
         if "edu-light" in trial.workloads:
             _light_metrics(trial)
+        if MIXED in trial.workloads:
+            mixed_metrics(trial)
+        misread_metrics(trial)
         _known_answers(trial)
         _nmi_metrics(trial)
     _sweep_metrics(out)
+    doubling(tables, out)
     return _without_few_ticks(out.frame())
 
 
