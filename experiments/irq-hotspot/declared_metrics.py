@@ -100,7 +100,14 @@ METRICS = [
         "share of the handlers' entries that come out under the name of the function before; in all workloads",
         of="reading",
     ),
-    fact("misread_idle", "1", "neither", "counts under the idle functions' names over those read as it is", of="reading"),
+    fact(
+        "misread_named", "1", "neither",
+        "share of the handlers' entries that come out under the handlers' own names; in all workloads", of="reading",
+    ),
+    fact(
+        "misread_idle", "1", "neither",
+        "counts under the idle functions' names over those read as it is", of="reading",
+    ),
     # -- known answers --
     fact("handled_per_raise", "1", "neither", "interrupts that the edu handler counted over those raised"),
     fact("interrupts_per_raise", "1", "neither", "growth of /proc/interrupts on the edu line over those raised"),

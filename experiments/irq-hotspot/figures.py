@@ -16,7 +16,8 @@ from harness.oracle.truth import shares
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
 from .decoding import SWEEP, SWEEP_WORKLOAD
-from .printed import AFTER, BEFORE, PAPER_N, Printed
+from .printed import AFTER, BEFORE, PAPER_N, WORKLOAD, Printed
+from .printed import ARMS as PAPERS_ARMS
 
 #: The arms that are compared with each other; an arm looks the same in every figure.
 ARMS = ("tick", "irq-entry", "handler-only", "tick-sti", "nmi")
@@ -94,8 +95,11 @@ def _note(counts: Iterable[pd.DataFrame]) -> str:
 
 def _paper_tables(tables: Tables) -> Figure | None:
     """The paper's table before and after its fix, beside this run's counts for the same jobs and the hottest ones."""
-    panels = [("before: tick sampling", "tick", BEFORE), ("after: the fix", "irq-entry", AFTER)]
-    counts = {arm: _counts(tables, arm, "idle") for _, arm, _ in panels}
+    panels = [
+        ("before: tick sampling", PAPERS_ARMS["before"], BEFORE),
+        ("after: the fix", PAPERS_ARMS["after"], AFTER),
+    ]
+    counts = {arm: _counts(tables, arm, WORKLOAD) for _, arm, _ in panels}
     panels = [panel for panel in panels if counts[panel[1]].shape[1]]
     if not panels:
         return None
@@ -104,7 +108,7 @@ def _paper_tables(tables: Tables) -> Figure | None:
         title, arm, printed = panel
         _paper_panel(axes, arm, counts[arm], sorted(printed, key=lambda row: -row.count))
         axes.set_title(title)
-    heading = "The paper's tables (another kernel and load), and workload idle here; no mark: no count"
+    heading = f"The paper's tables (another kernel and load), and workload {WORKLOAD} here; no mark: no count"
     figure.suptitle(f"{heading}\n({_note(counts[arm] for _, arm, _ in panels)})")
     _legend(figure)
     return figure
@@ -118,7 +122,12 @@ def _paper_panel(axes: Axes, arm: str, counts: pd.DataFrame, printed: Sequence[P
     place |= {name: len(printed) + index for index, name in enumerate(more)}
     shown = [name for name in place if name in counts.index]
     draw_medians(
-        axes, [place[name] for name in shown], _rows(counts, shown), _look(arm), label=f"arm {arm}", horizontal=True
+        axes,
+        [place[name] for name in shown],
+        _rows(counts, shown),
+        _look(arm.removesuffix(f"-{WORKLOAD}")),
+        label=f"arm {arm}",
+        horizontal=True,
     )
     draw_paper(axes, [row.count for row in printed], list(range(len(printed))), label="printed in the paper")
     _count_axis(axes, [*(row.function for row in printed), *more])

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .linux24 import RED_HAT, Place
+from .linux24 import LIST, RED_HAT, TAKEN_AT, Place
 from .printed import AFTER, ARMS, BEFORE, Printed, blocks, in_papers_form
 from .profile.misread import READINGS
 
 Tables = Mapping[str, pd.DataFrame]
 _NOT_HERE = "did not run"
 _ROWS = (*BEFORE, *AFTER)
+NAMES, NEXTS, NEITHERS = "the name's", "the next one's", "neither's"
 
 
 def beside(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -23,7 +24,8 @@ def beside(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     made = {
         **in_papers_form(tables),
         "Faults of the text, by the paper's own numbers and here": _faults(metrics),
-        "Whose size is it: bytes by the paper, and in a kernel 2.4.18": _sizes(),
+        "Whose size is it: bytes by the paper, and in kernels of its time": _sizes(),
+        "Are the names one off: what each displacement would make of the paper's tables": _displacements(),
         f"Our buffers read one off: {' and '.join(ARMS.values())}": _readings(tables["misread"]),
         "What the paper says of N, for this kernel": blocks(tables["buffers"]),
     }
@@ -41,7 +43,7 @@ def _faults(metrics: pd.DataFrame) -> pd.DataFrame:
     rows = [
         (
             "index RPos/m",
-            f"functions of {min(row.size for row in _ROWS)} bytes have rows of their own: 16 blocks cannot tell them apart",
+            f"functions of {min(row.size for row in _ROWS)} bytes have rows: 16 blocks cannot tell them apart",
             here("{:.1%} of the indexes lie beyond 16 counters", "printed_outside.mixed", tick),
             "contradicted by its own tables; RPos/Len is right",
         ),
@@ -53,8 +55,8 @@ def _faults(metrics: pd.DataFrame) -> pd.DataFrame:
         ),
         (
             "third column is a share",
-            f"above 1 in {sum(row.third > 1 for row in _ROWS)} of {len(_ROWS)} rows; schedule has 688 bytes in both tables",
-            here("{:.1f} for the idle function", "idle_per_byte.mixed", tick),
+            f"above 1 in {sum(row.third > 1 for row in _ROWS)} of {len(_ROWS)} rows; schedule has 688 bytes twice",
+            here("{:.1f} for the idle function", "idle_per_byte", tick),
             "contradicted: it is ticks per byte of function",
         ),
         (
@@ -65,7 +67,7 @@ def _faults(metrics: pd.DataFrame) -> pd.DataFrame:
         ),
         (
             "no CS test in do_hot_spot",
-            "no row could hold what an address of user mode counts",
+            "an address of user mode has no counter, and no row shows such counts",
             here("{:.0%} of the interrupted addresses are in user mode", "user_interrupted", entry),
             "a fault of the listing; whether of the kernel: open",
         ),
@@ -110,8 +112,8 @@ def _counts_of(size: int) -> str:
 def whose(row: Printed, place: Place) -> str:
     """Whose bytes the row's quotient is: the named function's, those of the function after it, or neither's."""
     if row.size == place.size:
-        return "the name's"
-    return "the next one's" if row.size == place.following_size else "neither's"
+        return NAMES
+    return NEXTS if row.size == place.following_size else NEITHERS
 
 
 def _sizes() -> pd.DataFrame:
@@ -119,12 +121,13 @@ def _sizes() -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for half, printed in (("before", BEFORE), ("after", AFTER)):
         for row in printed:
-            place = RED_HAT.get(row.function.replace("__stext", "_stext"))
+            place, other = RED_HAT.get(row.function), LIST.get(row.function)
             rows.append(
                 {
                     "function": row.function,
                     "table": half,
                     "bytes": float(row.size),
+                    "in 2.4.10": other.size if other else np.nan,
                     "in 2.4.18": place.size if place else np.nan,
                     "next in 2.4.18": place.following if place else "(not in it)",
                     "its bytes": place.following_size if place else np.nan,
@@ -132,6 +135,45 @@ def _sizes() -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _displacements() -> pd.DataFrame:
+    """Each displacement of counts against names: what it would make of both tables, had a kernel 2.4.18 run.
+
+    An entry is a handler's first byte, so that any displacement moves it. A tick that was held back is taken `TAKEN_AT`
+    bytes into a function, so that it moves from the next byte on.
+    """
+    idle, fault, event = (TAKEN_AT[name] for name in ("default_idle", "do_page_fault", "handle_IRQ_event"))
+    named = [whose(row, RED_HAT[row.function]) for row in _ROWS if row.function in RED_HAT]
+    sizes = f"{named.count(NAMES)} of {len(named)} sizes are exactly the name's, {named.count(NEXTS)} the next one's"
+    rows = [
+        ("names against sizes", sizes, "as before", "excluded"),
+        (
+            "counts one counter early: 16 bytes, or 4",
+            f"none: default_idle is left {idle} bytes in",
+            f"timer_interrupt, ide_intr; not do_page_fault, which is left {fault} bytes in",
+            "two of three rows",
+        ),
+        (
+            f"counts {fault + 1} to {event} bytes early",
+            "default_idle would lose its name",
+            "all three, and handle_IRQ_event keeps its name",
+            "not in both tables, and no off-by-one",
+        ),
+        (
+            "counts one function early",
+            "default_idle would be poll_idle, _rdtsc_delay __loop_delay",
+            "all three; handle_IRQ_event would be disable_irq, schedule __wake_up",
+            "fits the second table, not the first",
+        ),
+        (
+            "the step taken for a counter: one counter late",
+            "_stext has the step; so has it in the second table",
+            "handlers keep their names",
+            "explains _stext alone",
+        ),
+    ]
+    return pd.DataFrame(rows, columns=["displacement", "first table", "second table", "verdict"])
 
 
 def _readings(misread: pd.DataFrame) -> pd.DataFrame:

@@ -23,6 +23,7 @@ class Place:
 #: By the paper's spelling of the name.
 RED_HAT = {
     "_stext": Place(48, "init", 304),
+    "__stext": Place(48, "init", 304),
     "default_idle": Place(64, "poll_idle", 48),
     "system_call": Place(56, "ret_from_sys_call", 17),
     "so_page_fault": Place(1231, ".text.lock.fault", 113),
@@ -36,6 +37,7 @@ RED_HAT = {
 }
 LIST = {
     "_stext": Place(96, "prepare_namespace", 16),
+    "__stext": Place(96, "prepare_namespace", 16),
     "default_idle": Place(64, "poll_idle", 32),
     "system_call": Place(56, "ret_from_sys_call", 17),
     "so_page_fault": Place(1376, "remap_area_pages", 592),

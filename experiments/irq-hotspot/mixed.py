@@ -50,11 +50,14 @@ def misread_metrics(trial: TrialRows) -> None:
     rows, problem = trial.rows("misread"), trial.problem(*_PARTS)
     if rows.empty and problem is None:
         return  # an arm of the sweep
-    sums = rows.groupby("reading", sort=False)[["idle_ticks", "entries", "entries_before"]].sum(min_count=1)
+    sums = rows.groupby("reading", sort=False)[["idle_ticks", "entries", "entries_own", "entries_before"]].sum(
+        min_count=1
+    )
     true = float(sums["idle_ticks"].get("as_it_is", math.nan))
     for reading, row in sums.iterrows():
         none = "no handler entries were sampled" if math.isnan(row["entries"]) else None
         trial.put(f"misread_entries.{reading}", _ratio(row["entries_before"], row["entries"]), problem, none)
+        trial.put(f"misread_named.{reading}", _ratio(row["entries_own"], row["entries"]), problem, none)
         trial.put(f"misread_idle.{reading}", _ratio(row["idle_ticks"], true), problem)
 
 

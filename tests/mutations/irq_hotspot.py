@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,12 +55,12 @@ def _count(golden: Golden, arm: str, workload: str, function: str, counts: int, 
     words.tofile(path)
 
 
-def _clear(golden: Golden, arm: str, *functions: str) -> None:
-    """Take all counts of functions from the raw buffers of workload edu, with those of neighbours in their counters."""
+def _clear(golden: Golden, arm: str, *functions: str, workload: str = "edu") -> None:
+    """Take all counts of functions from the raw buffers of a workload, with those of neighbours in their counters."""
     for trial in golden.trials:
         if trial.arm != arm:
             continue
-        address, path = _addresses(trial), trial.path / "edu/profile"
+        address, path = _addresses(trial), trial.path / workload / "profile"
         words = np.fromfile(path, dtype="<u4")
         for name in functions:
             begin = address[name]
@@ -304,3 +306,91 @@ def an_nmi_in_two_is_lost(golden: Golden) -> None:
     text = path.read_text()
     sent = int(text.split('"sent": ')[1].split(",")[0])
     path.write_text(text.replace(f'"sent": {sent}', f'"sent": {2 * sent}'))
+
+
+def _reword(path: Path, name: str, value: Callable[[str], str]) -> None:
+    """Change the value of one line `name=value` of a bracket."""
+    lines = [line.split("=", 1) for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{key}={value(old) if key == name else old}\n" for key, old in lines))
+
+
+def _begin(golden: Golden, arm: str, function: str, distance: int) -> None:
+    """A function more in the map of one arm's trials: it begins so many bytes behind `function`."""
+    for index, trial in enumerate(golden.trials):
+        if trial.arm != arm:
+            continue
+        line = f"{_addresses(trial)[function] + distance:08x} t krepro_mutant"
+        path = golden.root / f"{arm}.map"
+        path.write_text("\n".join(sorted([*trial.system_map.read_text().splitlines(), line])) + "\n")
+        golden.trials[index] = trial.model_copy(update={"system_map": path})
+
+
+@turns("hundred-hz", kind="raw")
+def a_longer_window(golden: Golden) -> None:
+    """The bracket of arm tick-mixed ends a tenth of a second later, with no interrupt more."""
+    path = golden.raw("tick-mixed") / "mixed/bracket"
+    _reword(path, "end_ns", lambda old: str(int(old) + 100_000_000))
+
+
+@turns("kernel-mode-only", kind="raw")
+def a_sample_of_user_mode(golden: Golden) -> None:
+    """One count is added to the last counter, in the raw buffer of arm tick-mixed."""
+    path = golden.raw("tick-mixed") / "mixed/profile"
+    words = np.fromfile(path, dtype="<u4")
+    words[-1] += 1
+    words.tofile(path)
+
+
+@turns("step-shows-n")
+def a_step_of_four_at_n4(tables: Tables) -> None:
+    """The buffers of arm tick-mixed are told to have a step of 4."""
+    _set(tables, "buffers", "step", 4, arm="tick-mixed")
+
+
+@turns("step-is-2-to-the-n")
+def a_step_of_sixteen_at_n2(tables: Tables) -> None:
+    """The buffers of arm n2 are told to have a step of 16."""
+    _set(tables, "buffers", "step", 16, arm="n2")
+
+
+@turns("set-rtc-mmss-is-hot", kind="raw")
+def a_tick_in_the_clocks_function(golden: Golden) -> None:
+    """One count is added at mach_set_cmos_time, in the raw buffer of arm irq-entry-mixed."""
+    _count(golden, "irq-entry-mixed", "mixed", "mach_set_cmos_time", 1)
+
+
+@turns("timer-interrupt-has-its-counts", kind="raw")
+def an_entry_of_the_timer_too_much_in_the_mix(golden: Golden) -> None:
+    """One more count is put at timer_interrupt, in the raw buffer of arm irq-entry-mixed."""
+    _count(golden, "irq-entry-mixed", "mixed", "timer_interrupt", 1)
+
+
+@turns("first-table-has-its-jobs", kind="raw")
+def nothing_is_unmapped(golden: Golden) -> None:
+    """The ticks of unmap_page_range are removed from the raw buffer of arm tick-mixed."""
+    _clear(golden, "tick-mixed", "unmap_page_range", workload="mixed")
+
+
+@turns("idle-doubles", kind="raw")
+def idle_as_long_again(golden: Golden) -> None:
+    """100 counts are added at default_idle, in the raw buffer of arm tick-mixed."""
+    _count(golden, "tick-mixed", "mixed", "default_idle", 100)
+
+
+@turns("cs-test-is-needed", kind="raw")
+def all_interrupts_in_the_kernel(golden: Golden) -> None:
+    """The tally of arm irq-entry-mixed has as many interrupted addresses as entries."""
+    path = golden.raw("irq-entry-mixed") / "mixed/bracket"
+    _reword(path, "end_stats", lambda old: f"{old.split()[0]} {old.split()[0]} 0 0")
+
+
+@turns("early-by-a-counter-renames-handlers", kind="raw")
+def a_short_function_before_the_handler(golden: Golden) -> None:
+    """A function of 8 bytes is put right before timer_interrupt, in the map of arm irq-entry-mixed."""
+    _begin(golden, "irq-entry-mixed", "timer_interrupt", -8)
+
+
+@turns("step-as-a-counter-renames-none", kind="raw")
+def a_handler_as_short_as_a_counter(golden: Golden) -> None:
+    """timer_interrupt is cut to 16 bytes, in the map of arm irq-entry-mixed."""
+    _begin(golden, "irq-entry-mixed", "timer_interrupt", 16)

@@ -138,7 +138,8 @@ def stacks_of(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return analysis.profiles(tables, analysis.metrics(tables))
 
 
-BEFORE, AFTER = "Before the fix: workload idle in arm tick", "After the fix: workload idle in arm irq-entry"
+BEFORE = "Before the fix: the paper, and workload mixed in arm tick-mixed"
+AFTER = "After the fix: the paper, and workload mixed in arm irq-entry-mixed"
 LINES = {"0": ("timer", 100), "11": ("krepro-edu", 100)}
 
 
@@ -428,7 +429,7 @@ def test_no_trials_give_empty_tables_and_no_figure():
     assert metrics.empty
     assert analysis.summary(tables, metrics, []) == {}
     assert analysis.figures(tables, metrics) == {}
-    assert len(analysis.paper(tables, metrics, [])) == 3  # the paper's rows alone
+    assert len(analysis.paper(tables, metrics, [])) == 5  # what the paper prints alone
 
 
 def every_arm(lab: Lab) -> list[TrialRecord]:
@@ -494,29 +495,100 @@ def test_any_arm_alone_gets_its_summary_and_its_figures(lab):
         metrics = analysis.metrics(tables)
         drawn = analysis.figures(tables, metrics)
         assert ("n-sweep" in drawn) == (trial.arm in {f"n{n}" for n in range(2, 8)}), trial.arm
-        assert ("paper-tables" in drawn) == (trial.arm in {"tick", "irq-entry"}), trial.arm
+        assert ("paper-tables" in drawn) == (trial.arm in {"tick-mixed", "irq-entry-mixed"}), trial.arm
         assert analysis.summary(tables, metrics, []), trial.arm
         assert all(len(frame.columns) <= 7 for frame in analysis.summary(tables, metrics, []).values())
 
 
-def test_the_papers_rows_stand_beside_ours(lab):
-    trials = [lab.trial(repetition=k, idle={"counts": {"default_idle": 96 + k, "vfs_read": 3}}) for k in range(2)]
+def paper_of(*trials: TrialRecord) -> dict[str, pd.DataFrame]:
     tables = analysis.tables(trials)
-    made = analysis.paper(tables, analysis.metrics(tables), [])
+    return analysis.paper(tables, analysis.metrics(tables), [])
+
+
+def test_the_papers_rows_stand_beside_ours(lab):
+    load = [{"counts": {"default_idle": 96 + k, "vfs_read": 3}} for k in range(2)]
+    made = paper_of(*(lab.trial("tick-mixed", repetition=k, mixed=load[k]) for k in range(2)))
     before, after = made[BEFORE].set_index("function"), made[AFTER].set_index("function")
     idle = before.loc["default_idle"]
-    assert (idle["paper"], idle["paper/B"]) == (1456, 22.75)
+    assert idle[["count", "per byte", "bytes"]].tolist() == [1456, 22.75, 64]
     assert (idle["here"], idle["here/B"]) == (96.5, round(96.5 / 64, 4))
     assert before.iloc[-1][["here", "today"]].tolist() == [3, "vfs_read"]  # a row that the paper has not
     assert np.isnan(before.loc["vm_set_pte", "here"])
     assert after["here"].isna().all()
-    assert (after["today"] == "irq-entry did not run").all()
+    assert (after["today"] == "irq-entry-mixed did not run").all()
     assert (len(before), len(after)) == (10, 7)
-    notes = made["The paper's rows: bytes are its count over its third column"].set_index("function")
-    assert notes.loc["schedule", "bytes"].tolist() == [688, 688]
-    assert len(notes) == 16
-    blocks = made["What the paper says of N, for this kernel"].iloc[0]
-    assert blocks.tolist() == [4, 16, LENGTH // 16, LENGTH // 16, 16]
+    assert before.loc["schedule", "bytes"] == after.loc["schedule", "bytes"] == 688
+    assert made["What the paper says of N, for this kernel"].iloc[0].tolist() == [4, 16, LENGTH // 16, LENGTH // 16, 16]
+
+
+def test_each_printed_quotient_is_that_of_a_whole_number_of_bytes(lab):
+    made = paper_of()
+    rows = pd.concat([made[BEFORE], made[AFTER]])
+    assert len(rows) == 16
+    # The paper prints four places; a half goes to the even digit (183/96 = 1.90625), as in C.
+    assert (rows["count"] / rows["bytes"]).round(4).tolist() == rows["per byte"].tolist()
+
+
+def test_sizes_are_the_names_own_where_they_are_told(lab):
+    sizes = next(frame for title, frame in paper_of().items() if title.startswith("Whose size")).set_index("function")
+    own = sizes.index[sizes["whose"] == "the name's"]
+    assert set(own) == {
+        *("default_idle", "_rdtsc_delay", "handle_IRQ_event", "set_rtc_mmss", "bust_spinlocks", "unexpected intr"),
+    }
+    assert "the next one's" not in set(sizes["whose"])
+    assert sizes.loc["set_rtc_mmss", "next in 2.4.18"] == "timer_interrupt"
+
+
+def test_faults_have_the_papers_numbers_and_ours(lab):
+    titled = "Faults of the text, by the paper's own numbers and here"
+    alone = paper_of()[titled].set_index("fault or premise")
+    assert alone.loc["index restarts at 0", "in the paper"].startswith("functions of 64 bytes have 4, 1456, 228")
+    assert "8 of 16 rows" in alone.loc["third column is a share", "in the paper"]
+    assert alone.loc["100 Hz", "here"] == "tick-mixed did not run"
+    counts = {"default_idle": 50, "timer_interrupt": 100}
+    tick = lab.trial("tick-mixed", mixed={"counts": {"default_idle": 50}})
+    entry = lab.trial("irq-entry-mixed", sampling="entry", mixed={"counts": counts})
+    both = paper_of(tick, entry)[titled].set_index("fault or premise")["here"]
+    assert both["100 Hz"] == "100.0 Hz"
+    assert both["kernel mode only"] == "50% of the timer's interrupts took a sample"
+    assert both["default_idle should double"] == "1.00 times the counts of before"
+    assert both["no CS test in do_hot_spot"].startswith("25% of")  # 4 entries, 3 addresses of the kernel
+    assert both["no handler in its second table"] == "timer_interrupt: 1 entry per interrupt"
+
+
+def test_rows_of_the_paper_are_counted_by_the_functions_of_today(lab):
+    counts = {"default_idle": 5, "timer_interrupt": 100}
+    values = measured(
+        lab.trial("tick-mixed", mixed={"counts": {"default_idle": 5}}),
+        lab.trial("irq-entry-mixed", sampling="entry", mixed={"counts": counts}),
+    )
+    assert values["tick-mixed", "row_counts.default_idle"][0] == 5
+    assert values["tick-mixed", "rows_counted.before"][0] == 1
+    assert "alone" in values["tick-mixed", "row_counts.vm_set_pte"][1]
+    assert values["irq-entry-mixed", "row_counts.set_rtc_mmss"][0] == 0
+    assert values["irq-entry-mixed", "rows_counted.after"][0] == 0
+    alone = measured(lab.trial("irq-entry-mixed", repetition=1, sampling="entry", mixed={"counts": counts}))
+    assert "no trial of this repetition" in alone["irq-entry-mixed.1", "idle_doubling"][1]
+
+
+def test_a_buffer_read_one_off(lab):
+    """The step as a count shows at the first function; a reading that is early takes a handler's entries from it."""
+    counts = {"vfs_read": 7, "timer_interrupt": 100, "default_idle": 5}
+    trial = lab.trial("irq-entry", sampling="entry", idle={"counts": counts})
+    rows = analysis.tables([trial])["misread"].set_index("reading")
+    assert rows["first_count"].to_dict() == {
+        **{"as_it_is": 0, "step_counted": 16},
+        **{"counter_early": 0, "function_early": 0},
+    }
+    assert rows["entries"].tolist() == [100] * 4  # the ticks of other functions are none
+    assert rows["entries_own"].tolist() == [100, 100, 0, 0]
+    assert rows["entries_before"].tolist() == [0, 0, 100, 100]
+    assert rows["top_function"].tolist() == ["timer_interrupt", "timer_interrupt", "do_idle", "do_idle"]
+    assert rows["idle_ticks"].tolist() == [5, 5, 0, 0]
+    values = measured(trial)
+    assert values["irq-entry", "misread_entries.counter_early"][0] == 1
+    assert values["irq-entry", "misread_named.step_counted"][0] == 1
+    assert "no handler entries" in measured(lab.trial(idle={"counts": counts}))["tick", "misread_entries.as_it_is"][1]
 
 
 def test_profiles_sum_the_trials_of_an_arm_and_name_what_a_function_is(lab):
