@@ -10,19 +10,20 @@ import numpy as np
 import pandas as pd
 
 from .linux24 import LIST, RED_HAT, TAKEN_AT, Place
-from .printed import AFTER, ARMS, BEFORE, Printed, blocks, in_papers_form
+from .printed import AFTER, ARMS, BEFORE, Printed, blocks, in_papers_form, notes
 from .profile.misread import READINGS
 
 Tables = Mapping[str, pd.DataFrame]
 _NOT_HERE = "did not run"
 _ROWS = (*BEFORE, *AFTER)
-NAMES, NEXTS, NEITHERS = "the name's", "the next one's", "neither's"
+NAMES, NEXTS, NEITHERS = "name", "next", "neither"
 
 
 def beside(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The paper's tables in its form with ours beside; then what they say of themselves, by title."""
     made = {
         **in_papers_form(tables),
+        "Of the paper's rows": notes(),
         "Faults of the text, by the paper's own numbers and here": _faults(metrics),
         "Whose size is it: bytes by the paper, and in kernels of its time": _sizes(),
         "Are the names one off: what each displacement would make of the paper's tables": _displacements(),
@@ -119,21 +120,19 @@ def whose(row: Printed, place: Place) -> str:
 def _sizes() -> pd.DataFrame:
     """The paper's quotients against a kernel of its time: a shift of the names against the sizes would show here."""
     rows: list[dict[str, Any]] = []
-    for half, printed in (("before", BEFORE), ("after", AFTER)):
-        for row in printed:
-            place, other = RED_HAT.get(row.function), LIST.get(row.function)
-            rows.append(
-                {
-                    "function": row.function,
-                    "table": half,
-                    "bytes": float(row.size),
-                    "in 2.4.10": other.size if other else np.nan,
-                    "in 2.4.18": place.size if place else np.nan,
-                    "next in 2.4.18": place.following if place else "(not in it)",
-                    "its bytes": place.following_size if place else np.nan,
-                    "whose": whose(row, place) if place else "",
-                }
-            )
+    for row in _ROWS:
+        place, other = RED_HAT.get(row.function), LIST.get(row.function)
+        rows.append(
+            {
+                "function": row.function,
+                "bytes": float(row.size),
+                "2.4.10": other.size if other else np.nan,
+                "2.4.18": place.size if place else np.nan,
+                "next in 2.4.18": place.following if place else "(not in it)",
+                "its": place.following_size if place else np.nan,
+                "whose": whose(row, place) if place else "",
+            }
+        )
     return pd.DataFrame(rows)
 
 

@@ -91,24 +91,35 @@ def _table(tables: Tables, printed: tuple[Printed, ...], half: str) -> pd.DataFr
     third = per_byte[arm].round(4).to_dict() if ran else {}
     rows = [
         {
-            "function": row.function,
             "count": float(row.count),
-            "per byte": row.third,
+            "function": row.function,
+            "per byte": f"{row.third:.4f}",  # as the paper prints it
             "bytes": float(row.size),
             "here": own.get(row.today, 0.0) if ran and row.today else np.nan,
             "here/B": third.get(row.today, 0.0) if ran and row.today else np.nan,
             "today": (row.today or "(none)") if ran else f"{arm} did not run",
-            "note": row.note,
         }
         for row in printed
     ]
     taken = {row.today for row in printed}
     more = sorted((name for name in own if name not in taken and own[name] > 0), key=lambda name: (-own[name], name))
     rows += [
-        {"function": "(not in the paper's)", "here": own[name], "here/B": third[name], "today": name, "note": ""}
+        {"function": "(not in the paper's)", "here": own[name], "here/B": third[name], "today": name}
         for name in more[:_MORE]
     ]
     return pd.DataFrame(rows)
+
+
+def notes() -> pd.DataFrame:
+    """What is to be known of rows: why nothing stands for one today, or why what does may have no count."""
+    return pd.DataFrame(
+        [
+            {"function": row.function, "table": half, "note": row.note}
+            for half, printed in (("before", BEFORE), ("after", AFTER))
+            for row in printed
+            if row.note
+        ]
+    )
 
 
 def blocks(buffers: pd.DataFrame) -> pd.DataFrame:
