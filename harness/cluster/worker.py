@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from harness.build.neutral import neutral
 from harness.build.store import Store, hash_file, hash_of
 from harness.cluster.parcel import Absent, Content, Parcel, Ran, Unfit, packed, relocated
 from harness.errors import KreproError, RunError
@@ -55,13 +54,7 @@ def run_parcel(parcel: Parcel) -> Absent | Unfit | Ran:
         _tell(parcel)
         record = _run(parcel.run, spec)
         data, files = packed(spec.folder) if spec.folder.is_dir() else (b"", {})
-        record = record.model_copy(
-            update={
-                "argv": tuple(neutral(word) for word in record.argv),
-                "reason": record.reason and neutral(record.reason),
-                "description": describe_trial(spec),
-            }
-        )
+        record = record.neutral().model_copy(update={"description": describe_trial(spec)})
         return Ran(worker, socket.gethostname(), host(before), record, files, data)
     except (KreproError, OSError) as error:
         return Unfit(worker, str(error))

@@ -135,8 +135,13 @@ def measure(options: RunOptions) -> Measured:
         analysed = Analysed()
         try:
             if good:
-                ended = [record.relocated(writer.path) for record in records]
-                analysed = analyse(analysis, experiment.claims, ended, writer, part=described.part_of(len(plan)))
+                analysed = analyse(
+                    analysis,
+                    experiment.claims,
+                    [record.relocated(writer.path) for record in records],
+                    writer,
+                    part=described.part_of(len(plan)),
+                )
         except KreproError as error:  # what was measured is kept, whatever an analysis makes of it
             unanalysed = error
             writer.remove_derived()

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator
+
+from harness.build.neutral import neutral
 from harness.build.spec import Name
 from harness.experiment.scalar import Parameter, Scalar
 from harness.guest.job import WorkloadCommand, trial_job
@@ -15,6 +19,8 @@ from harness.yamlfile import Strict, about
 
 Status = Literal["ok", "failed"]
 Fidelity = Literal["virtual", "emulated", "kvm", "kvm+pmu"]
+#: One of many equal texts: a set's trials have nearly the same command line, and each of its words is kept once.
+Word = Annotated[str, AfterValidator(sys.intern)]
 
 
 class SavedState(Strict):
@@ -69,7 +75,7 @@ class TrialRecord(Strict):
     params: Annotated[dict[str, Scalar], about("the arm's", "the parameter's own")]
     cmdline: Annotated[dict[str, Scalar], about("the arm's", "the parameter's own")]
     workloads: Annotated[tuple[str, ...], about("names, in order")]
-    argv: Annotated[tuple[str, ...], about("QEMU's command line; empty: it was not started")] = ()
+    argv: Annotated[tuple[Word, ...], about("QEMU's command line; empty: it was not started")] = ()
     seconds: Annotated[
         dict[str, float], about("wall time: ready until the session could begin, trial in all", "s")
     ] = {}
@@ -91,6 +97,14 @@ class TrialRecord(Strict):
     def relocated(self, root: Path) -> TrialRecord:
         """The same record with paths below `root` (records are stored with relative paths)."""
         return self.model_copy(update={"path": root / self.path, "system_map": root / self.system_map})
+
+    def neutral(self) -> TrialRecord:
+        """The same with neutral names for this host's folders; this one, where it names none."""
+        argv = tuple(sys.intern(neutral(word)) for word in self.argv)
+        reason = self.reason and neutral(self.reason)
+        if (argv, reason) == (self.argv, self.reason):
+            return self
+        return self.model_copy(update={"argv": argv, "reason": reason})
 
     def summary(self) -> dict[str, Any]:
         """JSON form for the manifest."""

@@ -23,6 +23,8 @@ from harness.measure.raw import Trial
 METRIC_COLUMNS = ("arm", "trial", "metric", "value", "unit", "reason")
 #: Why a claim's metric is absent where nothing is known to be wrong: an event did not come, or a part is misspelt.
 NO_VALUE = "the analysis gives no value for this trial"
+#: Of a table, parts that are kept one by one: a frame takes several KiB, however few rows it has.
+MOST_PARTS = 256
 PROBLEMS = Table(
     "problems",
     "one part of a trial that could not be decoded",
@@ -42,6 +44,8 @@ class TableRows:
     def __init__(self, declared: Sequence[Table]) -> None:
         self._declared = {table.name: table for table in (*declared, PROBLEMS)}
         self._parts: dict[str, list[pd.DataFrame]] = {name: [] for name in self._declared}
+        self._joined: dict[str, list[pd.DataFrame]] = {name: [] for name in self._declared}
+        self._open = 0
 
     def put(
         self,
@@ -66,6 +70,7 @@ class TableRows:
         places = {name: value for name, value in trial.dimensions.items() if name in declared.names}
         key |= {name: _cell(declared, name, value) for name, value in places.items() if name not in frame}
         self._parts[table].append(declared.typed(frame.assign(**key)))
+        self._join()
 
     @contextmanager
     def part(self, trial: Trial, name: str, workload: str | None = None) -> Iterator[None]:
@@ -76,6 +81,7 @@ class TableRows:
         host, and what is not declared.
         """
         kept = {table: len(parts) for table, parts in self._parts.items()}
+        self._open += 1
         try:
             yield
         except Exception as error:
@@ -84,11 +90,23 @@ class TableRows:
             for table, parts in self._parts.items():
                 del parts[kept[table] :]
             self.put("problems", {"workload": workload, "part": name, "reason": reason_of(error, trial)}, trial)
+        finally:
+            self._open -= 1
+        self._join()
+
+    def _join(self) -> None:
+        """Make one frame of many, unless a part is open that may still fail: its frames would be dropped."""
+        for name, parts in self._parts.items():
+            if len(parts) >= MOST_PARTS and not self._open:
+                self._joined[name].append(pd.concat(parts, ignore_index=True))
+                parts.clear()
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """Every declared table and `problems`, by name; those without rows too."""
         return {
-            name: pd.concat(parts, ignore_index=True) if (parts := self._parts[name]) else table.empty()
+            name: pd.concat(parts, ignore_index=True)
+            if (parts := self._joined[name] + self._parts[name])
+            else table.empty()
             for name, table in self._declared.items()
         }
 

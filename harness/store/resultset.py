@@ -18,7 +18,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from harness.build.neutral import neutral, neutral_words
-from harness.build.store import hash_tree, usable
+from harness.build.store import hash_tree, usable, walk
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
@@ -32,7 +32,7 @@ from harness.store.inside import check_inside
 from harness.store.maker import FIELD, maker_of
 from harness.store.manifest import Manifest
 from harness.store.migrate import load_manifest, migrated_claims
-from harness.store.seal import content_hash, manifest_text
+from harness.store.seal import Each, content_hash, manifest_pieces
 from harness.store.shown import SHOWN, Shown, read_shown
 
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
@@ -51,10 +51,11 @@ _CLAIM_LIST = TypeAdapter(list[ClaimResult])
 class ResultSet:
     """A finished set on disk, whoever made it: nothing in it leads out of its folder (`check_inside`)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
+        """`manifest`: what is in its file, of who has just written it."""
         self.path = path
         try:
-            self.manifest = load_manifest(path / MANIFEST)
+            self.manifest = manifest or load_manifest(path / MANIFEST)
             check_inside(path, self.manifest)
         except OSError as error:
             raise UsageError(f"is no result set: {error.strerror}", where=str(path)) from error
@@ -180,18 +181,19 @@ class Writer:
         `latest`: the experiment's link of this name leads to it then. `own`: all code in it is of this host, which may
         execute it without a question.
         """
-        unsealed = manifest.model_copy(update={"id": "", "files": hash_tree(self.path)})
-        values = without_host_paths(json.loads(unsealed.model_dump_json()))
+        unsealed = without_host_paths(manifest.model_copy(update={"id": "", "files": hash_tree(self.path)}))
+        values = _values(unsealed)
         values[FIELD] = maker_of(values) if own else ""
         name = f"{utc_now()}-{content_hash(values)[:8]}"
-        (self.path / MANIFEST).write_text(manifest_text(values | {"id": name}), encoding="utf-8")
+        with (self.path / MANIFEST).open("w", encoding="utf-8") as file:
+            file.writelines(manifest_pieces(values | {"id": name}))
         sync_tree(self.path)
         final = self.home / name
         self.path.rename(final)
         sync(self.home)
         if latest:
             _point_latest(self.home, name)
-        self.result = ResultSet(final)
+        self.result = ResultSet(final, unsealed.model_copy(update={"id": name, FIELD: values[FIELD]}))
         return self.result
 
 
@@ -211,29 +213,35 @@ def write_result_set(results: Path, experiment: str) -> Iterator[Writer]:
         discard(folder)
 
 
-def without_host_paths(values: dict[str, Any]) -> dict[str, Any]:
-    """A manifest's values with neutral names for the host's folders, wherever they may stand."""
-    repository = values["repository"]
-    absent = {name: neutral(reason) for name, reason in repository["absent"].items()}
-    trials = [
-        {
-            **trial,
-            "argv": [neutral(word) for word in trial["argv"]],
-            "reason": trial["reason"] and neutral(trial["reason"]),
-        }
-        for trial in values["trials"]
-    ]
+def _values(manifest: Manifest) -> dict[str, Any]:
+    """A manifest's values as JSON has them. What grows with the trials is there once: nothing of it is copied."""
+    long = {"files": manifest.files, "deterministic": manifest.deterministic}
+    trials = Each(lambda: (json.loads(trial.model_dump_json()) for trial in manifest.trials))
+    rest = json.loads(manifest.model_dump_json(exclude={"trials", *long}))
+    values = {"trials": trials, **long, **rest}
+    return {name: values[name] for name in Manifest.model_fields}
+
+
+def without_host_paths(manifest: Manifest) -> Manifest:
+    """The same with neutral names for the host's folders, wherever they may stand."""
+    repository = manifest.repository
+    absent = {name: neutral(reason) for name, reason in repository.absent.items()}
     earlier = {
-        field: [{**step, "command_line": neutral_words(step["command_line"])} for step in values[field]]
+        field: [
+            step.model_copy(update={"command_line": neutral_words(step.command_line)})
+            for step in getattr(manifest, field)
+        ]
         for field in ("analysed_from", "merged_from")
     }
-    return values | {
-        "command_line": neutral_words(values["command_line"]),
-        "repository": repository | {"absent": absent},
-        "trials": trials,
-        "unanalysed": neutral(values["unanalysed"]),
-        **earlier,
-    }
+    return manifest.model_copy(
+        update={
+            "command_line": neutral_words(manifest.command_line),
+            "repository": repository.model_copy(update={"absent": absent}),
+            "trials": [trial.neutral() for trial in manifest.trials],
+            "unanalysed": neutral(manifest.unanalysed),
+            **earlier,
+        }
+    )
 
 
 def copy_experiment(folder: Path, root: Path) -> None:
@@ -340,7 +348,7 @@ def sync_tree(root: Path) -> None:
 
     Many files at once: the file system then commits them together, which takes a tenth of the time.
     """
-    paths = (path for path in root.rglob("*") if not path.is_symlink())
+    paths = (Path(entry.path) for entry in walk(root) if not entry.is_symlink())
     with ThreadPoolExecutor(SYNC_THREADS) as threads:
         while some := list(itertools.islice(paths, 64 * SYNC_THREADS)):
             list(threads.map(sync, some))

@@ -3,28 +3,73 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.build.store import hash_file, hash_of
+from harness.build.store import hash_file
 from harness.errors import RunError
 from harness.store.listing import ID, MANIFEST, read_plain
+
+#: Depth of what is encoded whole: an entry of a manifest's `trials`, `files` or `deterministic`.
+ENTRY = 2
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_WRITTEN = json.JSONEncoder(indent=1, ensure_ascii=False)
+
+
+class Each:
+    """A list of JSON that is made anew each time it is iterated over: of many trials, one at a time is in memory."""
+
+    def __init__(self, made: Callable[[], Iterator[object]]) -> None:
+        self._made = made
+
+    def __iter__(self) -> Iterator[object]:
+        return self._made()
 
 
 def content_hash(manifest: Mapping[str, Any]) -> str:
     """sha256 (hex) of a set's content: of its manifest's values but `id`, among them every other file's hash.
 
-    Its first 8 digits end the set's ID. Computed from the JSON's own values, so it needs no model of them.
+    Its first 8 digits end the set's ID. Computed from the JSON's own values, so it needs no model of them. It is that
+    of the canonical JSON (`hash_of`), of which only a piece at a time is in memory.
     """
-    return hash_of({"files": manifest["files"], "manifest": {**manifest, "id": "", "files": {}}})
+    hashed = hashlib.sha256()
+    content = {"files": manifest["files"], "manifest": {**manifest, "id": "", "files": {}}}
+    for piece in _pieces(content, _CANONICAL, ENTRY + 1):
+        hashed.update(piece.encode())
+    return hashed.hexdigest()
 
 
-def manifest_text(manifest: Mapping[str, Any]) -> str:
+def manifest_pieces(manifest: Mapping[str, Any]) -> Iterator[str]:
     """The one form in which a manifest is written: other bytes with the same values (1E3 for 1e3) are a change."""
-    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    yield from _pieces(manifest, _WRITTEN, ENTRY)
+    yield "\n"
+
+
+def _pieces(value: object, encoder: json.JSONEncoder, levels: int, depth: int = 0) -> Iterator[str]:
+    """What `encoder` makes of `value`, in pieces: mappings and lists of the first `levels` by their entries."""
+    line = "" if encoder.indent is None else "\n" + " " * depth
+    if levels == 0 or not isinstance(value, Mapping | list | Each):
+        yield encoder.encode(value).replace("\n", line)
+        return
+    opening, closing = "{}" if isinstance(value, Mapping) else "[]"
+    before, between = f"{line} " if line else "", encoder.item_separator
+    entries: Iterator[tuple[str, object]]
+    if isinstance(value, Mapping):
+        names = sorted(value) if encoder.sort_keys else value
+        entries = ((f"{encoder.encode(name)}{encoder.key_separator}", value[name]) for name in names)
+    else:
+        entries = (("", one) for one in value)
+    yield opening
+    empty = True
+    for name, one in entries:
+        yield f"{before if empty else between + before}{name}"
+        yield from _pieces(one, encoder, levels - 1, depth + 1)
+        empty = False
+    yield closing if empty else f"{line}{closing}"
 
 
 def verify_seal(path: Path) -> dict[str, Any]:
@@ -49,7 +94,7 @@ def verify_seal(path: Path) -> dict[str, Any]:
     if match is None:
         raise RunError("differs from what was written: there is no ID in it", where=where)
     try:
-        unchanged = manifest_text(values).encode() == data and content_hash(values).startswith(match[1])
+        unchanged = _is_text(values, data) and content_hash(values).startswith(match[1])
     except UnicodeEncodeError:  # half a surrogate pair can be escaped in JSON, but is no text
         unchanged = False
     if not unchanged:
@@ -59,6 +104,16 @@ def verify_seal(path: Path) -> dict[str, Any]:
             f"is of the set {values['id']}, and this folder is {path.name}", where=where, hint="rename the folder back"
         )
     return values
+
+
+def _is_text(manifest: Mapping[str, Any], data: bytes) -> bool:
+    """Whether these are the bytes that the manifest is written in."""
+    end = 0
+    for piece in manifest_pieces(manifest):
+        begin, end = end, end + len(encoded := piece.encode())
+        if data[begin:end] != encoded:
+            return False
+    return end == len(data)
 
 
 def verify_files(path: Path) -> int:

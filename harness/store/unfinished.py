@@ -149,7 +149,10 @@ class Run:
         spec.folder.mkdir(parents=True, exist_ok=True)
         key = (spec.arm, spec.repetition)
         # One that another host ran by the wall clock has a description of its own; in the plan it is this trial.
-        record = record.model_copy(update={"description": record.description or self.descriptions[key]})
+        # Of many trials, what is the same is kept once.
+        shared = {name: getattr(spec, name) for name in ("params", "cmdline", "dimensions")}
+        description = record.description or self.descriptions[key]
+        record = record.neutral().model_copy(update={**shared, "description": description})
         files = hash_tree(spec.folder)
         sync_tree(spec.folder)
         place = self.set / "raw" / spec.arm / str(spec.repetition)

@@ -32,7 +32,7 @@ from harness.report.site import write_site
 from harness.store.listing import describe
 from harness.store.maker import is_known
 from harness.store.resultset import MANIFEST, ResultSet, copy_experiment
-from harness.store.seal import content_hash, manifest_text
+from harness.store.seal import content_hash, manifest_pieces
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 from tests.small_sets import small_experiment, small_set
 from tests.unit.test_export import HOOKS
@@ -53,7 +53,7 @@ def forged(made: ResultSet, change: Callable[[dict[str, Any]], None]) -> Path:
     change(values)
     sealed = f"{made.path.name.partition('-')[0]}-{content_hash(values)[:8]}"
     values["id"] = sealed if values["id"] == named else values["id"]
-    (made.path / MANIFEST).write_text(manifest_text(values))
+    (made.path / MANIFEST).write_text("".join(manifest_pieces(values)))
     return made.path.rename(made.path.with_name(sealed))
 
 

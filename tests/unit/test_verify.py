@@ -18,7 +18,7 @@ from harness.commands.verification import verify
 from harness.errors import RunError, UsageError
 from harness.measure.analysis import Analysis
 from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.seal import content_hash, manifest_text, verify_files
+from harness.store.seal import content_hash, manifest_pieces, verify_files
 from tests.result_sets import ANALYSIS, TIMED, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5, None]}
@@ -43,7 +43,7 @@ def reseal(path: Path, change: Callable[[Path], None] = lambda _: None, **fields
     files.pop(MANIFEST)
     values = json.loads((path / MANIFEST).read_text()) | {"files": files} | fields
     name = f"{path.name.partition('-')[0]}-{content_hash(values)[:8]}"
-    (path / MANIFEST).write_text(manifest_text(values | {"id": name}))
+    (path / MANIFEST).write_text("".join(manifest_pieces(values | {"id": name})))
     return path.rename(path.with_name(name))
 
 
