@@ -82,6 +82,7 @@ class DaskExecutor:
                 most = max(1, AHEAD * sum(self._client.nthreads().values()))
                 while waiting and len(self._running) < most:
                     self._submit(waiting.popleft())
+                slurm.check_left(self._client.cluster)
                 with suppress(queue.Empty):
                     self._take(self._ended.get(timeout=TICK_S), done)
                     while True:
@@ -201,7 +202,10 @@ class DaskExecutor:
         return [worker for worker in self._client.nthreads() if worker not in self._unfit]
 
     def _check_machines(self) -> None:
-        self._client.wait_for_workers(1)
+        while not self._client.nthreads():
+            slurm.check_left(self._client.cluster)
+            with suppress(TimeoutError):
+                self._client.wait_for_workers(1, timeout=TICK_S)
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         if not any(worker["resources"].get(MACHINE) for worker in workers):
             raise UsageError(

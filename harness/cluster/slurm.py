@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import RunError, UsageError
 from harness.paths import ROOT
 from harness.progress import note, warn
 
@@ -72,11 +72,25 @@ def jobs(machine: str) -> Iterator[Any]:
         except (OSError, RuntimeError) as error:
             raise _refused(error) from error
         note(f"{count} jobs are submitted to Slurm")
+        cluster.failed = set()
         cluster.loop.add_callback(PeriodicCallback(partial(_look, cluster, set()), LOOK_MS).start)
         yield cluster
     finally:
         with suppress(Exception):
             cluster.close(timeout=5)
+
+
+def check_left(cluster: Any) -> None:
+    """RunError when all of its jobs have ended before they were workers: nobody would come any more.
+
+    Of a cluster that `jobs` did not make, nothing is known.
+    """
+    failed = getattr(cluster, "failed", set())
+    if failed and failed >= {job.job_id for job in list(cluster.workers.values())}:
+        raise RunError(
+            f"no job is left: all of them ({', '.join(sorted(failed, key=int))}) ended before they were workers",
+            hint="their logs are in `log-directory`, if that is set",
+        )
 
 
 def _told(config: Any, key: str) -> Any:
@@ -122,6 +136,7 @@ async def _look(cluster: Any, known: set[str]) -> None:
         for number in sorted(numbers.keys() - known - set(queued.decode().split())):
             warn(f"job {number} has ended before it was a worker; its log is in `log-directory`, if that is set")
             known.add(number)
+            cluster.failed.add(number)
 
 
 def _refused(error: Exception) -> UsageError:

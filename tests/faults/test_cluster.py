@@ -267,7 +267,7 @@ def test_jobs_of_slurm_one_of_them_cancelled_are_one_machine(tmp_path, batch, st
     assert "2 jobs are submitted to Slurm" in err
     assert "Slurm takes no job, it will be asked again: sbatch: error: not now" in err
     assert "Traceback" not in err
-    assert not batch.ask("squeue", "--noheader"), "the jobs end with the run"
+    assert eventually(lambda: not batch.ask("squeue", "--noheader"), 30), "the jobs end with the run"
     assert len(list(jobs.glob("*/store/content"))) == 3, "each job took the contents into a store of its own"
     assert not list(jobs.glob(".dask-jobqueue*")), "no keys are left"
     assert not machines(jobs)
@@ -322,15 +322,30 @@ def test_what_slurm_lacks_or_refuses_is_one_line(tmp_path, batch, start):
         assert "~/.config/dask/jobqueue.yaml" in line
 
 
-def test_a_job_that_ends_before_it_is_a_worker_is_told(tmp_path, batch, start):
+@pytest.mark.parametrize("arm", ["one", "clocked"])
+def test_a_run_ends_when_all_jobs_end_before_they_are_workers(tmp_path, folder, batch, start, arm):
+    experiment = folder / "experiment.yaml"
+    experiment.write_text(experiment.read_text().replace("repetitions", WALL, 1))
     environment = configured(tmp_path, batch, **{"job-script-prologue": ["exit 1"]})
-    process = start("--executor", "slurm", environment=environment)
-    told: list[str] = []
-    while len(told) < 2:
-        line = process.stderr.readline()
-        assert line, process.wait()
-        told += [line] if " has ended before it was a worker" in line else []
-    assert ["job 1 " in told[0], "job 2 " in told[1]] == [True, True]
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
-    assert process.returncode == 130
+    _, err = ended(start("--arms", arm, "--executor", "slurm", environment=environment), EXIT_RUN_FAILED)
+    lines = err.strip().splitlines()
+    assert [sum(f"job {number} has ended before it was a worker" in line for line in lines) for number in (1, 2)] == [
+        1,
+        1,
+    ]
+    assert lines[-1].startswith("krepro: no job is left: all of them (1, 2) ended before they were workers")
+    assert "Traceback" not in err
+
+
+def test_a_run_goes_on_with_the_jobs_that_are_left(tmp_path, batch, start):
+    usual = f"{tmp_path}/jobs/$SLURM_JOB_ID"
+    prologue = [
+        '[ "$SLURM_JOB_ID" != 1 ] || exit 1',
+        f"mkdir {usual}",
+        f"export TMPDIR={usual} KREPRO_STORE={usual}/store",
+    ]
+    environment = configured(tmp_path, batch, **{"job-script-prologue": prologue})
+    result, err = ended(start("--repetitions", "30", "--executor", "slurm", environment=environment))
+    assert result is not None
+    assert {trial.status for trial in result.manifest.trials} == {"ok"}
+    assert "no job is left" not in err
