@@ -9,6 +9,7 @@ of parts, and their merge.
 from __future__ import annotations
 
 import io
+import pickle
 import resource
 import shutil
 import sys
@@ -27,6 +28,7 @@ from harness.commands.verification import verify
 from harness.experiment.execution import failed_record
 from harness.experiment.runner import Finished
 from harness.experiment.trial import TrialSpec
+from harness.scratch import PREFIX
 from tests.faults.test_resume import ANALYSIS, YAML
 
 #: Files of the smallest trial, and their bytes; `console.log` and `dmesg` are most of a real one.
@@ -36,18 +38,26 @@ FILES = {
 }  # fmt: skip
 
 
+#: Trials after which memory is told.
+TOLD = (1, 500, 1000, 3000, 10_000)
+
+
 class NoGuests:
-    """An executor whose trials take no time."""
+    """An executor whose trials take no time. Their records share nothing, as those that come from worker processes."""
 
     def run(self, trials: Sequence[TrialSpec], done: Finished) -> None:
-        for spec in trials:
+        for number, spec in enumerate(trials, 1):
             for name, size in FILES.items():
                 path = spec.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(b"x" * size)
             (spec.folder / "add/stdout").write_text(f"{spec.params['offset']}\n")
-            record = failed_record(spec, "")
-            done(spec, record.model_copy(update={"status": "ok", "reason": None, "argv": ("qemu-system-x86_64",) * 60}))
+            scratch = f"{tempfile.gettempdir()}/{PREFIX}trial-{number:08}"
+            argv = tuple(f"file:{scratch}/{word}" if word % 5 == 0 else f"word-{word}-of-60" for word in range(60))
+            record = failed_record(spec, "").model_copy(update={"status": "ok", "reason": None, "argv": argv})
+            done(spec, pickle.loads(pickle.dumps(record)))
+            if number in TOLD:
+                print(f"{'':12} {resident_mib():.0f} MiB after trial {number}")
 
 
 def resident_mib() -> float:

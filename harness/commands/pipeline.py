@@ -24,7 +24,7 @@ from harness.experiment.model import Experiment, find_experiment, load_experimen
 from harness.experiment.part import parse_part
 from harness.experiment.plan import make_plan
 from harness.experiment.prepare import KernelBuild
-from harness.experiment.runner import LocalExecutor, run_trials
+from harness.experiment.runner import LocalExecutor, run_each
 from harness.experiment.trial import TrialRecord
 from harness.machine.saved import qemu_version
 from harness.measure.analysis import Analysis
@@ -126,7 +126,7 @@ def measure(options: RunOptions) -> Measured:
         run.guests_begin()
         left = [spec for spec in prepared.trials if (spec.arm, spec.repetition) not in run.sealed]
         executor = DaskExecutor(client, run.descriptions, run.place_of) if client is not None else LocalExecutor()
-        run_trials(left, run.seal, executor)
+        run_each(left, run.seal, executor)
         clock.lap("guests", run.spent_s)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         _copy_symbols(prepared.builds, writer.path)

@@ -48,30 +48,35 @@ class LocalExecutor:
             done(trial, run_trial(trial))
 
 
-def run_trials(
-    trials: Sequence[TrialSpec], finished: Finished | None = None, executor: Executor | None = None
-) -> list[TrialRecord]:
+def run_each(trials: Sequence[TrialSpec], finished: Finished, executor: Executor | None = None) -> None:
     """Run all trials on `executor` (this machine without one): first those of the virtual clock, then the others.
 
-    `finished` is called in this process with each trial as soon as it has ended, well or not. A trial that fails, or
-    whose process is killed, does not end the run. Ctrl-C does, at once, and ends every guest first.
+    `finished` is called in this process with each trial as soon as it has ended, well or not; nothing of it is kept
+    here. A trial that fails, or whose process is killed, does not end the run. Ctrl-C does, at once, and ends every
+    guest first.
     """
     virtual = [trial for trial in trials if trial.machine.clock == "virtual"]
     wall = [trial for trial in trials if trial.machine.clock == "wall"]
-    records: list[TrialRecord] = []
     with step(f"running {len(trials)} trials", total=len(trials)) as bar:
 
         def done(spec: TrialSpec, record: TrialRecord) -> None:
-            if finished is not None:
-                finished(spec, record)
-            records.append(record)
+            finished(spec, record)
             _progress(bar, record)
 
         for group in (virtual, wall):
             if group:
                 (executor or LocalExecutor()).run(group, done)
-    order = {(trial.arm, trial.repetition): index for index, trial in enumerate(trials)}
-    return sorted(records, key=lambda record: order[record.arm, record.repetition])
+
+
+def run_trials(trials: Sequence[TrialSpec]) -> list[TrialRecord]:
+    """Run all trials on this machine as `run_each` does; their records in the order of the trials."""
+    records: dict[tuple[str, int], TrialRecord] = {}
+
+    def keep(spec: TrialSpec, record: TrialRecord) -> None:
+        records[spec.arm, spec.repetition] = record
+
+    run_each(trials, keep)
+    return [records[trial.arm, trial.repetition] for trial in trials]
 
 
 def _in_parallel(trials: Sequence[TrialSpec], done: Finished) -> None:

@@ -24,7 +24,7 @@ METRIC_COLUMNS = ("arm", "trial", "metric", "value", "unit", "reason")
 #: Why a claim's metric is absent where nothing is known to be wrong: an event did not come, or a part is misspelt.
 NO_VALUE = "the analysis gives no value for this trial"
 #: Of a table, parts that are kept one by one: a frame takes several KiB, however few rows it has.
-MOST_PARTS = 256
+MOST_PARTS = 64
 PROBLEMS = Table(
     "problems",
     "one part of a trial that could not be decoded",

@@ -40,7 +40,7 @@ def kernel_places(store: Store, build: KernelBuild, locks: Sequence[str]) -> Art
 
 @dataclass(frozen=True)
 class Prepared:
-    """The trials of a run, ready for `run_trials`, and what they were made of: builds by kernel, states by arm.
+    """The trials of a run, ready for `run_each`, and what they were made of: builds by kernel, states by arm.
 
     `why_tcg`: by arm that has no KVM where that was wanted, the reason.
     """

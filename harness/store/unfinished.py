@@ -150,7 +150,7 @@ class Run:
         key = (spec.arm, spec.repetition)
         # One that another host ran by the wall clock has a description of its own; in the plan it is this trial.
         # Of many trials, what is the same is kept once.
-        shared = {name: getattr(spec, name) for name in ("params", "cmdline", "dimensions")}
+        shared = {name: getattr(spec, name) for name in ("arm", "kernel", "params", "cmdline", "dimensions")}
         description = record.description or self.descriptions[key]
         record = record.neutral().model_copy(update={**shared, "description": description})
         files = hash_tree(spec.folder)
