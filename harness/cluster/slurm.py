@@ -85,7 +85,7 @@ def check_left(cluster: Any) -> None:
 
     Of a cluster that `jobs` did not make, nothing is known.
     """
-    failed = getattr(cluster, "failed", set())
+    failed: set[str] = getattr(cluster, "failed", set())
     if failed and failed >= {job.job_id for job in list(cluster.workers.values())}:
         raise RunError(
             f"no job is left: all of them ({', '.join(sorted(failed, key=int))}) ended before they were workers",

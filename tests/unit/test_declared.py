@@ -34,7 +34,7 @@ from harness.measure.declared import (
 )
 from harness.measure.hostsched import host_waited
 from harness.measure.raw import read_csv, read_json, read_json_lines, read_last_json_line
-from harness.measure.rows import NO_VALUE, MetricRows, TableRows
+from harness.measure.rows import MOST_PARTS, NO_VALUE, MetricRows, TableRows
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
 from harness.measure.units import MEANINGS, UNITS
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
@@ -199,6 +199,23 @@ def test_what_the_host_lacks_is_no_problem_of_the_trial(tmp_path, error, raised,
         with pytest.raises(raised):
             decode()
         assert rows.frames()["problems"].empty
+
+
+def test_rows_of_many_parts_keep_their_order_and_a_part_that_fails_has_none(tmp_path):
+    rows, most = TableRows([TABLE]), MOST_PARTS + 3
+    good = {"took": 1.0, "ok": True}
+    for repetition in range(2 * most):
+        one = trial(tmp_path, "a", repetition)
+        with rows.part(one, "x"):
+            rows.put("runs", good | {"steps": repetition}, one, "w")
+            if repetition == most:
+                for _ in range(most):
+                    rows.put("runs", good | {"steps": -1}, one, "w")
+                raise ValueError("no")
+    frames = rows.frames()
+    assert frames["runs"]["steps"].tolist() == [repetition for repetition in range(2 * most) if repetition != most]
+    assert frames["runs"].dtypes.equals(TABLE.empty().dtypes)
+    assert frames["problems"]["trial"].tolist() == [most]
 
 
 def test_a_table_or_a_column_that_is_not_declared_is_no_problem_of_the_trial(tmp_path):
