@@ -32,5 +32,4 @@ def test_memory_for_a_trial_is_that_of_its_record_and_hashes(tmp_path, monkeypat
         few, more = peak(FEW), peak(MORE)
     finally:
         tracemalloc.stop()
-    print((more - few) / (MORE - FEW))
     assert (more - few) / (MORE - FEW) <= MOST
