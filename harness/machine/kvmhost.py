@@ -20,7 +20,6 @@ from typing import TextIO
 from harness.build.kvmhost import build_kvm_host
 from harness.build.store import Store
 from harness.errors import RunError, UsageError
-from harness.machine.stale import stale_plugin
 from harness.progress import step
 from harness.scratch import discard
 
@@ -28,12 +27,12 @@ from harness.scratch import discard
 CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+rdrand"
 #: Mitigations guard nobody here, and TCG pays for each. Its CPUs have one counter, which the kernel takes for two that
 #: differ: guests of several CPUs then have a clock that stands still for tens of ms, and each look at it costs an exit.
-CMDLINE = "console=ttyS0 panic=-1 quiet random.trust_cpu=on mitigations=off tsc=reliable"
-#: QEMU 7.2 changes a CPU's `interrupt_request` without a lock where it enters and leaves a guest (svm_helper.c: vmrun,
-#: do_vmexit), beside threads that set it: an interrupt may be lost, or one come that is none. With a thread per CPU the
-#: host's CPUs stood still, or ran over a stack, within seven minutes of work with guests of two CPUs; with one thread,
-#: which runs the timers too, none did in 37. An instruction takes 2 ns, which is less than it takes in truth.
-ICOUNT = "shift=1"
+#: The other CPUs are for init to bring up.
+CMDLINE = "console=ttyS0 panic=-1 quiet random.trust_cpu=on mitigations=off tsc=reliable maxcpus=1"
+#: One thread and one virtual clock for all CPUs: a busy outer host makes them slower, and no timer early. An
+#: instruction takes 2 ns, which is less than it takes in truth. With a thread for each, the host's CPUs stood still, or
+#: ran over a stack, within seven minutes of work with guests of two CPUs (one_cpu says what QEMU lacks).
+ACCEL = ("-accel", "tcg,thread=single", "-icount", "shift=1")
 MEMORY_MB = 4096
 READY_S = 300.0
 ECHO_S = 0.2
@@ -158,9 +157,7 @@ class KvmHost:
         (control / "shares").write_text("".join(f"{tag} {path}\n" for tag, path in shares.items()))
         self._port, theirs = socket.socketpair()
         argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"]
-        argv += ["-accel", "tcg,thread=single", "-icount", ICOUNT, "-cpu", CPU]
-        argv += ["-smp", str(self._cpus), "-m", str(self._memory_mb)]
-        argv += ["-plugin", f"file={stale_plugin(self._store)}"]  # KVM patches the host's kernel as guests come and go
+        argv += [*ACCEL, "-cpu", CPU, "-smp", str(self._cpus), "-m", str(self._memory_mb)]
         argv += ["-no-reboot", "-kernel", str(kernel), "-initrd", str(initrd), "-append", CMDLINE]
         argv += ["-serial", f"file:{self.folder / 'console.log'}", "-device", "virtio-serial-pci"]
         argv += ["-chardev", f"socket,id=port,fd={theirs.fileno()}", "-device", "virtserialport,chardev=port,nr=1"]
@@ -169,7 +166,7 @@ class KvmHost:
             argv += shared(tag, path, "readonly=off")
         with theirs, (self.folder / "qemu.stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *argv],
+                ["setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(one_cpu()), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
@@ -239,6 +236,16 @@ class Echo:
                 self._shown[path] += len(data)
                 stream.buffer.write(data)
                 stream.flush()
+
+
+def one_cpu() -> int:
+    """The CPU of the outer host that all threads of a KVM host share.
+
+    QEMU 7.2 changes a CPU's `interrupt_request` without a lock where it enters and leaves a guest (svm_helper.c: vmrun,
+    do_vmexit), while threads of devices set bits in it. Two at once lose one of the changes: an interrupt, or the end
+    of one. On one CPU no two are at once: each is a single instruction.
+    """
+    return max(os.sched_getaffinity(0))
 
 
 def command_text(argv: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> str:

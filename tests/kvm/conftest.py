@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,14 +27,14 @@ def store() -> Store:
 
 
 @pytest.fixture(scope="session")
-def built(store: Store) -> Callable[[str], dict[str, KernelBuild]]:
-    """Builds, outside, what an experiment's guests boot from, by kernel: inside is no network, compilers crawl."""
+def built(store: Store) -> Callable[..., dict[str, KernelBuild]]:
+    """Builds, outside, what arms of an experiment boot from, by kernel: inside is no network, compilers crawl."""
 
-    def build(name: str) -> dict[str, KernelBuild]:
+    def build(name: str, arms: Sequence[str]) -> dict[str, KernelBuild]:
         folder = EXPERIMENTS / name
         experiment = load_experiment(folder)
         builds = {}
-        for kernel in sorted({arm.kernel for arm in experiment.arms.values()}):
+        for kernel in sorted({experiment.arms[arm].kernel for arm in arms}):
             builds[kernel] = build_for(store, kernel, folder, experiment.packages)
             image_keys(store, builds[kernel].image, builds[kernel].kernel)
         return builds

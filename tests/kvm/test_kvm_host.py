@@ -23,7 +23,7 @@ timeout 300 qemu-system-x86_64 -nodefaults -no-user-config -display none -machin
 
 
 def test_a_kernel_boots_under_kvm_and_knows_it(kvm_host: KvmHost, built: Callable):
-    kernel = built("irq-hotspot")["modern-6.1"].kernel.file("bzImage")
+    kernel = built("irq-hotspot", ["tick-modern"])["modern-6.1"].kernel.file("bzImage")
     ended = kvm_host.run(["sh", "-c", BOOT.format(accelerator="kvm", kernel=kernel)], timeout_s=400)
     assert "Hypervisor detected: KVM" in ended.stdout, ended
     assert "Kernel panic - not syncing: VFS" in ended.stdout, ended
