@@ -27,26 +27,27 @@ MAY_CHANGE = {
 }
 
 
-def _run(tables: Tables, run: str) -> pd.Series:
+def _run(tables: Tables, run: str, arm: str) -> pd.Series:
     """Which row of the table of runs it is."""
     runs = tables["runs"]
-    return (runs["arm"] == "virtual") & (runs["run"] == run)
+    return (runs["arm"] == arm) & (runs["run"] == run)
 
 
-def _cost(tables: Tables, run: str) -> float:
-    return float(tables["runs"].loc[_run(tables, run), "per_round"].iloc[0])
+def _cost(tables: Tables, run: str, arm: str = "virtual") -> float:
+    return float(tables["runs"].loc[_run(tables, run, arm), "per_round"].iloc[0])
 
 
-def _add(tables: Tables, run: str, instructions: float) -> None:
-    tables["runs"].loc[_run(tables, run), "per_round"] += instructions
+def _add(tables: Tables, run: str, more: float, arm: str = "virtual") -> None:
+    """A round of this run costs that much more: instructions, or ns in the arm `wall`."""
+    tables["runs"].loc[_run(tables, run, arm), "per_round"] += more
 
 
-def _dearer(tables: Tables, provider: str, instructions: float) -> None:
+def _dearer(tables: Tables, provider: str, more: float, arm: str = "virtual") -> None:
     """Each firing of a provider costs that much more: in every run of it, and so in its stage delivery."""
     runs, stages = tables["runs"], tables["stages"]
-    runs.loc[(runs["arm"] == "virtual") & runs["run"].str.startswith(f"{provider}."), "per_round"] += instructions
+    runs.loc[(runs["arm"] == arm) & runs["run"].str.startswith(f"{provider}."), "per_round"] += more
     delivery = (stages["provider"] == provider) & (stages["stage"] == "delivery")
-    stages.loc[(stages["arm"] == "virtual") & delivery, "value"] += instructions
+    stages.loc[(stages["arm"] == arm) & delivery, "value"] += more
 
 
 def _exceptions(tables: Tables, instructions: float, *providers: str) -> None:
@@ -63,9 +64,11 @@ def _stage(tables: Tables, provider: str, stage: str, value: float) -> None:
     stages.loc[rows, "value"] = value
 
 
-def _printed(golden: Golden, workload: str, prefix: str, change: Callable[[dict[str, Any]], None]) -> None:
+def _printed(
+    golden: Golden, workload: str, prefix: str, change: Callable[[dict[str, Any]], None], arm: str = "virtual"
+) -> None:
     """Change what probecost printed of the runs whose name begins so."""
-    path = golden.raw("virtual") / workload / "stdout"
+    path = golden.raw(arm) / workload / "stdout"
     runs = [json.loads(line) for line in path.read_text().splitlines()]
     for run in runs:
         if run["run"].startswith(prefix):
@@ -195,6 +198,35 @@ def the_reader_costs_nothing(tables: Tables) -> None:
 def the_held_out_scripts_cost_more(golden: Golden) -> None:
     """Every held-out script takes a fifth longer than it did."""
     _printed(golden, "validate", "v", lambda run: run.update(took=[round(1.2 * took) for took in run["took"]]))
+
+
+@turns("predicts-median-wall", kind="raw")
+def the_held_out_scripts_take_more_time(golden: Golden) -> None:
+    """Every held-out script takes a fifth more time than it did."""
+
+    def longer(run: dict[str, Any]) -> None:
+        run["took"] = [round(1.2 * took) for took in run["took"]]
+
+    _printed(golden, "validate", "v", longer, "wall")
+
+
+@turns("false-predicate-wall")
+def a_false_filter_saves_no_time(tables: Tables) -> None:
+    """A consumer of a uprobe whose filter is false takes the time of one without a filter."""
+    saved = _cost(tables, "uprobe.one", "wall") - _cost(tables, "uprobe.false", "wall")
+    _add(tables, "uprobe.false", saved, "wall")
+
+
+@turns("order-optimised-int3-wall")
+def an_optimised_kprobe_takes_long(tables: Tables) -> None:
+    """A firing of an optimised kprobe takes 100 us more."""
+    _dearer(tables, "kprobe-optimised", 100_000, "wall")
+
+
+@turns("order-int3-uprobe-wall")
+def an_int3_kprobe_takes_long(tables: Tables) -> None:
+    """A firing of an int3 kprobe takes 100 us more."""
+    _dearer(tables, "kprobe-int3", 100_000, "wall")
 
 
 @turns("held-out", kind="raw")
