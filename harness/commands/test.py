@@ -32,7 +32,10 @@ def test(
     alone = ["tests/commands", "tests/guest"]  # those that share the machine's time
     stages = [parallel] if unit else [parallel, alone]
     if faults or kvm:
-        stages = [["tests/faults", "-o", "timeout=3600"]] * faults + [["tests/kvm", "-o", "timeout=3600"]] * kvm
+        long = ["-o", "timeout=3600"]
+        at_once = ["-n", "2", "--dist", "worksteal"]  # a KVM host each, on a CPU of its own
+        hosts = ["tests/kvm", *long, *at_once]
+        stages = [["tests/faults", *long]] * faults + [hosts] * kvm
     filtered = [*(["-k", k] if k else []), *(["--update"] if update else [])]
     statuses = [_pytest([*stage, *filtered]) for stage in stages]
     if k:  # a name that fits in one stage need not fit in the other

@@ -12,10 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from harness.build.kvmhost import build_kvm_host
 from harness.build.store import Store
@@ -31,7 +34,7 @@ CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+rdrand"
 CMDLINE = "console=ttyS0 panic=-1 quiet random.trust_cpu=on mitigations=off tsc=reliable maxcpus=1"
 #: One thread and one virtual clock for all CPUs: a busy outer host makes them slower, and no timer early. An
 #: instruction takes 2 ns, which is less than it takes in truth. With a thread for each, the host's CPUs stood still, or
-#: ran over a stack, within seven minutes of work with guests of two CPUs (one_cpu says what QEMU lacks).
+#: ran over a stack, within seven minutes of work with guests of two CPUs (`_take_cpu` says what QEMU lacks).
 ACCEL = ("-accel", "tcg,thread=single", "-icount", "shift=1")
 MEMORY_MB = 4096
 READY_S = 300.0
@@ -85,6 +88,7 @@ class KvmHost:
         self._memory_mb = memory_mb
         self._process: subprocess.Popen[bytes] | None = None
         self._port: socket.socket | None = None
+        self._cpu: BaseFileLock | None = None
         self._unread = b""
         self._runs = 0
 
@@ -166,13 +170,29 @@ class KvmHost:
             argv += shared(tag, path, "readonly=off")
         with theirs, (self.folder / "qemu.stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(one_cpu()), *argv],
+                ["setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(self._take_cpu()), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for this process, which ends the host in order
             )
+
+    def _take_cpu(self) -> int:
+        """The CPU of the outer host that all threads of QEMU share: one that no other KVM host has, if there is one.
+
+        QEMU 7.2 changes a CPU's `interrupt_request` without a lock where it enters and leaves a guest (svm_helper.c:
+        vmrun, do_vmexit), while threads of devices set bits in it. Two at once lose one of the changes: an interrupt,
+        or the end of one. On one CPU no two are at once: each is a single instruction.
+        """
+        allowed = sorted(os.sched_getaffinity(0), reverse=True)
+        for cpu in allowed:
+            lock = FileLock(self._store.root / "locks" / f"kvm-host-on-cpu-{cpu}.lock", timeout=0)
+            with suppress(Timeout):
+                lock.acquire()
+                self._cpu = lock
+                return cpu
+        return allowed[0]
 
     def _answer(self, timeout_s: float, what: str, echoed: Echo | None = None) -> str:
         """The next line that the host says, waited for so long."""
@@ -208,6 +228,9 @@ class KvmHost:
             self._process.kill()
             self._process.wait()
             self._process = None
+        if self._cpu is not None:
+            self._cpu.release()
+            self._cpu = None
         discard(self.folder)
 
 
@@ -236,16 +259,6 @@ class Echo:
                 self._shown[path] += len(data)
                 stream.buffer.write(data)
                 stream.flush()
-
-
-def one_cpu() -> int:
-    """The CPU of the outer host that all threads of a KVM host share.
-
-    QEMU 7.2 changes a CPU's `interrupt_request` without a lock where it enters and leaves a guest (svm_helper.c: vmrun,
-    do_vmexit), while threads of devices set bits in it. Two at once lose one of the changes: an interrupt, or the end
-    of one. On one CPU no two are at once: each is a single instruction.
-    """
-    return max(os.sched_getaffinity(0))
 
 
 def command_text(argv: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A KVM host always ends: with its time, with the process that started it, or before it came up.
 
-Each test boots one of its own. The file's name comes before those that share one, so that two never run at once.
+Each test boots one of its own.
 """
 
 from __future__ import annotations
