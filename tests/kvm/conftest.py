@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One KVM host for all tests here: it takes longer to boot than most of them."""
+"""One KVM host for all tests of a process: it takes longer to boot than most of them."""
 
 from __future__ import annotations
 
