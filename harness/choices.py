@@ -10,3 +10,6 @@ AcceleratorChoice = Literal["auto", "kvm", "tcg"]
 OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
 FigureFormat = Literal["svg", "pdf", "png"]
 ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]
+
+#: Environment variables that an option of a command sets for all processes of it.
+HOST_TOOLS, OFFLINE = "KREPRO_HOST_TOOLS", "KREPRO_OFFLINE"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Debian packages this project needs, and how they get onto the host.
+"""Debian packages that runs with the host's own tools need, and the tests' browser, and how they get onto the host.
 
 Standard library only: `inv` imports this before the virtual environment exists.
 """
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.choices import HOST_TOOLS
 from harness.errors import EXIT_USAGE
 
 #: What building and booting guests takes, beyond an essential Debian 12 system.
@@ -35,8 +36,15 @@ GUEST_PACKAGES = (
     "xz-utils",
 )
 
+#: How long apt waits while another program installs.
+LOCK_S = 300
 #: What the tests take besides: the reports are opened in a browser.
 TEST_PACKAGES = ("chromium", "openssh-client")
+
+
+def host_tools() -> bool:
+    """Whether this process uses the host's QEMU and compiler (`--host-tools`), not the tools tree."""
+    return os.environ.get(HOST_TOOLS, "") not in ("", "0")
 
 
 def missing(packages: Sequence[str]) -> list[str]:
@@ -58,6 +66,7 @@ def install(packages: Sequence[str]) -> None:
     """
     if not packages:
         return
+    lock = ["-o", f"DPkg::Lock::Timeout={LOCK_S}"]  # on a new machine another program often holds it
     command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
     if os.geteuid() != 0:
         print(
@@ -70,7 +79,7 @@ def install(packages: Sequence[str]) -> None:
     if not any(Path("/var/lib/apt/lists").glob("*Packages*")):
         subprocess.run(["apt-get", "-qq", "update"], env=environment, check=False)
     done = subprocess.run(
-        [command[0], "-qq", *command[1:]], env=environment, capture_output=True, text=True, check=False
+        [command[0], "-qq", *lock, *command[1:]], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]

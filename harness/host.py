@@ -15,7 +15,10 @@ from rich.table import Table
 from harness import debian
 from harness.yamlfile import Strict
 
-TOOLS = ("qemu-system-x86_64", "gcc", "make", "ccache", "git", "dpkg-deb", "apt-get", "setpriv", "xz")
+#: What the host itself gives; the rest comes from the tools tree.
+TOOLS = ("git", "setpriv")
+#: And with --host-tools.
+HOST_TOOLS = ("qemu-system-x86_64", "gcc", "make", "ccache", "xz")
 #: A cold run keeps a source tree, two builds, ccache and states: about this much.
 DISK_WANTED_GIB = 6
 STATUS_STYLE = {"ok": "green", "absent": "yellow", "missing": "bold red"}
@@ -39,9 +42,17 @@ class HostReport(Strict):
         return all(finding.status != "missing" for finding in self.findings)
 
 
-def examine(store: Path, kvm: Callable[[], tuple[bool, str]]) -> HostReport:
-    """Look at this host. `kvm` proves KVM by a boot, or says why it is not proven (harness.machine.accelerator)."""
-    findings = [_cpu(), _memory(), _disk(store), _packages(), *map(_tool, TOOLS)]
+def examine(store: Path, kvm: Callable[[], tuple[bool, str]], tree: Callable[[], tuple[bool, str]]) -> HostReport:
+    """Look at this host. `kvm` proves KVM by a boot, or says why it is not proven (harness.machine.accelerator).
+
+    `tree` says of the tools tree whether it can be entered here, and how (harness.build.tree).
+    """
+    findings = [_cpu(), _memory(), _disk(store), *map(_tool, TOOLS)]
+    if debian.host_tools():
+        findings += [_packages(), *map(_tool, HOST_TOOLS)]
+    else:
+        entered, how = tree()
+        findings.append(Finding(name="tools tree", status="ok" if entered else "missing", detail=how))
     works, reason = kvm()
     findings.append(Finding(name="KVM", status="ok" if works else "absent", detail=reason))
     findings.append(_pmu())

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, MachineSpec, prepare_folder
+from tests.compiling import run
 
 SOURCE = Path(__file__).with_name("slow_halt.c")
 
@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_name("slow_halt.c")
 def slow_halts(folder: Path) -> Iterator[None]:
     """Every QEMU started meanwhile waits before it accounts for what ran before a halt."""
     library = folder / "slow.so"
-    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)], check=True)
+    run("gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE)
     os.environ["LD_PRELOAD"] = str(library)
     try:
         yield

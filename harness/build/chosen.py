@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
+from harness.build.deb import unpack
 from harness.build.libraries import inside, install_libraries
 from harness.build.spec import Package
 from harness.build.store import Artefact, Store
@@ -26,16 +27,19 @@ class Chosen:
     version: str
 
 
-def choose(store: Store, arch: str, packages: Sequence[Package], whole: Artefact) -> list[Chosen]:
+def choose(
+    store: Store, arch: str, packages: Sequence[Package], whole: Artefact, beside: Path | None = None
+) -> list[Chosen]:
     """Each package's .deb for a Debian architecture.
 
     It is that of `whole` where that has the package, so that an image never has two versions of one; else it is
-    fetched. RunError when apt cannot get it.
+    fetched. `beside`: an experiment's folder, which may have a lock of its own. RunError when it cannot be had.
     """
     found = []
     for package in packages:
         name = package.name
-        source = whole if name in whole.info["versions"] else debs.fetch(store, arch, [name], dependencies=False)
+        there = name in whole.info["versions"]
+        source = whole if there else debs.fetch(store, arch, [name], dependencies=False, beside=beside)
         deb = debs.deb_of(source, name)
         found.append(Chosen(package, source.path / deb, source.files[deb], source.info["versions"][name]))
     return found
@@ -63,7 +67,7 @@ def install_chosen(
     homes = {one.package.name: scratch / one.package.name for one in chosen}
     for one in chosen:
         homes[one.package.name].mkdir(parents=True)
-        debs.unpack_file(one.deb, homes[one.package.name])
+        unpack(one.deb, homes[one.package.name])
     where = str(named_in) if named_in else None
     for one in chosen:
         for name in one.package.files:

@@ -28,6 +28,7 @@ from harness.build.programs import (
 from harness.build.source import fetch_source, patched_tree, source_identity
 from harness.build.spec import DEBIAN_ARCH, KernelRecipe, Package
 from harness.build.store import Artefact, Store, hash_file, usable
+from harness.build.tree import tools
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
 from harness.progress import step
@@ -74,8 +75,10 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     a package cannot be had.
     """
     arch = recipe.kernel.spec.arch
-    packages = debs.fetch(store, DEBIAN_ARCH[arch], [*BASE_PACKAGES, *recipe.whole], dependencies=True)
-    chosen = choose(store, DEBIAN_ARCH[arch], recipe.chosen, packages)
+    named = [*BASE_PACKAGES, *recipe.whole]
+    beside = recipe.named_in.parent if recipe.named_in else None
+    packages = debs.fetch(store, DEBIAN_ARCH[arch], named, dependencies=True, beside=beside)
+    chosen = choose(store, DEBIAN_ARCH[arch], recipe.chosen, packages, beside)
     folders = [IMAGES / "guest", *recipe.sources]
     modules = module_sources(folders)
     inputs: dict[str, Any] = {
@@ -130,7 +133,7 @@ def _build(
             _install_base(unpacked, root, TRIPLET[arch])
             build_programs(arch, program_sources(folders), root / "krepro/bin", log)
             if modules:
-                archive = fetch_source(store, recipe.kernel.spec.source)
+                archive = fetch_source(store, recipe.kernel.spec.source, recipe.kernel.beside)
                 identity = source_identity(recipe.kernel.spec.source, archive)
                 tree = patched_tree(store, recipe.kernel, archive, identity)
                 build_dir = build_directory(tree, kernel.inputs)
@@ -202,7 +205,11 @@ def write_cpio(gen_init_cpio: Path, root: Path, target: Path) -> None:
     listing.write_text("\n".join(lines) + "\n")
     with target.open("wb") as sink:
         done = subprocess.run(
-            [gen_init_cpio, "-t", str(MTIME), listing], stdout=sink, stderr=subprocess.PIPE, text=True, check=False
+            tools().run_words([gen_init_cpio, "-t", str(MTIME), listing]),
+            stdout=sink,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     if done.returncode != 0:
         raise RunError(f"gen_init_cpio failed: {done.stderr.strip()}")

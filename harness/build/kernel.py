@@ -9,16 +9,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
-from harness.build.run import build_environment, tool
+from harness.build.run import HOST, build_environment, tool
 from harness.build.source import fetch_source, patched_tree, source_identity
 from harness.build.spec import Arch, KernelRecipe
 from harness.build.store import Artefact, Store, hash_file, hash_of, usable
+from harness.build.tree import Tools, tools
 from harness.errors import RunError, UsageError
 from harness.progress import step
 
@@ -46,7 +48,7 @@ def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
     Raises UsageError for a config option that did not survive or a patch that does not apply, RunError for a
     failing compiler, with the log's path.
     """
-    archive = fetch_source(store, recipe.spec.source)
+    archive = fetch_source(store, recipe.spec.source, recipe.beside)
     identity = source_identity(recipe.spec.source, archive)
     inputs = kernel_inputs(recipe, identity)
     return store.obtain(
@@ -72,10 +74,15 @@ def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str
 
 def toolchain() -> dict[str, str]:
     """First line of what each tool says of its version; UsageError when there is none."""
+    return dict(_toolchain(tools()))
+
+
+@cache
+def _toolchain(used: Tools) -> dict[str, str]:
     versions = {}
     for name in ("gcc", "ld"):
         try:
-            done = subprocess.run([name, "--version"], capture_output=True, text=True, check=True)
+            done = used.run([name, "--version"])
         except (OSError, subprocess.CalledProcessError) as error:
             raise UsageError(f"{name} does not run: {error}", hint="./inv doctor") from error
         versions[name] = done.stdout.splitlines()[0]
@@ -124,7 +131,7 @@ def make_argv(tree: Path, out: Path, arch: Arch) -> list[str]:
     `out` is a folder in `tree`: kbuild then calls the source "..", so no path of this host reaches the compiler,
     the objects, or ccache's keys.
     """
-    compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
+    compiler = "gcc" if tools() == HOST and shutil.which("ccache") is None else "ccache gcc"
     return [
         "make",
         "-C",

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
+from harness.build.deb import field
 from harness.build.run import build_environment, tool
 from harness.build.store import Artefact, Store, hash_file
+from harness.build.tree import tools
 from harness.errors import RunError
 from harness.paths import IMAGES
 from harness.progress import step
@@ -34,8 +36,14 @@ def build_kvm_host(store: Store) -> Artefact:
 
     RunError when a package cannot be had, or has another form than Debian's.
     """
-    packages = debs.fetch(store, "amd64", PACKAGES, dependencies=True)
-    headers = _headers(store, packages)
+    meta = debs.fetch(store, "amd64", PACKAGES[:1], dependencies=False)
+    named = _followed(meta, r"linux-image-\d[^ ,]*")
+    if len(named) != 1:
+        raise RunError(f"{PACKAGES[0]} came without a kernel", where=str(meta.path))
+    packages = debs.fetch(store, "amd64", (*named, *PACKAGES[1:]), dependencies=False)
+    own = debs.fetch(store, "amd64", (named[0].replace("image", "headers", 1),), dependencies=False)
+    common = _followed(own, r"linux-headers-[^ ,]+-common|linux-kbuild-[^ ,]+")
+    headers = (own, debs.fetch(store, "amd64", common, dependencies=False))
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
         "debs": {name: hashed for part in (packages, *headers) for name, hashed in part.files.items()},
@@ -45,15 +53,10 @@ def build_kvm_host(store: Store) -> Artefact:
     return store.obtain("kvm-host", "kvm-host", inputs, lambda folder: _build(store, packages, headers, folder))
 
 
-def _headers(store: Store, packages: Artefact) -> tuple[Artefact, Artefact]:
-    """What modules for the kernel among `packages` are built with: its headers; those of all flavours, with kbuild."""
-    image = next(filter(None, (re.match(r"linux-image-(\d[^_]*)_", name) for name in sorted(packages.files))), None)
-    if image is None:
-        raise RunError(f"{PACKAGES[0]} came without a kernel", where=str(packages.path))
-    own = debs.fetch(store, "amd64", (f"linux-headers-{image[1]}",), dependencies=False)
-    depends = debs.field(own.path / next(iter(own.files)), "Depends")
-    others = re.findall(r"(?:^|, )(linux-headers-[^ ,]+-common|linux-kbuild-[^ ,]+)", depends)
-    return own, debs.fetch(store, "amd64", others, dependencies=False)
+def _followed(debs_of_one: Artefact, fitting: str) -> list[str]:
+    """The packages that a fetched one depends on by a fitting name."""
+    depends = field(debs_of_one.path / next(iter(debs_of_one.files)), "Depends")
+    return re.findall(rf"(?:^|, )({fitting})(?= |,|$)", depends)
 
 
 def _build(store: Store, packages: Artefact, headers: Sequence[Artefact], folder: Path) -> dict[str, Any]:
@@ -61,9 +64,7 @@ def _build(store: Store, packages: Artefact, headers: Sequence[Artefact], folder
     try:
         with step("building the KVM host"):
             unpacked, root = scratch / "debs", scratch / "root"
-            for name in packages.files:
-                if name.startswith(("linux-image-", "busybox-static_")):
-                    debs.unpack_file(packages.path / name, unpacked)
+            debs.unpack(packages, unpacked)
             kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
             if len(kernels) != 1:
                 raise RunError(f"{PACKAGES[0]} has {len(kernels)} kernels", where=str(packages.path))
@@ -89,11 +90,12 @@ def _install_modules(unpacked: Path, release: str, target: Path) -> None:
         tree.parent.mkdir(parents=True, exist_ok=True)
         (unpacked / "usr/lib/modules" / release).rename(tree)
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # where ordinary users do not look
+    used = tools()
     done = subprocess.run(
-        ["depmod", "-b", unpacked, release],
+        used.run_words(["depmod", "-b", unpacked, release]),
         capture_output=True,
         text=True,
-        env=build_environment({"PATH": path}),
+        env=used.environment(build_environment({"PATH": path})),
         check=False,
     )
     if done.returncode != 0:
@@ -154,13 +156,14 @@ def _plain(path: str) -> str:
 def _pack(root: Path, target: Path) -> None:
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
     with target.open("wb") as sink:
+        used = tools()
         done = subprocess.run(
-            ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "--reproducible"],
+            used.run_words(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "--reproducible"], root),
             cwd=root,
             input="\n".join(names).encode(),
             stdout=sink,
             stderr=subprocess.PIPE,
-            env=build_environment(),
+            env=used.environment(build_environment()),
             check=False,
         )
     if done.returncode != 0:

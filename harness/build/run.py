@@ -10,8 +10,11 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from harness.build.tree import Tools, tools
 from harness.errors import RunError
 
+#: The host's own: git, which no bit depends on.
+HOST = Tools()
 #: Lines by which compilers, linkers, make, patch and git name what went wrong.
 ERROR_LINE = re.compile(r"(\berror\b|\*\*\*|undefined reference|No such file|fatal:|No space left)", re.IGNORECASE)
 
@@ -35,16 +38,21 @@ def tool(
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
     what: str,
+    among: Tools | None = None,
 ) -> None:
-    """Run `argv`, append its output to `log`, call `on_line` per line; RunError naming the first error line."""
+    """Run `argv`, append its output to `log`, call `on_line` per line; RunError naming the first error line.
+
+    `among`: the tools that are used, those of this process unless told.
+    """
     first_error = ""
+    used = tools() if among is None else among
     with log.open("a", encoding="utf-8") as sink:
         sink.write(f"$ {' '.join(map(str, argv))}\n")
         process = subprocess.Popen(
             # pdeathsig: a harness that is killed leaves no compiler behind that writes into the store.
-            ["setpriv", "--pdeathsig", "TERM", *(str(word) for word in argv)],
+            ["setpriv", "--pdeathsig", "TERM", *used.run_words(argv, cwd)],
             cwd=cwd,
-            env=build_environment(env),
+            env=used.environment(build_environment(env)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

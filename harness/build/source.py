@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
-from harness.build.run import build_environment, tool
+from harness.build.run import HOST, build_environment, tool
 from harness.build.spec import KernelRecipe, Source
 from harness.build.store import Artefact, Store, hash_file, hash_of, hash_tree, usable
 from harness.errors import RunError, UsageError
@@ -25,10 +25,13 @@ FETCH_TIMEOUT_S = 60
 COMPLETE = ".krepro-complete"
 
 
-def fetch_source(store: Store, source: Source) -> Artefact | None:
-    """The artefact that holds the source's archive; None for a local tree, which is used where it lies."""
+def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Artefact | None:
+    """The artefact that holds the source's archive; None for a local tree, which is used where it lies.
+
+    `beside`: an experiment's folder, which may have a lock of its own.
+    """
     if source.debian is not None:
-        return debs.fetch(store, "amd64", [source.debian], dependencies=False)
+        return debs.fetch(store, "amd64", [source.debian], dependencies=False, beside=beside)
     if source.url is not None:
         assert source.sha256 is not None
         url, sha256 = source.url, source.sha256
@@ -81,11 +84,11 @@ def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:
     identity = ["-c", "user.name=krepro", "-c", "user.email=krepro@localhost", "-c", "commit.gpgsign=false"]
     env = {"GIT_CEILING_DIRECTORIES": str(tree.parent), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     git = ["git", "-C", str(tree), *identity]
-    tool(["git", "init", "-q", str(tree)], log=log, env=env, what="git init")
+    tool(["git", "init", "-q", str(tree)], log=log, env=env, what="git init", among=HOST)
     try:
         if touched:
-            tool([*git, "add", "-f", "--", *touched], log=log, env=env, what="git add")
-        tool([*git, "commit", "-q", "--allow-empty", "-m", "source"], log=log, env=env, what="git commit")
+            tool([*git, "add", "-f", "--", *touched], log=log, env=env, what="git add", among=HOST)
+        tool([*git, "commit", "-q", "--allow-empty", "-m", "source"], log=log, env=env, what="git commit", among=HOST)
         for patch in patches:
             _am(git, patch, env)
     finally:

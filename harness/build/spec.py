@@ -91,7 +91,8 @@ class KernelSpec(Strict):
 class KernelRecipe:
     """A kernel spec with every file it names found: fragments in merge order, patches in series order.
 
-    `config` is a whole .config below them, or None: then everything that no fragment names is off.
+    `config` is a whole .config below them, or None: then everything that no fragment names is off. `beside`: the
+    experiment's folder that may have brought some of them.
     """
 
     spec: KernelSpec
@@ -99,6 +100,7 @@ class KernelRecipe:
     fragments: tuple[Path, ...]
     patches: tuple[Path, ...]
     config: Path | None = None
+    beside: Path | None = None
 
 
 def kernel_names(beside: Path | None = None) -> list[str]:
@@ -145,7 +147,7 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
             path,
         )
         patches.extend(sorted(series.glob("*.patch")))
-    return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config)
+    return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config, beside)
 
 
 def _first(candidates: list[Path]) -> Path | None:

@@ -28,7 +28,7 @@ from harness.errors import RunError, UsageError
 from harness.experiment.execution import failed_record
 from harness.experiment.runner import Finished
 from harness.experiment.trial import TrialSpec
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.progress import note, warn
 from harness.scratch import remove_tree
 from harness.store.provenance import MEASURING, Host, cpu_model, source_hash

@@ -18,7 +18,7 @@ from harness.cluster.parcel import Absent, Content, Parcel, Ran, Unfit, packed, 
 from harness.errors import KreproError, RunError
 from harness.experiment.execution import run_trial
 from harness.experiment.trial import TrialRecord, TrialSpec
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.scratch import discard, scratch_folder
 from harness.store.description import describe_trial
 from harness.store.provenance import MEASURING, host, load, source_hash

@@ -21,7 +21,7 @@ from harness.build.store import Store
 from harness.commands.kindtrial import Row
 from harness.errors import KreproError, UsageError
 from harness.host import HostReport
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.paths import ROOT
 from harness.store.provenance import host, load, package_versions, repository
 from harness.yamlfile import Strict

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import os
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,12 @@ from harness.commands.bench import bench
 from harness.commands.boot import boot
 from harness.commands.build import build
 from harness.commands.compare import compare
-from harness.commands.declaration import Command
+from harness.commands.declaration import HOST_TOOLS, Command
 from harness.commands.doctor import doctor
 from harness.commands.export import export
 from harness.commands.figures import figures
 from harness.commands.kvmhost import kvmhost
+from harness.commands.lock import lock
 from harness.commands.merge import merge
 from harness.commands.nightly import nightly
 from harness.commands.predict import predict
@@ -57,18 +59,20 @@ _ALL: Sequence[Command[Any]] = (
     nightly,
     bench,
     kvmhost,
+    lock,
 )
 COMMANDS: dict[str, Command[Any]] = {command.name: command for command in _ALL}
 
 
 def missing_packages(arguments: Sequence[str]) -> list[str]:
-    """What is missing before the command named in `arguments` can run: for the environment, for guests, for tests."""
+    """What is missing before the command named in `arguments` can run: for guests with the host's tools, for tests."""
     wanted: list[str] = []
-    if importlib.util.find_spec("ensurepip") is None:
-        wanted.append("python3-venv")
     command = COMMANDS.get(next((word for word in arguments if not word.startswith("-")), ""))
     if command is not None:
-        given = {option.name: bool({option.flag, option.flag[1:3]} & {*arguments}) for option in command.parameters}
-        wanted += debian.GUEST_PACKAGES if command.with_guests(given) else ()
-        wanted += debian.TEST_PACKAGES if command.tests else ()
-    return debian.missing(wanted) if wanted else []
+        words = {*arguments} - {"-h"}
+        given = {option.name: bool({option.flag, option.flag[1:3]} & words) for option in command.parameters}
+        with_host_tools = given.get(HOST_TOOLS.name) or debian.host_tools()
+        wanted += debian.GUEST_PACKAGES if with_host_tools and command.with_guests(given) else ()
+        # Whoever cannot install them has the tests of them skipped.
+        wanted += debian.TEST_PACKAGES if command.tests and os.geteuid() == 0 else ()
+    return debian.missing(wanted) if wanted and shutil.which("dpkg-query") else []

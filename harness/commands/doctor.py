@@ -10,15 +10,16 @@ from harness.commands.declaration import Option, command
 from harness.errors import EXIT_OK, EXIT_USAGE
 
 
-@command()
+@command(tree=True)
 def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
     """Say what this host can do: accelerator, PMU, tools, disk."""
     from harness import host
     from harness.build.store import Store
+    from harness.build.tree import finding
     from harness.machine import accelerator
 
     store = Store.default()
-    report = host.examine(store.root, lambda: accelerator.kvm_finding(store))
+    report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding)
     if json:
         print(report.model_dump_json(indent=1))
     else:

@@ -20,6 +20,7 @@ from harness.build.kernel import build_kernel, kernel_inputs
 from harness.build.source import fetch_source, source_identity
 from harness.build.spec import load_kernel
 from harness.build.store import Artefact, Store, hash_file, hash_of
+from harness.build.tree import finding
 from harness.commands.attachment import attachment, write_attachment
 from harness.commands.kinds import Found, choose_kinds, find_kinds
 from harness.commands.kindtrial import Row, Status, attempt, run_one, try_kind
@@ -29,7 +30,7 @@ from harness.errors import EXIT_OK, RunError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
 from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.machine.accelerator import kvm_finding, prove_kvm
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.oracle.attach import Prepared, prepare_trials
 from harness.progress import note
 from harness.scratch import discard, scratch_folder
@@ -72,7 +73,8 @@ def selftest(options: SelftestOptions, store: Store, console: Console) -> int:
     except KeyboardInterrupt as interrupt:
         ended = interrupt
     rows = kit.whole()
-    report = host.examine(store.root, lambda: (False, "interrupted") if ended else kvm_finding(store))
+    kvm = (lambda: (False, "interrupted")) if ended else (lambda: kvm_finding(store))
+    report = host.examine(store.root, kvm, finding)
     console.print(host.table(report))
     console.print(table(rows))
     path = write_attachment(attachment(rows, report, kit.proofs, ended is not None), options.out, store)
@@ -170,7 +172,7 @@ class Kit:
         key = (name, own)
         self._kernels[key] = "it could not be built"
         recipe = load_kernel(name, beside=own)
-        identity = source_identity(recipe.spec.source, fetch_source(self._store, recipe.spec.source))
+        identity = source_identity(recipe.spec.source, fetch_source(self._store, recipe.spec.source, own))
         there = (self._store.root / "kernel" / hash_of(kernel_inputs(recipe, identity))[:32]).is_dir()
         if not there and not wanted:
             self._kernels[key] = f"it is not built; ./inv build {name}, or --profile full"

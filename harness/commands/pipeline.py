@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.store import Store, hash_tree
+from harness.build.tree import tools
 from harness.cluster.executor import DaskExecutor, connected
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import exit_code, problem
@@ -26,7 +27,7 @@ from harness.experiment.plan import make_plan
 from harness.experiment.prepare import KernelBuild
 from harness.experiment.runner import LocalExecutor, run_each
 from harness.experiment.trial import TrialRecord
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.oracle.attach import Prepared, prepare_trials, with_oracle
@@ -217,6 +218,7 @@ def _manifest(
         kernels={name: describe_kernel(build) for name, build in prepared.builds.items()},
         images={name: describe_image(build) for name, build in prepared.builds.items()},
         qemu=qemu_version(),
+        tools=tools().told,
         accelerator={trial.arm: trial.machine.accelerator for trial in prepared.trials},
         accelerator_asked=options.accel,
         accelerator_why=dict(prepared.why_tcg),

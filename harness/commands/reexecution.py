@@ -16,7 +16,7 @@ from harness.errors import RunError, UsageError
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord, TrialSpec
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
 from harness.oracle.attach import Prepared, prepare_trials
 from harness.scratch import discard, scratch_folder

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 from invoke import Collection, Context, Task
 
-from harness import debian
+from harness import choices, debian
 from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import Command, Parameter
+from harness.commands.declaration import HOST_TOOLS, OFFLINE, Command, Parameter
+
+SETTINGS = {HOST_TOOLS: choices.HOST_TOOLS, OFFLINE: choices.OFFLINE}
 
 
 def collection() -> Collection:
@@ -25,7 +28,10 @@ def task_of(command: Command[Any]) -> Task[Any]:
     def body(_context: Context, **given: Any) -> None:
         def action() -> int | None:
             values = command.values(given)
-            if command.with_guests(values):
+            for option, variable in SETTINGS.items():
+                if given.get(option.name):
+                    os.environ[variable] = "1"  # processes that this one starts use the same
+            if command.with_guests(values) and debian.host_tools():
                 debian.ensure_guest_packages()
             return command.run(values)
 
@@ -35,12 +41,18 @@ def task_of(command: Command[Any]) -> Task[Any]:
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     body.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
     body.__name__, body.__doc__ = command.name, command.summary
-    return Task(
+    return _Task(
         body,
         positional=[word.name for word in command.words if word.required],
         iterable=[parameter.name for parameter in command.parameters if parameter.option.repeated],
         help={parameter.name: parameter.help for parameter in command.parameters},
     )
+
+
+class _Task(Task[Any]):
+    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
+        """Invoke's, with -h left to the call for help."""
+        return dict(super().arg_opts(name, default, {*taken_names, "h"}))
 
 
 def _option(parameter: Parameter) -> inspect.Parameter:

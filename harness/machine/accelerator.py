@@ -7,7 +7,6 @@ a slow boot prove the contrary: a host that is itself a virtual machine takes it
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
 from harness.machine.hostsched import read_thread
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version, qemu_words
 from harness.machine.spec import KVM_CPU
 from harness.progress import step
 from harness.scratch import discard
@@ -147,8 +146,6 @@ def recall(memory: Path, qemu: str, now: float) -> KvmVerdict | None:
 def kvm_finding(store: Store) -> tuple[bool, str]:
     """For `doctor`: whether KVM is proven, with the newest 64-bit kernel that the store has."""
     kernels = [kernel for kernel in store.all("kernel") if kernel.inputs["arch"] == "x86_64"]
-    if shutil.which("qemu-system-x86_64") is None:
-        return False, "not proven: QEMU is not installed"
     if not kernels:
         there = Path("/dev/kvm").exists()
         return False, f"not proven: no 64-bit kernel is built yet (./inv build){'' if there else '; no /dev/kvm'}"
@@ -181,7 +178,10 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
     try:
         with stderr.open("wb") as sink:
             process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+                ["setpriv", "--pdeathsig", "KILL", *qemu_words(command)],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
             )
         try:
             while True:

@@ -22,7 +22,9 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from harness.build.kvmhost import build_kvm_host
 from harness.build.store import Store
+from harness.choices import HOST_TOOLS, OFFLINE
 from harness.errors import RunError, UsageError
+from harness.machine.qemu import qemu_words
 from harness.progress import step
 from harness.scratch import discard
 
@@ -41,7 +43,7 @@ READY_S = 300.0
 ECHO_S = 0.2
 CONSOLE_TAIL_LINES = 8
 #: Of the caller's environment: where things are and how text is shown.
-KEPT = ("HOME", "PATH", "LANG", "LC_ALL", "COLUMNS", "KREPRO_STORE", "XDG_CACHE_HOME", "USER")
+KEPT = ("HOME", "PATH", "LANG", "LC_ALL", "COLUMNS", "XDG_CACHE_HOME", "USER", "KREPRO_STORE", HOST_TOOLS, OFFLINE)
 #: Inode numbers and change times are others than outside: git must go by sizes and dates.
 ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -168,6 +170,7 @@ class KvmHost:
         argv += shared("host", Path("/"), "readonly=on")
         for tag, path in {"control": control, **shares}.items():
             argv += shared(tag, path, "readonly=off")
+        argv = qemu_words(argv)
         with theirs, (self.folder / "qemu.stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(self._take_cpu()), *argv],

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import time
@@ -15,6 +14,7 @@ from typing import IO, Any, Literal
 
 from harness.errors import KreproError, RunError, UsageError
 from harness.machine.hostsched import HostSchedule
+from harness.machine.qemu import qemu_words
 from harness.machine.qmp import Qmp, QmpLost
 from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv
 from harness.machine.tail import read_tail
@@ -228,8 +228,6 @@ class Machine:
         return GuestLost(f"the guest {what}{'; ' + detail if detail else ''}", hint=f"see {self.folder}")
 
     def _start(self) -> None:
-        if shutil.which("qemu-system-x86_64") is None:
-            raise UsageError("qemu-system-x86_64 is not installed", hint="apt-get install qemu-system-x86")
         if self._plugin is not None:
             (self.folder / PLUGIN_FOLDER).mkdir(exist_ok=True)
         ours, theirs = socket.socketpair()
@@ -246,7 +244,7 @@ class Machine:
             console = self.spec.session == "console"
             # pdeathsig: whatever kills the harness, no guest stays behind.
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *self.argv],
+                ["setpriv", "--pdeathsig", "KILL", *qemu_words(self.argv)],
                 stdin=None if console else subprocess.DEVNULL,
                 stdout=None if console else subprocess.DEVNULL,
                 stderr=self._stderr,

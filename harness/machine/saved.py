@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.build.store import Artefact, Store, hash_file
-from harness.errors import RunError, UsageError
+from harness.errors import RunError
 from harness.machine.kvmcpu import kvm_cpu
 from harness.machine.machine import Machine
+from harness.machine.qemu import qemu_version
 from harness.machine.spec import EXIT_DONE, BootFiles, MachineSpec, argv, prepare_folder
 from harness.progress import step
 from harness.scratch import discard
@@ -22,16 +21,6 @@ BOOT_TIMEOUT_S = 300.0
 LIFE_S = 60.0
 #: More than what one beat writes.
 ALIVE_BYTES = 4
-
-
-@cache
-def qemu_version() -> str:
-    """First line of `qemu-system-x86_64 --version`; UsageError when it does not run."""
-    try:
-        done = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"qemu-system-x86_64 does not run: {error}", hint="apt-get install qemu-system-x86") from error
-    return done.stdout.splitlines()[0]
 
 
 def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:

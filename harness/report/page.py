@@ -218,6 +218,7 @@ def _provenance(manifest: Manifest) -> list[tuple[str, list[tuple[str, Any]]]]:
                 ("memory", f"{host.memory_mib} MiB"),
                 ("load before, after", f"{_load(host.load_before)}, {_load(host.load_after)}"),
                 ("QEMU", manifest.qemu),
+                ("tools", manifest.tools or "not recorded"),
             ],
         ),
         ("Packages", list(manifest.packages.items())),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from harness.build.run import HOST
 from harness.measure.claims import ClaimResult
 from harness.measure.trials import TRIALS
 from harness.measure.verdict import VERDICTS, Verdict
@@ -48,6 +49,8 @@ def closing_lines(
         lines.append(f"{len(remarks)} remarks on outliers, drift and repetitions: --verbose")
     fidelities = ", ".join(sorted(set(manifest.fidelity.values())))
     lines.append(f"fidelity: {fidelities}; " + ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items()))
+    if manifest.tools == HOST.told:
+        lines.append(f"QEMU and compiler were the host's own: {manifest.qemu}")
     if manifest.digest is not None:
         lines.append(f"digest: {manifest.digest}")
     lines.append(str(result.path))

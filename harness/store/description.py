@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.build.store import hash_file, hash_of
 from harness.experiment.trial import TrialSpec
-from harness.machine.saved import qemu_version
+from harness.machine.qemu import qemu_version
 from harness.store.provenance import MEASURING, cpu_model, source_hash
 
 

@@ -103,6 +103,9 @@ class Manifest(Strict):
     kernels: Annotated[dict[str, KernelManifest], about("by name")]
     images: Annotated[dict[str, ImageManifest], about("by name of their kernel")]
     qemu: Annotated[str, about("first line of --version")]
+    tools: Annotated[
+        str, about("where QEMU and compiler are from: `tree` and its key, or `host`; empty: a set from before the tree")
+    ] = ""
     accelerator: Annotated[dict[str, str], about("accelerator in use, per arm, as QEMU told it")]
     accelerator_asked: Annotated[
         Literal["auto", "kvm", "tcg"] | None, about("what the run was told to use; auto: KVM where it works, else TCG")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.build.tree import tools
 from harness.machine.qmp import Qmp, QmpLost
 
 
@@ -20,7 +21,7 @@ def qemu() -> Iterator[tuple[subprocess.Popen[bytes], Qmp]]:
     with theirs:
         chardev = f"socket,fd={theirs.fileno()},id=qmp"
         process = subprocess.Popen(
-            ["qemu-system-x86_64", "-M", "none", "-display", "none", "-chardev", chardev, "-mon", "qmp,mode=control"],
+            [*tools().qemu(), "-M", "none", "-display", "none", "-chardev", chardev, "-mon", "qmp,mode=control"],
             pass_fds=[theirs.fileno()],
         )
     qmp = Qmp(ours, [])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -11,20 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from harness.build.tree import tools
 from harness.machine.kvmhost import KvmHost
 
 pytestmark = pytest.mark.timeout(1800)
 
 S = 120.0
 BOOT = """
-timeout 300 qemu-system-x86_64 -nodefaults -no-user-config -display none -machine pc -accel {accelerator} -m 128 \
+timeout 300 {qemu} -nodefaults -no-user-config -display none -machine pc -accel {accelerator} -m 128 \
     -no-reboot -kernel {kernel} -append "earlyprintk=serial console=ttyS0 panic=-1" -serial stdio
 """
 
 
 def test_a_kernel_boots_under_kvm_and_knows_it(kvm_host: KvmHost, built: Callable):
     kernel = built("irq-hotspot", ["tick-modern"])["modern-6.1"].kernel.file("bzImage")
-    ended = kvm_host.run(["sh", "-c", BOOT.format(accelerator="kvm", kernel=kernel)], timeout_s=400)
+    ended = kvm_host.run(
+        ["sh", "-c", BOOT.format(qemu=shlex.join(tools().qemu()), accelerator="kvm", kernel=kernel)], timeout_s=400
+    )
     assert "Hypervisor detected: KVM" in ended.stdout, ended
     assert "Kernel panic - not syncing: VFS" in ended.stdout, ended
 

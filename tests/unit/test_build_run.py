@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.run import tool
+from harness.build.run import HOST, tool
+from harness.build.tree import PATH
 from harness.errors import RunError
 
 
@@ -35,7 +36,9 @@ def test_tools_inherit_no_flags_and_no_repository(tmp_path, monkeypatch):
         monkeypatch.setenv(variable, "krepro-test")
     tool(["env"], log=tmp_path / "log", env={"ADDED": "yes"}, what="env")
     said = (tmp_path / "log").read_text().splitlines()
-    assert {"ADDED=yes", "LC_ALL=C", "TZ=UTC", f"PATH={os.environ['PATH']}"} <= set(said)
+    assert {"ADDED=yes", "LC_ALL=C", "TZ=UTC", f"PATH={PATH}"} <= set(said)
+    tool(["env"], log=tmp_path / "log", what="env", among=HOST)
+    assert f"PATH={os.environ['PATH']}" in (tmp_path / "log").read_text().splitlines()
     assert not any("krepro-test" in line for line in said)
 
 

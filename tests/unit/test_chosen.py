@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,21 +16,12 @@ from harness.build.spec import Package, load_kernel
 from harness.build.store import Artefact, Store, hash_file
 from harness.errors import RunError, UsageError
 from tests.conftest import needs_guest_packages
+from tests.packages import entry_of, lock_of, make_deb
 from tests.unit.test_libraries import TRIPLET, compiled
 
 pytestmark = needs_guest_packages
 
 YAML = Path("/x/experiment.yaml")
-
-
-def make_deb(folder: Path, name: str, tree: Path, version: str = "1:2-3") -> Path:
-    """A package NAME of the files below `tree`."""
-    (tree / "DEBIAN").mkdir(parents=True)
-    control = f"Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: x <x@y>\nDescription: x\n"
-    (tree / "DEBIAN/control").write_text(control)
-    deb = folder / f"{name}_{version.replace(':', '+')}_amd64.deb"
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, deb], check=True, capture_output=True)
-    return deb
 
 
 @pytest.fixture
@@ -153,34 +143,29 @@ def test_a_missing_interpreter_is_named(install, dynamic):
 # -- packages and keys -------------------------------------------------------------------------------------
 
 
-def fetched(store: Store, packages: list[str], *, dependencies: bool, have: Mapping[str, str]) -> Artefact:
-    """What `debs.fetch` finds in the store from now on: `have` is package to version."""
-    inputs = {"arch": "amd64", "packages": sorted(packages), "dependencies": dependencies}
-
-    def build(folder: Path) -> dict[str, object]:
-        for name, version in have.items():
-            tree = store.scratch("deb")
-            (tree / "bin").mkdir()
-            (tree / "bin" / name).write_text(version)
-            make_deb(folder, name, tree, version)
-        return {"versions": dict(have)}
-
-    return store.obtain("debs", packages[0], inputs, build)
-
-
 BASE = {"busybox-static": "1", "dropbear-bin": "1", "libc6": "1"}
+NEEDS = {"dropbear-bin": ("libc6",), "tool": ("libc6", "libtool"), "libtool": ()}
 
 
 @pytest.fixture
-def store(tmp_store: Store) -> Store:
-    fetched(tmp_store, [*BASE_PACKAGES], dependencies=True, have=BASE)
-    fetched(tmp_store, [*BASE_PACKAGES, "tool"], dependencies=True, have=BASE | {"tool": "1", "libtool": "1"})
-    fetched(tmp_store, ["tool"], dependencies=False, have={"tool": "2"})
+def store(tmp_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store, and a lock of packages that are at hand."""
+    home = tmp_path / "mirror"
+    home.mkdir()
+    entries = []
+    for name, version in {**BASE, "tool": "2", "libtool": "1"}.items():
+        tree = tmp_path / "trees" / name
+        (tree / "bin").mkdir(parents=True)
+        (tree / "bin" / name).write_text(version)
+        entries.append(entry_of(make_deb(home, name, tree, version), needs=NEEDS.get(name, ())))
+    monkeypatch.setattr(debs, "lock_for", lambda _folder: lock_of(*entries))
+    monkeypatch.setenv("KREPRO_MIRRORS", str(home))
     return tmp_store
 
 
 def test_the_deb_is_that_of_the_whole_packages_where_they_have_it(store):
     whole = debs.fetch(store, "amd64", [*BASE_PACKAGES], dependencies=True)
+    assert whole.info["versions"] == BASE
     base, tool = choose(
         store, "amd64", [Package(name="libc6", files=("bin/libc6",)), Package(name="tool", files=("bin/tool",))], whole
     )
@@ -190,10 +175,10 @@ def test_the_deb_is_that_of_the_whole_packages_where_they_have_it(store):
     assert tool.sha256 == hash_file(tool.deb)
 
 
-def test_a_package_that_apt_gave_under_another_name_is_an_error(store):
+def test_a_package_that_is_not_there_is_an_error(store):
     given = debs.fetch(store, "amd64", ["tool"], dependencies=False)
     assert debs.deb_of(given, "tool") == "tool_2_amd64.deb"
-    with pytest.raises(RunError, match="apt gave no package called too"):
+    with pytest.raises(RunError, match="there is no package called too"):
         debs.deb_of(given, "too")
 
 

@@ -152,6 +152,7 @@ def test_no_option_that_tells_of_a_path_was_forgotten():
         ("predict", "name"),
         ("run", "resume"),
         ("run", "reuse"),
+        *((name, "offline") for name, _ in OPTIONS),
     }
     assert told - unlike <= {(name, option.name) for name, option in PATHS}
     with_paths = "run results show verify compare figures predict prune nightly report export replay reference"
@@ -225,7 +226,12 @@ def test_a_task_calls_the_function_with_values_and_ends_with_its_code(capsys):
 def test_packages_are_seen_to_where_guests_are_needed_and_words_are_right(monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr("harness.debian.ensure_guest_packages", lambda: asked.append("packages"))
+    monkeypatch.delenv("KREPRO_HOST_TOOLS", raising=False)
     task = task_of(Command(weigh.function, guests=True))
+    with pytest.raises(Exit):
+        task.body(None, name="x", debug=False)
+    assert asked == []
+    monkeypatch.setenv("KREPRO_HOST_TOOLS", "1")
     for given in ({"name": ""}, {"name": "x", "dry": True}):
         with pytest.raises(Exit):
             task.body(None, **given, debug=False)
@@ -302,7 +308,7 @@ def test_the_page_has_the_options_as_they_are_declared():
 
 
 def test_the_page_names_the_commands_with_guests():
-    (sentence,) = re.findall(r"^([^.]*) first check for the Debian packages", docs.PAGE.read_text(), re.MULTILINE)
+    (sentence,) = re.findall(r"^([^.]*) use QEMU and a compiler", docs.PAGE.read_text(), re.MULTILINE)
     assert re.findall(r"`(\w+)`", sentence) == [name for name, one in COMMANDS.items() if one.guests]
 
 

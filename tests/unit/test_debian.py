@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness import debian
+from harness.choices import HOST_TOOLS
 from harness.commands.catalogue import missing_packages
 from harness.host import examine
 from harness.paths import ROOT
-from tests.conftest import needs_guest_packages
 
 PRESENT, ABSENT = "dpkg", "krepro-no-such-package"
 
@@ -44,15 +44,22 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
         ([], False),
     ],
 )
-def test_only_tasks_with_guests_need_their_packages(monkeypatch, words, guests):
+def test_only_tasks_with_guests_and_the_hosts_tools_need_packages(monkeypatch, words, guests):
     monkeypatch.setattr(debian, "GUEST_PACKAGES", (ABSENT,))
     monkeypatch.setattr(debian, "TEST_PACKAGES", ())
+    monkeypatch.delenv(HOST_TOOLS, raising=False)
+    assert missing_packages(words) == []
+    assert missing_packages([*words, "--host-tools"]) == ([ABSENT] if guests else [])
+    monkeypatch.setenv(HOST_TOOLS, "1")
     assert missing_packages(words) == ([ABSENT] if guests else [])
 
 
 def test_only_the_tests_need_a_browser(monkeypatch):
     monkeypatch.setattr(debian, "GUEST_PACKAGES", ())
     monkeypatch.setattr(debian, "TEST_PACKAGES", (ABSENT,))
+    monkeypatch.setattr("os.geteuid", lambda: 65534)
+    assert missing_packages(["test", "--unit"]) == [], "who cannot install it has its tests skipped"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     assert missing_packages(["test", "--unit"]) == [ABSENT]
     assert missing_packages(["run", "x"]) == missing_packages(["report"]) == []
 
@@ -76,7 +83,7 @@ def test_who_is_not_root_gets_the_exact_command_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path: another user must be able to read it
         home = Path(folder)
         (home / "harness").mkdir()
-        for name in ("debian.py", "errors.py"):
+        for name in ("choices.py", "debian.py", "errors.py"):
             shutil.copyfile(ROOT / "harness" / name, home / "harness" / name)
         home.chmod(0o755)
         done = as_somebody_else(CODE, folder)
@@ -88,15 +95,26 @@ def test_who_is_not_root_gets_the_exact_command_and_exit_2():
     )
 
 
-@needs_guest_packages
-def test_doctor_lists_what_is_missing_as_one_command(tmp_path, monkeypatch):
-    report = examine(tmp_path, lambda: (False, "there is no /dev/kvm"))
-    found = {finding.name: finding for finding in report.findings}
-    assert found["packages"].status == "ok"
-    assert (found["KVM"].status, found["KVM"].detail) == ("absent", "there is no /dev/kvm")
-    assert found["gcc"].status == "ok"
-    monkeypatch.setattr(debian, "GUEST_PACKAGES", (PRESENT, ABSENT))
-    report = examine(tmp_path / "not/yet/there", lambda: (True, "a kernel booted"))
-    found = {finding.name: finding for finding in report.findings}
-    assert found["packages"].detail == f"apt-get install -y --no-install-recommends {ABSENT}"
+def found(folder: Path, kvm: tuple[bool, str], tree: tuple[bool, str]) -> dict[str, tuple[str, str]]:
+    report = examine(folder, lambda: kvm, lambda: tree)
+    return {finding.name: (finding.status, finding.detail) for finding in report.findings}
+
+
+def test_doctor_tells_how_the_tree_is_entered(tmp_path, monkeypatch):
+    monkeypatch.delenv(HOST_TOOLS, raising=False)
+    told = found(tmp_path, (False, "there is no /dev/kvm"), (True, "by a door"))
+    assert told["KVM"] == ("absent", "there is no /dev/kvm")
+    assert told["tools tree"] == ("ok", "by a door")
+    assert not {"gcc", "packages", "apt-get", "dpkg-deb"} & told.keys()
+    report = examine(tmp_path / "not/yet/there", lambda: (True, "a kernel booted"), lambda: (False, "no door"))
     assert not report.usable
+    assert ("tools tree", "missing") in [(finding.name, finding.status) for finding in report.findings]
+
+
+def test_doctor_lists_the_hosts_own_tools_and_what_is_missing_as_one_command(tmp_path, monkeypatch):
+    monkeypatch.setenv(HOST_TOOLS, "1")
+    monkeypatch.setattr(debian, "GUEST_PACKAGES", (PRESENT, ABSENT))
+    told = found(tmp_path, (True, "a kernel booted"), (True, "not asked"))
+    assert told["packages"] == ("missing", f"apt-get install -y --no-install-recommends {ABSENT}")
+    assert {"gcc", "qemu-system-x86_64"} <= told.keys()
+    assert "tools tree" not in told

@@ -23,6 +23,7 @@ from harness.build.programs import (
 )
 from harness.errors import UsageError
 from harness.paths import EXPERIMENTS, IMAGES, ROOT
+from tests.compiling import start
 from tests.conftest import needs_guest_packages
 
 FOLDERS = [IMAGES / "guest", *sorted(EXPERIMENTS.glob("*/guest"))]
@@ -54,7 +55,7 @@ def test_programs_compile_without_a_warning(arch, tmp_path):
         include = [f"-I{folder}" for folder in include_folders(source)]
         out = tmp_path / f"{source.name}-{file.stem}.o"
         command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], *include, "-c", file, "-o", out]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        return start(*command, stderr=subprocess.PIPE)
 
     assert C_FILES
     running = {file: compiler(file, source) for file, source in C_FILES.items()}

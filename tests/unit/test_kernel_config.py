@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +17,7 @@ from harness.build.kernel import (
     unmet_options,
 )
 from harness.build.spec import load_kernel
+from tests.compiling import run
 from tests.conftest import needs_guest_packages
 
 options = st.dictionaries(
@@ -134,5 +133,5 @@ NOTES = """
 @needs_guest_packages
 def test_the_build_id_is_gnus_where_other_notes_have_its_number(tmp_path):
     (tmp_path / "notes.s").write_text(NOTES)
-    subprocess.run(["gcc", "-c", "notes.s", "-o", "notes.o"], cwd=tmp_path, check=True)
+    run("gcc", "-c", "notes.s", "-o", "notes.o", cwd=tmp_path)
     assert build_id(tmp_path / "notes.o") == "01020304" * 5

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.build.libraries import inside, install_libraries
 from harness.errors import RunError
+from tests.compiling import run
 from tests.conftest import needs_guest_packages
 
 TRIPLET = "x86_64-linux-gnu"
@@ -19,7 +19,7 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 def compiled(path: Path, *flags: str | Path, text: str = "int main(void) { return 0; }") -> Path:
     """An x86_64 program or library at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-m64", "-x", "c", "-", "-x", "none", "-o", path, *flags], input=text, text=True, check=True)
+    run("gcc", "-m64", "-x", "c", "-", "-x", "none", "-o", path, *flags, text=text)
     return path
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from graphlib import TopologicalSorter
 from typing import get_args
 
@@ -13,6 +12,7 @@ import pytest
 from harness.build.plugin import CFLAGS, INCLUDE
 from harness.experiment.model import OracleMode
 from harness.oracle.attach import SOURCES
+from tests.compiling import run
 
 MODES = set(get_args(OracleMode))
 
@@ -26,8 +26,8 @@ def users(tmp_path_factory) -> dict[str, set[str]]:
     for source in SOURCES.glob("*.c"):
         target = folder / f"{source.stem}.o"
         flags = [flag for flag in CFLAGS if flag != "-shared"]
-        subprocess.run(["gcc", *flags, "-O0", f"-I{INCLUDE}", "-c", source, "-o", target], check=True)
-        listing = subprocess.run(["nm", "-P", target], check=True, capture_output=True, text=True).stdout
+        run("gcc", *flags, "-O0", f"-I{INCLUDE}", "-c", source, "-o", target)
+        listing = run("nm", "-P", target)
         wanted[source.stem] = set()
         for line in listing.splitlines():
             symbol, kind, *_ = line.split()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.build.plugin import INCLUDE
+from tests.compiling import run
 
 KERNEL = "0xffffffff81000000"
 PAGE = 4096
@@ -19,7 +20,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("stale") / "driver"
     source = Path(__file__).with_name("stale_driver.c")
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", "-pthread"]
-    subprocess.run(["gcc", *flags, "-o", made, source], check=True)
+    run("gcc", *flags, "-static", "-o", made, source)
     return made
 
 

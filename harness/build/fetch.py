@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""Fetching locked packages: from folders and mirrors, whichever has those very bits, into the store."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from harness.build.lock import UPDATE, Entry
+from harness.build.store import Store, hash_file, usable
+from harness.choices import OFFLINE
+from harness.errors import RunError, UsageError
+from harness.progress import Step, step, warn
+
+#: The distribution's mirror, and its archive of all that it ever had.
+MIRROR = "http://deb.debian.org"
+SNAPSHOT = "http://snapshot.debian.org/archive"
+MIRRORS_VARIABLE = "KREPRO_MIRRORS"
+AT_ONCE = 6
+TIMEOUT_S = 60
+TRIES = 3
+BLOCK = 1 << 18
+ABSENT = "does not have it"
+
+
+def fetch(store: Store, entries: Sequence[Entry], *, offline: bool | None = None) -> dict[str, Path]:
+    """The .deb file of each entry, by its sha256. Every byte is checked, whether it was there or is fetched now.
+
+    `offline` (KREPRO_OFFLINE unless told): only the store and the folders in KREPRO_MIRRORS are looked into.
+    RunError when a package is nowhere to be had.
+    """
+    home = store.root / "packages"
+    paths = {entry.sha256: home / f"{entry.sha256}.deb" for entry in entries}
+    if _missing(entries, paths):
+        with store.lock("packages"), usable(store.root):
+            home.mkdir(parents=True, exist_ok=True)
+            missing = _missing(entries, paths)
+            if missing:
+                _fetch_all(home, missing, places(is_offline() if offline is None else offline))
+    return paths
+
+
+def is_offline() -> bool:
+    """Whether this process is to ask no network (`--offline`)."""
+    return os.environ.get(OFFLINE, "") not in ("", "0")
+
+
+@dataclass
+class Place:
+    """Somewhere packages may be. `broken`: why it is not asked again in this run.
+
+    `any`: a folder or URL with a mirror's layout, or with all files side by side, named by name or by sha256.
+    """
+
+    base: str
+    layout: Literal["any", "mirror", "archive"] = "any"
+    broken: str = field(default="", compare=False)
+
+    @property
+    def remote(self) -> bool:
+        return self.base.startswith(("http://", "https://"))
+
+    def addresses(self, entry: Entry) -> list[str]:
+        """Where in it a package may be."""
+        path = urllib.parse.quote(entry.path, safe="/%+~") if self.remote else entry.path
+        if self.layout == "archive":
+            return [f"{self.base}/{entry.archive}/{entry.snapshot}/{path}"]
+        names = [f"{entry.archive}/{path}"]
+        if self.layout == "any":
+            names += [path, path.rpartition("/")[2], entry.file, f"{entry.sha256}.deb", entry.sha256]
+        return [f"{self.base}/{name}" for name in dict.fromkeys(names)]
+
+
+def places(offline: bool) -> list[Place]:
+    """All places in the order in which they are asked: KREPRO_MIRRORS, the mirror, the archive.
+
+    UsageError for a folder of KREPRO_MIRRORS that is not there.
+    """
+    own = []
+    for word in os.environ.get(MIRRORS_VARIABLE, "").split():
+        place = Place(word.removeprefix("file://").rstrip("/"))
+        if not place.remote:
+            place = Place(str(Path(place.base or "/").expanduser()))
+            if not Path(place.base).is_dir():
+                raise UsageError(f"{MIRRORS_VARIABLE}: {word} is neither a folder nor an http address")
+        own.append(place)
+    if offline:
+        return [place for place in own if not place.remote]
+    return [*own, Place(MIRROR, "mirror"), Place(SNAPSHOT, "archive")]
+
+
+def _missing(entries: Sequence[Entry], paths: dict[str, Path]) -> list[Entry]:
+    """Those whose file is not there whole, the largest first: it takes the longest."""
+    absent = {entry.sha256: entry for entry in entries if not _whole(paths[entry.sha256], entry)}
+    return sorted(absent.values(), key=lambda entry: -entry.size)
+
+
+def _whole(path: Path, entry: Entry) -> bool:
+    return path.is_file() and path.stat().st_size == entry.size and hash_file(path) == entry.sha256
+
+
+def _fetch_all(home: Path, entries: Sequence[Entry], asked: Sequence[Place]) -> None:
+    total = sum(entry.size for entry in entries) / 2**20
+    label = f"fetching {len(entries)} packages" if len(entries) > 1 else f"fetching {entries[0].package}"
+    with step(label, total=total) as bar, ThreadPoolExecutor(AT_ONCE) as pool:
+        count = _Count(bar)
+        jobs = [pool.submit(_fetch_one, home, entry, asked, count) for entry in entries]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            count.stopped = True
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+class _Count:
+    """Progress of several threads, which end soon after it is `stopped`."""
+
+    def __init__(self, bar: Step) -> None:
+        self._bar, self._guard = bar, threading.Lock()
+        self.stopped = False
+
+    def add(self, amount: int, name: str) -> None:
+        if self.stopped:
+            raise RunError("another download failed")
+        with self._guard:
+            self._bar.advance(amount / 2**20, f"MiB, {name}")
+
+
+def _fetch_one(home: Path, entry: Entry, asked: Sequence[Place], count: _Count) -> None:
+    part = home / f"{entry.sha256}.part"
+    told = []
+    for place in asked:
+        why = place.broken or _from_place(place, entry, part, count)
+        if not why:
+            part.rename(home / f"{entry.sha256}.deb")
+            return
+        told.append(f"{place.base}: {why}")
+    raise RunError(
+        f"package {entry.package} {entry.version} ({entry.architecture}) is nowhere to be had: "
+        f"{'; '.join(told) or f'offline, and {MIRRORS_VARIABLE} names no folder'}",
+        hint=f"point {MIRRORS_VARIABLE} at a folder or a mirror that has {entry.path.rpartition('/')[2]}, "
+        f"or take other versions, and so other bits: {UPDATE}",
+    )
+
+
+def _from_place(place: Place, entry: Entry, part: Path, count: _Count) -> str:
+    """Try to make `part` the package's whole file; why it is not, else nothing."""
+    why = ABSENT
+    for address in place.addresses(entry):
+        try:
+            if place.remote:
+                _download(address, entry, part, count)
+            else:
+                shutil.copyfile(address, part)
+                count.add(entry.size, entry.package)
+        except FileNotFoundError:
+            continue
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            if place.remote and not isinstance(error, urllib.error.HTTPError):
+                place.broken = f"does not answer: {reason}"
+            return place.broken or str(reason)
+        if _whole(part, entry):
+            return ""
+        part.unlink()
+        why = "has other bits under its name"
+        warn(f"{address} is not what {entry.package} {entry.version} was when it was locked; not used")
+    return why
+
+
+def _download(address: str, entry: Entry, part: Path, count: _Count) -> None:
+    """Write what is at a URL to `part`, behind what an earlier try has left there. OSError when it cannot be had."""
+    for attempt in range(TRIES):
+        there = part.stat().st_size if part.exists() else 0
+        if there >= entry.size:
+            part.unlink()
+            there = 0
+        request = urllib.request.Request(address, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as stream:  # noqa: S310
+                _write(stream, part, there if stream.status == http.HTTPStatus.PARTIAL_CONTENT else 0, entry, count)
+            if part.stat().st_size >= entry.size:
+                return
+        except urllib.error.HTTPError as error:
+            if error.code in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.FORBIDDEN, http.HTTPStatus.GONE):
+                raise FileNotFoundError(address) from error
+            if attempt == TRIES - 1:
+                raise
+        except (OSError, http.client.HTTPException):
+            if attempt == TRIES - 1:
+                raise
+    raise OSError(f"ended before its {entry.size} bytes")
+
+
+def _write(stream: http.client.HTTPResponse, part: Path, begin: int, entry: Entry, count: _Count) -> None:
+    with part.open("r+b" if begin else "wb") as sink:
+        sink.seek(begin)
+        sink.truncate()
+        while block := stream.read(BLOCK):
+            sink.write(block)
+            count.add(len(block), entry.package)
+            if sink.tell() > entry.size:
+                return  # not what was asked for: its hash will tell

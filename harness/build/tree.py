@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: MIT
+"""The tools tree: the locked QEMU, compiler and build tools, unpacked in the store, and the ways to run them.
+
+QEMU runs straight from the tree, by the tree's own dynamic loader. A build sees the tree as its /usr: through
+bubblewrap, or where the host's kernel allows no namespaces through proot, which is slower.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from harness import debian
+from harness.build.deb import unpack
+from harness.build.fetch import fetch
+from harness.build.lock import load
+from harness.build.store import Store, hash_of, usable
+from harness.build.toolslist import UNUSED
+from harness.errors import UsageError
+from harness.paths import ROOT
+from harness.progress import step, warn
+from harness.scratch import discard, remove_tree
+
+#: Raised when another tree is made of the same packages.
+RECIPE_VERSION = 1
+SEAL = "tree.json"
+QEMU = "qemu-system-x86_64"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
+#: The loader under QEMU's name, in a folder beside `bin`: QEMU looks for firmware and modules from where its process's
+#: file is, and the process has that file's name.
+QEMU_LOADER = f"usr/loader/{QEMU}"
+NO_WAY = "the tools tree cannot be entered: neither bubblewrap nor proot runs here"
+#: Folders of / that are the tree's in a build; Debian 12's packages have files in all of them.
+MERGED = ("bin", "sbin", "lib", "lib32", "lib64")
+LINKS = {"usr/bin/awk": "gawk"}
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+NOT_BOUND = {"usr", *MERGED, "libx32", "etc", "proc", "dev"}
+#: Of the host's environment: what would lead the tree's loader and programs to the host's files.
+UNSET = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PERL5LIB", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH", "CPATH")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The tools of this process: those of a tree, or with `root` None the host's own."""
+
+    root: Path | None = None
+    key: str = ""
+
+    @property
+    def told(self) -> str:
+        """Where the bits come from, for a result set."""
+        return f"tree {self.key}" if self.root else "host"
+
+    def qemu(self) -> list[str]:
+        """The words that a QEMU command line begins with."""
+        if self.root is None:
+            return [QEMU]
+        return [str(self.root / QEMU_LOADER), *self._loading(QEMU), str(self.root / "usr/bin" / QEMU)]
+
+    def run_words(self, argv: Sequence[str | Path], cwd: Path | None = None) -> list[str]:
+        """The command line that runs `argv` among these tools, in the folder `cwd` or this process's own."""
+        words = [str(word) for word in argv]
+        return words if self.root is None else [*_way(self.root).into(self, cwd or Path.cwd()), *words]
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """`given` as a build among these tools has it."""
+        if self.root is None:
+            return dict(given)
+        return {**{key: value for key, value in given.items() if key not in UNSET}, "PATH": PATH}
+
+    def run(self, argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+        """Run a short command among these tools and give what it prints. OSError, CalledProcessError when it fails."""
+        environment = self.environment({**os.environ, "LC_ALL": "C"})
+        return subprocess.run(self.run_words(argv), capture_output=True, text=True, check=True, env=environment)
+
+    def own(self, program: str) -> list[str]:
+        """The words that run a program of the tree as a process of the host, by the tree's loader."""
+        assert self.root is not None
+        return [str(self.root / LOADER), *self._loading(program), str(self.root / "usr/bin" / program)]
+
+    def _loading(self, name: str) -> list[str]:
+        return ["--library-path", str(self.root / LIBRARIES), "--argv0", name] if self.root else []
+
+
+def tools() -> Tools:
+    """The tools of this process: the host's with KREPRO_HOST_TOOLS (`--host-tools`), else the tree, made if need be.
+
+    RunError when a package of the tree cannot be had.
+    """
+    if debian.host_tools():
+        return Tools()
+    return _tree(Store.default().root)
+
+
+@cache
+def _tree(root: Path) -> Tools:
+    home = tree_home(root)
+    store = Store(root)
+    if _damage(home) is not None:
+        with store.lock(f"tools-{home.name[:12]}"), usable(root):
+            damage = _damage(home)
+            if damage is not None:
+                if home.exists():
+                    warn(f"the tools tree {home.name[:12]} is damaged ({damage}); it is deleted and made again")
+                    remove_tree(home)
+                _make(store, home, list(fetch(store, load().tool_entries()).values()))
+    return Tools(home, home.name)
+
+
+def tree_home(root: Path) -> Path:
+    """The folder of the locked tools' tree in the store at `root`, whether it is there or not."""
+    debs = sorted(entry.sha256 for entry in load().tool_entries())
+    return root / "tools" / hash_of({"recipe": RECIPE_VERSION, "debs": debs})[:32]
+
+
+def _make(store: Store, home: Path, debs: Sequence[Path]) -> None:
+    folder = store.scratch("tools")
+    try:
+        for name in MERGED:
+            (folder / "usr" / name).mkdir(parents=True)
+            (folder / name).symlink_to(f"usr/{name}")
+        with step("unpacking the tools", total=len(debs)) as bar, ThreadPoolExecutor() as pool:
+            for _ in pool.map(lambda deb: unpack(deb, folder, place), debs):
+                bar.advance(1)
+        for name, goal in LINKS.items():
+            (folder / name).symlink_to(goal)
+        (folder / QEMU_LOADER).parent.mkdir()
+        shutil.copy2(folder / LOADER, folder / QEMU_LOADER)
+        (folder / SEAL).write_text(json.dumps(_listing(folder)))
+        home.parent.mkdir(exist_ok=True)
+        folder.rename(home)
+    finally:
+        discard(folder)
+
+
+def place(name: str) -> str | None:
+    """Where a package's file goes in the tree: all below usr/; None for what no tool needs."""
+    first, _, rest = name.partition("/")
+    below = rest if first == "usr" else name if first in MERGED else ""
+    return None if not below or f"{below}/".startswith(UNUSED) else f"usr/{below}"
+
+
+def _listing(home: Path) -> dict[str, list[int]]:
+    """Size and time of every file: what any change of one changes, and quickly looked at."""
+    found = {}
+    todo = [str(home / "usr")]
+    while todo:
+        with os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    state = entry.stat(follow_symlinks=False)
+                    found[entry.path.removeprefix(f"{home}/")] = [state.st_size, state.st_mtime_ns]
+    return found
+
+
+def _damage(home: Path) -> str | None:
+    try:
+        expected = json.loads((home / SEAL).read_text())
+        actual = _listing(home)
+    except (OSError, ValueError):
+        return f"{SEAL} cannot be read"
+    changed = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
+    return f"{changed[0]} is not what was unpacked" if changed else None
+
+
+def finding() -> tuple[bool, str]:
+    """For `doctor`: whether builds can enter the tree on this host, and by which way; what must be fetched for it."""
+    entries = load().tool_entries()
+    home = tree_home(Store.default().root)
+    if _damage(home) is not None:
+        size = sum(entry.size for entry in entries) / 1e6
+        return True, f"not here yet: the first run fetches {len(entries)} packages ({size:.0f} MB)"
+    way = find_way(Tools(home, home.name))
+    if way is None:
+        return False, NO_WAY
+    return True, f"{home.name[:12]}, {len(entries)} packages; QEMU by the tree's loader, builds by {way.name}"
+
+
+# -- ways for builds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a build gets to see the tree as its /usr. `name`: for people."""
+
+    name: str
+    program: tuple[str, ...]
+    proot: bool = False
+
+    def into(self, tree: Tools, cwd: Path) -> list[str]:
+        """The words before a command."""
+        assert tree.root is not None
+        outside = [entry for entry in sorted(Path("/").iterdir()) if entry.name not in NOT_BOUND]
+        _check_visible(cwd)
+        if self.proot:
+            words = [*self.program, "-r", str(tree.root), "-w", str(cwd)]
+            return [*words, *(word for path in (*outside, "/dev", "/proc") for word in ("-b", str(path)))]
+        words = [*self.program, "--die-with-parent", "--ro-bind", str(tree.root / "usr"), "/usr"]
+        for name in MERGED:
+            words += ["--symlink", f"usr/{name}", f"/{name}"]
+        words += ["--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc"]
+        for path in outside:
+            if path.is_symlink():
+                words += ["--symlink", str(path.readlink()), str(path)]
+            else:
+                words += ["--bind-try", str(path), str(path)]
+        # bubblewrap is killed with its parent, and what it runs is then told to end: make removes what is half done.
+        return [*words, "--chdir", str(cwd), "--", "setpriv", "--pdeathsig", "TERM"]
+
+
+@cache
+def _way(root: Path) -> Way:
+    way = find_way(Tools(root))
+    if way is None:
+        hint = "allow user namespaces or ptrace, or build with the host's own tools: --host-tools"
+        raise UsageError(NO_WAY, hint=hint)
+    return way
+
+
+def find_way(tree: Tools) -> Way | None:
+    """The first way that works on this host: bubblewrap (the tree's, then the host's own), then proot."""
+    bubblewraps = {"bubblewrap": tuple(tree.own("bwrap"))}
+    if shutil.which("bwrap"):  # some systems allow namespaces to their own alone
+        bubblewraps["the host's bubblewrap"] = ("bwrap",)
+    ways = [Way(name, words) for name, words in bubblewraps.items()]
+    ways.append(Way("proot, which is slower: the host allows no user namespaces", tuple(tree.own("proot")), proot=True))
+    return next((way for way in ways if _works(way, tree)), None)
+
+
+def _works(way: Way, tree: Tools) -> bool:
+    command = [*way.into(tree, Path("/")), "make", "--version"]
+    environment = tree.environment(os.environ)
+    try:
+        done = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _check_visible(cwd: Path) -> None:
+    """UsageError when a folder that a build needs is where the tree's own files are seen instead."""
+    for path in (cwd, ROOT, Store.default().root, Path(tempfile.gettempdir())):
+        first = path.resolve().parts[1:2]
+        if first and first[0] in NOT_BOUND - {"proc", "dev"}:
+            raise UsageError(
+                f"builds see the tools tree in place of /{first[0]}, so nothing of theirs can be there",
+                where=str(path),
+                hint="use another folder, or --host-tools",
+            )

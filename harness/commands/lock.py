@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""`lock`: the Debian packages that bits are made of, by version and hash."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.errors import EXIT_OK
+
+
+@command()
+def lock(
+    experiment: Annotated[
+        str | None,
+        Option(
+            "an experiment of your own: the lock beside its `experiment.yaml`", word=True, path=True, none="the project"
+        ),
+    ] = None,
+    update: Annotated[
+        bool, Option("take the versions that the distribution has today; needs apt-get, and changes bits")
+    ] = False,
+) -> int:
+    """Check that [tools.lock](tools.md) has all packages that are asked for, or renew it and say what changed."""
+    from harness.build.store import Store
+    from harness.commands import locking
+    from harness.experiment.model import find_experiment
+
+    folder = find_experiment(experiment) if experiment else None
+    console = cli.output()
+    if update:
+        for line in locking.update(Store.default(), folder):
+            console.print(line, markup=False, soft_wrap=True)
+    else:
+        console.print(locking.check(folder), markup=False, soft_wrap=True)
+    return EXIT_OK

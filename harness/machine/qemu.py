@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""Which QEMU runs, and how a command line of it is started."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+
+from harness.build.tree import QEMU, Tools, tools
+from harness.errors import UsageError
+
+
+def qemu_words(argv: Sequence[str]) -> list[str]:
+    """A command line that begins with QEMU's name, as this process's tools start it. UsageError when there is none."""
+    used = tools()
+    qemu_version()
+    return [*used.qemu(), *argv[1:]]
+
+
+def qemu_version() -> str:
+    """First line of `qemu-system-x86_64 --version`; UsageError when it does not run."""
+    return _version(tools())
+
+
+@cache
+def _version(used: Tools) -> str:
+    try:
+        done = subprocess.run([*used.qemu(), "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        hint = "./inv doctor" if used.root else "install it, or do without --host-tools"
+        raise UsageError(f"{QEMU} does not run: {error}", hint=hint) from error
+    return done.stdout.splitlines()[0]
