@@ -13,9 +13,12 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.build.store import Store
 from harness.paths import ROOT
+from tests.networks import FIRST, Network
 from tests.processes import DEFAULT_SIGNALS, eventually
 
+LOOPBACK = "127.0.0.1"
 LOCK = ROOT / "requirements-dask.lock"
 
 
@@ -36,14 +39,22 @@ def dask_python(folder: Path) -> str:
 
 
 class Cluster:
-    """A scheduler and workers on this host's loopback; use it in `with`."""
+    """A scheduler and workers; use it in `with`.
 
-    def __init__(self, root: Path, python: str) -> None:
-        self.root, self.python = root, python
+    They are on this host's loopback and see its files; with a `network`, each worker is on a machine of its own, which
+    has the project and its own folder, but neither this host's store nor what else is beside the cluster's folder.
+    """
+
+    def __init__(self, root: Path, python: str, network: Network | None = None) -> None:
+        self.root, self.python, self._network = root, python, network
         root.mkdir()
         self._file = root / "scheduler.json"
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
-        self._scheduler = self._start("scheduler", "scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0")
+        first, address = (network.first, FIRST) if network else ((), LOOPBACK)
+        self._scheduler = self._start(
+            "scheduler", "scheduler", "--scheduler-file", str(self._file), "--port", "0", "--host", address,
+            "--dashboard-address", f"{address}:0", before=first,
+        )  # fmt: skip
         assert eventually(lambda: self._file.is_file() and self._file.stat().st_size > 0, 60), self.log("scheduler")
 
     def __enter__(self) -> Cluster:
@@ -65,9 +76,13 @@ class Cluster:
         store = self.root / name / "store"
         temporary = self.root / name / "tmp"
         temporary.mkdir(parents=True)
+        machine, address = (), LOOPBACK
+        if self._network:
+            machine, address = self._network.machine(self.root / name, (self.root.parent, Store.default().root))
         self.workers[name] = self._start(
-            name, "worker", "--nthreads", "1", "--no-nanny", "--name", name, "--no-dashboard",
-            "--local-directory", str(temporary), *words, before=before,
+            name, "worker", json.loads(self._file.read_text())["address"], "--nthreads", "1", "--no-nanny",
+            "--name", name, "--no-dashboard", "--local-directory", str(temporary), "--host", address, *words,
+            before=(*before, *machine),
             environment={"KREPRO_STORE": str(store), "TMPDIR": str(temporary), **environment},
         )  # fmt: skip
         assert eventually(lambda: "Registered to" in self.log(name), 90), self.log(name)
@@ -80,9 +95,8 @@ class Cluster:
     def _start(
         self, name: str, *words: str, before: tuple[str, ...] = (), environment: Mapping[str, str] = {}
     ) -> subprocess.Popen[bytes]:
-        command = [*before, self.python, "-m", "dask", words[0], "--scheduler-file", str(self._file)]
+        command = [*DEFAULT_SIGNALS, *before, self.python, "-m", "dask", *words]
         with (self.root / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [*DEFAULT_SIGNALS, *command, *words[1:], "--host", "127.0.0.1"],
-                cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            )  # fmt: skip
+                command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT), **environment}
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.build.store import Store
 from harness.choices import HOST_TOOLS
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
 from harness.paths import ROOT
@@ -21,6 +23,8 @@ from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
 from tests.clusters import Cluster, dask_python
 from tests.faults.test_resume import ANALYSIS, YAML
+from tests.networks import Network
+from tests.networks import unusable as unconnected
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 from tests.slurm import Slurm, unusable
 
@@ -43,6 +47,23 @@ def cluster(tmp_path: Path, python: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def network() -> Iterator[Network]:
+    reason = unconnected()
+    if reason is not None:
+        pytest.skip(reason)
+    with Network() as made:
+        yield made
+
+
+@pytest.fixture
+def machines_apart(tmp_path: Path, python: str, network: Network) -> Iterator[Cluster]:
+    """A cluster of machines with neither a folder nor an address in common but the scheduler's."""
+    with Cluster(tmp_path / "cluster", python, network) as made:
+        yield made
+    assert eventually(lambda: not machines(tmp_path), 30), "no guest outlives its worker"
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "hello"
     made.mkdir()
@@ -53,11 +74,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(tmp_path: Path, folder: Path, python: str) -> Callable[..., subprocess.Popen[str]]:
-    def begin(*words: str, results: str = "results", environment: Mapping[str, str] = {}) -> subprocess.Popen[str]:
+    def begin(
+        *words: str, results: str = "results", environment: Mapping[str, str] = {}, before: tuple[str, ...] = ()
+    ) -> subprocess.Popen[str]:
         command = [python, "-m", "harness.commands.program", "run", str(folder), "--results", str(tmp_path / results)]
         (tmp_path / "tmp").mkdir(exist_ok=True)
         return subprocess.Popen(
-            [*DEFAULT_SIGNALS, *command, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [*DEFAULT_SIGNALS, *before, *command, *words],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp"), **environment},
         )  # fmt: skip
 
@@ -123,10 +147,24 @@ def runs_on(cluster: Cluster) -> list[str]:
     return [name for name in cluster.workers if machines(cluster.root / name)]
 
 
-def test_ten_workers_two_killed_one_slow_one_damaged_are_one_machine(tmp_path, cluster, start):
+def test_machines_apart_share_neither_folders_nor_addresses(tmp_path, network):
+    own = tmp_path / "own"
+    own.mkdir()
+    (tmp_path / "others").touch()
+    look = f"ls {tmp_path} {own}; ls -A {Store.default().root}; cat /proc/net/fib_trie; echo seen >{own}/written"
+    before, address = network.machine(own, (tmp_path, Store.default().root))
+    done = subprocess.run([*before, "sh", "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.partition("Main:")[0].split() == [f"{tmp_path}:", "own", f"{own}:"]
+    assert set(re.findall(r"-- (\S+)\n\s+/32 host LOCAL", done.stdout)) == {"127.0.0.1", address}
+    assert (own / "written").read_text() == "seen\n"
+    assert list(own.iterdir()) == [own / "written"]
+
+
+def test_ten_workers_two_killed_one_slow_one_damaged_are_one_machine(tmp_path, network, machines_apart, start):
+    cluster = machines_apart
     alone, _ = ended(start("--repetitions", str(REPETITIONS), results="alone"))
     store = cluster.add("damaged")
-    ended(start("--repetitions", "1", "--executor", cluster.address, results="first"))
+    ended(start("--repetitions", "1", "--executor", cluster.address, results="first", before=network.first))
     contents = sorted(store.glob("content/*/file"))
     assert len(contents) >= 3
     for path in contents:
@@ -136,7 +174,7 @@ def test_ten_workers_two_killed_one_slow_one_damaged_are_one_machine(tmp_path, c
     cluster.add("slow", before=("nice", "-n", "19"))
     for number in range(8):
         cluster.add(f"worker-{number}")
-    process = start("--repetitions", str(REPETITIONS), "--executor", cluster.address)
+    process = start("--repetitions", str(REPETITIONS), "--executor", cluster.address, before=network.first)
     for victim in ("worker-3", "worker-5"):
         assert eventually(lambda name=victim: name in runs_on(cluster), 300)
         cluster.workers[victim].kill()
