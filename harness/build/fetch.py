@@ -20,6 +20,7 @@ from harness.build.lock import UPDATE, Entry
 from harness.build.store import Store, hash_file, usable
 from harness.choices import OFFLINE
 from harness.errors import RunError, UsageError
+from harness.paths import CAPSULE
 from harness.progress import Step, step, warn
 
 #: The distribution's mirror, and its archive of all that it ever had.
@@ -82,11 +83,11 @@ class Place:
 
 
 def places(offline: bool) -> list[Place]:
-    """All places in the order in which they are asked: KREPRO_MIRRORS, the mirror, the archive.
+    """All places in the order in which they are asked: a capsule, KREPRO_MIRRORS, the mirror, the archive.
 
     UsageError for a folder of KREPRO_MIRRORS that is not there.
     """
-    own = []
+    own = [Place(str(CAPSULE / "packages"))] if CAPSULE else []
     for word in os.environ.get(MIRRORS_VARIABLE, "").split():
         place = Place(word.removeprefix("file://").rstrip("/"))
         if not place.remote:

@@ -132,9 +132,12 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def lock_for(folder: Path | None) -> Lock:
-    """The project's lock; where an experiment's `folder` has one of its own, with its entries before the project's."""
-    project = load()
+def lock_for(folder: Path | None, project: Lock | None = None) -> Lock:
+    """The project's lock; where an experiment's `folder` has one of its own, with its entries before the project's.
+
+    `project`: that of another commit.
+    """
+    project = project or load()
     own = folder / NAME if folder is not None else None
     if own is None or own == PROJECT or not own.exists():
         return project

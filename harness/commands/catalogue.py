@@ -13,6 +13,7 @@ from harness.commands.analyse import analyse
 from harness.commands.bench import bench
 from harness.commands.boot import boot
 from harness.commands.build import build
+from harness.commands.capsule import capsule
 from harness.commands.compare import compare
 from harness.commands.declaration import HOST_TOOLS, Command
 from harness.commands.doctor import doctor
@@ -56,6 +57,7 @@ _ALL: Sequence[Command[Any]] = (
     prune,
     report,
     export,
+    capsule,
     nightly,
     bench,
     kvmhost,

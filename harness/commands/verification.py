@@ -12,6 +12,7 @@ import pandas as pd
 from rich.console import Console
 
 from harness.build.store import canonical
+from harness.capsule import archive
 from harness.commands.analysis import analyse
 from harness.commands.trust import execute
 from harness.errors import EXIT_OK, KreproError, RunError
@@ -55,6 +56,17 @@ def verify(results: Path, text: str, console: Console, *, trust: bool = False, s
         console.print(line, markup=False, soft_wrap=True)
     for line in _verify_analysis(result, trust=trust):
         console.print(line, markup=False, soft_wrap=True)
+    console.print(str(path), markup=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def verify_capsule(path: Path, console: Console) -> int:
+    """Verify each file of a capsule against its list; RunError naming the first that is damaged or missing."""
+    with step("hashing files"):
+        damage = archive.damage(path)
+    if damage is not None:
+        raise RunError(damage, where=str(path), hint="fetch or copy it again")
+    console.print("every file of the capsule is what was written", markup=False)
     console.print(str(path), markup=False, soft_wrap=True)
     return EXIT_OK
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from harness.commands import cli
 from harness.commands.declaration import Option, command
 from harness.commands.shared import ResultsFolder, SetName, Trust
-from harness.paths import RESULTS
+from harness.paths import CAPSULE_SUFFIX, RESULTS
 
 
 @command()
@@ -21,7 +21,9 @@ def verify(
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
 ) -> int:
-    """Check every bit of a set, who signed it, and that tables, claims and figures follow from its raw files."""
+    """Check every bit of a set, who signed it, and that its tables and claims follow; or all files of a capsule."""
     from harness.commands import verification
 
+    if result.endswith(CAPSULE_SUFFIX):
+        return verification.verify_capsule(Path(result), cli.output())
     return verification.verify(results, result, cli.output(), trust=trust, signers=signers)

@@ -187,7 +187,7 @@ def test_what_sets_are_named_by_is_told_once():
         assert len(same) > 10
         assert len(set(same)) == 1
     named = [option.option for _, option in OPTIONS if option.name in {"result", "a", "b"} and option.required]
-    assert len(named) == 10
+    assert len(named) == 11
     assert len(set(named)) == 1
 
 

@@ -16,7 +16,7 @@ HARNESS = ROOT / "harness"
 #: From the bottom up: each line may import itself and the lines before it.
 ORDER = [
     {"errors", "harmless"},
-    {"choices", "debian", "paths", "progress", "scratch", "yamlfile"},
+    {"choices", "bootstrap", "debian", "paths", "progress", "scratch", "yamlfile"},
     {"host"},
     {"build"},
     {"machine"},
@@ -25,6 +25,7 @@ ORDER = [
     {"measure"},
     {"oracle"},
     {"store"},
+    {"capsule"},
     {"cluster"},
     {"report"},
     {"commands"},
@@ -98,7 +99,7 @@ def test_what_runs_before_the_environment_exists_needs_the_standard_library_only
 
 def test_inv_imports_nothing_else():
     own = {module for module in imports(ROOT / "inv") if module.split(".")[0] not in sys.stdlib_module_names}
-    assert own == {"harness.debian", "harness.commands"}
+    assert own == {"harness.bootstrap", "harness.debian", "harness.commands"}
 
 
 @pytest.mark.parametrize(

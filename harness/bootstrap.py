@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+""".venv from the hash-locked requirements, before anything of it can be imported. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from harness.paths import CAPSULE, ROOT
+
+VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / "krepro-lock.sha256"
+#: For a Python without its own copy of pip, as Debian's without python3-venv: name and sha256.
+PIP = ("pip-26.3-py3-none-any.whl", "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13")
+
+
+def make_environment() -> None:
+    """Create .venv anew unless its stamp says that it holds exactly the locked requirements."""
+    wanted = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()
+    if STAMP.exists() and STAMP.read_text() == wanted:
+        return
+    print("krepro: making .venv from requirements.lock (once)", file=sys.stderr, flush=True)
+    own = importlib.util.find_spec("ensurepip") is not None
+    bare = [] if own else ["--without-pip"]
+    subprocess.run([sys.executable, "-m", "venv", "--clear", *bare, str(VENV)], check=True)
+    pip = [str(VENV / "bin/python"), *(["-m", "pip"] if own else [str(fetch_pip() / "pip")])]
+    pip += ["--disable-pip-version-check", "--quiet"]
+    install = [*pip, "install", "--require-hashes", "--no-deps", "-r", str(LOCK)]
+    ways: list[list[str]] = [[]]
+    if CAPSULE:  # its wheels are for some versions of Python
+        ways = [["--no-index", "--find-links", str(CAPSULE / "wheels")]] + ways * ("--offline" not in sys.argv)
+    if all(subprocess.run([*install, *way], check=False).returncode for way in ways):
+        sys.exit("krepro: pip could not install requirements.lock; see above, then run the same command again")
+    STAMP.write_text(wanted)
+
+
+def fetch_pip() -> Path:
+    """pip as a wheel, which Python runs as it is: of a capsule, else of PIP_FIND_LINKS, PIP_INDEX_URL or PyPI."""
+    name, sha256 = PIP
+    target = VENV / name
+    places = [CAPSULE / "wheels"] if CAPSULE else []
+    places += map(Path, os.environ.get("PIP_FIND_LINKS", "").split())
+    for place in places:
+        if (place / name).is_file():
+            target.write_bytes((place / name).read_bytes())
+            break
+    else:
+        index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
+        try:
+            with urllib.request.urlopen(index, timeout=60) as page:  # noqa: S310  (who runs this has set it)
+                link = re.search(rf'href="([^"#]*{re.escape(name)})', page.read().decode())
+            if link is None:
+                sys.exit(f"krepro: {index} has no {name}: install python3-venv, or set PIP_INDEX_URL")
+            link_url = urllib.parse.urljoin(index, link[1])
+            with urllib.request.urlopen(link_url, timeout=60) as wheel:  # noqa: S310
+                target.write_bytes(wheel.read())
+        except OSError as error:
+            sys.exit(f"krepro: pip cannot be fetched from {index}: {error}; install python3-venv, or set PIP_INDEX_URL")
+    if hashlib.sha256(target.read_bytes()).hexdigest() != sha256:
+        sys.exit(f"krepro: {name} is not the file that was meant: install python3-venv, or set PIP_INDEX_URL")
+    return target

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""What goes into a capsule: the project at the set's commit, wheels, packages, the set, and what explains them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from harness.build.store import Store, hash_file
+from harness.capsule import archive, project, wheels
+from harness.capsule.archive import Member
+from harness.capsule.crate import capsule_crate
+from harness.capsule.packages import used_packages
+from harness.errors import UsageError
+from harness.scratch import discard, scratch_folder
+from harness.store.export.crate import METADATA
+from harness.store.manifest import Manifest
+from harness.store.resultset import EXPERIMENT, MANIFEST, ResultSet
+from harness.store.seal import verify_files
+from harness.store.signature import signature_file
+
+#: Of a run's command line: options whose value is a place on the host of then, and what is said anew.
+_PLACES = ("--search-root", "--results", "--executor")
+_ALONE = ("--offline", "--resume")
+_TEMPLATES = Environment(  # noqa: S701  (Markdown, of a set that its maker packs)
+    loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, keep_trailing_newline=True
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder of a capsule, for its README."""
+
+    name: str
+    what: str
+    members: Sequence[Member]
+
+    @property
+    def files(self) -> int:
+        return len(self.members)
+
+    @property
+    def mib(self) -> float:
+        return sum(member.path.stat().st_size for member in self.members) / 2**20
+
+
+def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path: Path) -> None:
+    """Write the capsule of a set to `path`, with wheels for these versions of Python.
+
+    UsageError when the set cannot be made again: it was made of changes that are in no commit, or of a commit that
+    this checkout lacks. RunError when a package or a wheel cannot be had.
+    """
+    manifest = result.manifest
+    state = manifest.repository
+    if state.commit is None or state.dirty:
+        raise UsageError(
+            "was made of files that are in no commit, so nobody can make it again",
+            where=str(result.path), hint="commit, run it again, and make a capsule of the new set",
+        )  # fmt: skip
+    wheels.check_versions(pythons)
+    verify_files(result.path)
+    scratch = scratch_folder(path.parent, "capsule")
+    try:
+        moment = project.check_out(state.commit, scratch / "project")
+        (scratch / "wheels").mkdir()
+        wheels.download(pythons, scratch / "wheels")
+        place = f"results/{manifest.experiment.name}/{manifest.id}"
+        named, own = _experiment(result, scratch / "project")
+        parts = [
+            Part("results", "the result set", list(_set_files(result, place))),
+            Part("project", f"krepro at {state.commit[:12]}, a git checkout", _below(scratch, "project")),
+            Part(
+                "packages",
+                "Debian packages: QEMU, compiler, guests, kernel source",
+                used_packages(store, result, scratch / "project"),
+            ),
+            Part("wheels", f"Python packages for Python {' and '.join(pythons)}", _below(scratch, "wheels")),
+            *([Part(EXPERIMENT, "the experiment, as it was run", own)] if own else []),
+        ]
+        about = scratch / "about"
+        about.mkdir()
+        given = {"manifest": manifest, "parts": parts, "pythons": pythons}
+        given["words"] = [named, *run_words(manifest.command_line)]
+        given["set"] = f"{manifest.experiment.name}/{manifest.id}"
+        given["wheels"] = {member.path.name: wheels.licence(member.path) for member in parts[3].members}
+        for name in ("README.md", "LICENCES.md"):
+            (about / name).write_text(_TEMPLATES.get_template(f"{name}.j2").render(given))
+        members = [*(member for part in parts for member in part.members)]
+        members += [Member(name, about / name) for name in ("README.md", "LICENCES.md")]
+        metadata = json.dumps(capsule_crate(result, members, place), indent=1, ensure_ascii=False) + "\n"
+        (about / METADATA).write_text(metadata, encoding="utf-8")
+        members.append(Member(METADATA, about / METADATA))
+        archive.write(scratch / path.name, folder_name(manifest), members, moment, about / archive.SUMS)
+        (scratch / path.name).rename(path)
+    finally:
+        discard(scratch)
+
+
+def folder_name(manifest: Manifest) -> str:
+    """The one folder that a capsule has in it."""
+    return f"{manifest.experiment.name}-{manifest.id}"
+
+
+def _below(scratch: Path, name: str) -> list[Member]:
+    paths = (path for path in sorted((scratch / name).rglob("*")) if path.is_file())
+    return [Member(path.relative_to(scratch).as_posix(), path) for path in paths]
+
+
+def _set_files(result: ResultSet, place: str) -> Iterator[Member]:
+    for name in (MANIFEST, *result.manifest.files):
+        yield Member(f"{place}/{name}", result.path / name)
+    signature = signature_file(result.path)
+    if signature.exists():
+        yield Member(f"{place.rpartition('/')[0]}/{signature.name}", signature)
+
+
+def run_words(command_line: Sequence[str]) -> list[str]:
+    """The options of a run that decide what its set is, from its command line; not the experiment, nor places."""
+    words = iter(command_line[1:])
+    kept: list[str] = []
+    for word in words:
+        if word in _PLACES:
+            next(words, None)
+        elif word not in _ALONE and word.partition("=")[0] not in (*_PLACES, "experiment"):
+            kept.append(word)
+    behind = kept[kept.index("run") + 1 :] if "run" in kept else kept
+    named = any(word.startswith("experiment=") for word in command_line)
+    return behind if named or not behind or behind[0].startswith("-") else behind[1:]
+
+
+def _experiment(result: ResultSet, checkout: Path) -> tuple[str, list[Member]]:
+    """How the run names its experiment, and that experiment's files where the project has others."""
+    name, files = result.manifest.experiment.name, result.manifest.experiment_files
+    folder = checkout / "experiments" / name
+    if all((folder / file).is_file() and hash_file(folder / file) == sha256 for file, sha256 in files.items()):
+        return f"experiment={name}", []
+    members = [Member(f"{EXPERIMENT}/{name}/{file}", result.path / EXPERIMENT / file) for file in files]
+    return f"experiment=../{EXPERIMENT}/{name}", members
