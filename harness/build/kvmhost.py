@@ -26,8 +26,8 @@ RECIPE_VERSION = 2
 PACKAGES = ("linux-image-amd64", "busybox-static")
 #: Loaded in this order, each after what it depends on. `kvm-amd`: QEMU's TCG emulates AMD's virtualisation alone.
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "kvm-amd")
-#: Ours, against a fault of TCG: see its source. It looks at a function of kvm-amd, so it is loaded last.
-TSS = "tss"
+#: Ours, against faults of TCG: see its source. It looks at functions of kvm-amd, so it is loaded last.
+OWN = "svm_tcg"
 SOURCES = IMAGES / "kvm-host"
 
 
@@ -48,7 +48,7 @@ def build_kvm_host(store: Store) -> Artefact:
         "recipe": RECIPE_VERSION,
         "debs": {name: hashed for part in (packages, *headers) for name, hashed in part.files.items()},
         "modules": list(MODULES),
-        "sources": {name: hash_file(SOURCES / name) for name in ("init", "agent", f"{TSS}.c")},
+        "sources": {name: hash_file(SOURCES / name) for name in ("init", "agent", f"{OWN}.c")},
     }
     return store.obtain("kvm-host", "kvm-host", inputs, lambda folder: _build(store, packages, headers, folder))
 
@@ -76,7 +76,7 @@ def _build(store: Store, packages: Artefact, headers: Sequence[Artefact], folder
                 shutil.copyfile(SOURCES / name, root / name)
                 (root / name).chmod(0o755)
             _install_modules(unpacked, release, root / "modules")
-            _install_tss(store, headers, release, scratch, root / "modules")
+            _install_own(store, headers, release, scratch, root / "modules")
             _pack(root, folder / "initrd.cpio")
     finally:
         discard(scratch)
@@ -109,25 +109,25 @@ def _install_modules(unpacked: Path, release: str, target: Path) -> None:
     (target / "order").write_text("".join(f"{file}\n" for file in order))
 
 
-def _install_tss(store: Store, headers: Sequence[Artefact], release: str, scratch: Path, target: Path) -> None:
+def _install_own(store: Store, headers: Sequence[Artefact], release: str, scratch: Path, target: Path) -> None:
     """Our own module, compiled for this kernel, as the last one to load."""
-    root, source = scratch / "headers", scratch / TSS
+    root, source = scratch / "headers", scratch / OWN
     for part in headers:
         debs.unpack(part, root)
     tree = root / "usr/src" / f"linux-headers-{release}"
     makefile = tree / "Makefile"  # one line, with the path of an installed package
     makefile.write_text(makefile.read_text().replace("include /usr/src/", f"include {root}/usr/src/"))
     source.mkdir()
-    shutil.copyfile(SOURCES / f"{TSS}.c", source / f"{TSS}.c")
-    (source / "Kbuild").write_text(f"obj-m := {TSS}.o\n")
+    shutil.copyfile(SOURCES / f"{OWN}.c", source / f"{OWN}.c")
+    (source / "Kbuild").write_text(f"obj-m := {OWN}.o\n")
     command: list[str | Path] = ["make", "-C", tree, f"M={source}", "CC=gcc", "KCFLAGS=-Werror", "modules"]
     log = store.root / "logs" / "kvm-host.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
-    tool(command, log=log, what=f"building {TSS}.ko")
-    shutil.copyfile(source / f"{TSS}.ko", target / f"{TSS}.ko")
+    tool(command, log=log, what=f"building {OWN}.ko")
+    shutil.copyfile(source / f"{OWN}.ko", target / f"{OWN}.ko")
     with (target / "order").open("a") as order:
-        order.write(f"{TSS}.ko\n")
+        order.write(f"{OWN}.ko\n")
 
 
 def load_order(dependencies: str, built_in: str) -> list[str]:
