@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from harness import debian
 from harness.build.store import Store
+from harness.build.uses import release
 from harness.paths import ROOT
 
 # Deadlines of hypothesis measure the host's load, not the code; temporary folders are told apart by the tests.
@@ -88,9 +90,10 @@ MYPY = pytest.StashKey["subprocess.Popen[str]"]()
 
 
 @pytest.fixture
-def tmp_store(tmp_path: Path) -> Store:
+def tmp_store(tmp_path: Path) -> Iterator[Store]:
     """A store of the test's own."""
-    return Store(tmp_path / "store")
+    yield Store(tmp_path / "store")
+    release(tmp_path / "store")
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def fetch(store: Store, entries: Sequence[Entry], *, offline: bool | None = None
     home = store.root / "packages"
     paths = {entry.sha256: home / f"{entry.sha256}.deb" for entry in entries}
     if _missing(entries, paths):
-        with store.lock("packages"), usable(store.root):
+        with store.lock("packages", "fetch", "of the lock"), usable(store.root):
             home.mkdir(parents=True, exist_ok=True)
             missing = _missing(entries, paths)
             if missing:

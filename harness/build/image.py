@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.build import debs
 from harness.build.chosen import Chosen, choose, install_chosen, key_of, versions_of
-from harness.build.kernel import build_directory, toolchain
+from harness.build.kernel import build_place, is_built, toolchain
 from harness.build.libraries import install_libraries
 from harness.build.programs import (
     CFLAGS,
@@ -25,7 +25,7 @@ from harness.build.programs import (
     safe_name,
     source_files,
 )
-from harness.build.source import fetch_source, patched_tree, source_identity
+from harness.build.source import fetch_source
 from harness.build.spec import DEBIAN_ARCH, KernelRecipe, Package
 from harness.build.store import Artefact, Store, hash_file, usable
 from harness.build.tree import tools
@@ -134,16 +134,14 @@ def _build(
             build_programs(arch, program_sources(folders), root / "krepro/bin", log)
             if modules:
                 archive = fetch_source(store, recipe.kernel.spec.source, recipe.kernel.beside)
-                identity = source_identity(recipe.kernel.spec.source, archive)
-                tree = patched_tree(store, recipe.kernel, archive, identity)
-                build_dir = build_directory(tree, kernel.inputs)
-                if not (build_dir / "Module.symvers").is_file():
-                    raise RunError(
-                        "the kernel's build folder is gone, and modules need it",
-                        where=str(build_dir),
-                        hint=f"remove {kernel.path} to build the kernel again",
-                    )
-                build_modules(store, arch, tree, build_dir, modules, root / "krepro/modules", log)
+                with build_place(store, recipe.kernel, archive, kernel.inputs) as (tree, build_dir):
+                    if not is_built(build_dir, kernel):
+                        raise RunError(
+                            "the kernel's build folder is gone, and modules need it",
+                            where=str(build_dir),
+                            hint=f"remove {kernel.path} to build the kernel again",
+                        )
+                    build_modules(store, arch, tree, build_dir, modules, root / "krepro/modules", log)
             shutil.copyfile(IMAGES / "init", root / "init")
             (root / "init").chmod(0o755)
             (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")

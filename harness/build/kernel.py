@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
+from harness.build.localtree import local_build, local_tree
 from harness.build.run import HOST, build_environment, tool
 from harness.build.source import fetch_source, patched_tree, source_identity
 from harness.build.spec import Arch, KernelRecipe
@@ -38,6 +40,8 @@ FIXED_IDENTITY = {
 }
 STEP_LINE = re.compile(r"^\s+(?:CC|AS|LD|AR|HOSTCC|HOSTLD|CHECK|UPD|GEN|OBJCOPY|VOFFSET|ZOFFSET)\b")
 DEFAULT_STEPS = 1500
+#: In a build's folder: the key of the kernel that it is, empty while it is not.
+BUILT = ".krepro-built"
 #: Options that name files of the distribution's own build, or what only its tools can make.
 DISTRIBUTIONS_OWN = ("SYSTEM_TRUSTED_KEYS", "SYSTEM_REVOCATION_KEYS", "MODULE_SIG_KEY", "BUILD_SALT", "LOCALVERSION")
 
@@ -52,7 +56,7 @@ def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
     identity = source_identity(recipe.spec.source, archive)
     inputs = kernel_inputs(recipe, identity)
     return store.obtain(
-        "kernel", recipe.spec.name, inputs, lambda folder: _build(store, recipe, archive, identity, inputs, folder)
+        "kernel", recipe.spec.name, inputs, lambda folder: _build(store, recipe, archive, inputs, folder)
     )
 
 
@@ -149,6 +153,31 @@ def build_directory(tree: Path, inputs: Mapping[str, Any]) -> Path:
     return tree / f"build-{hash_of(inputs)[:16]}"
 
 
+@contextmanager
+def build_place(
+    store: Store, recipe: KernelRecipe, archive: Artefact | None, inputs: Mapping[str, Any], *, check: bool = False
+) -> Iterator[tuple[Path, Path]]:
+    """The patched source tree of a kernel with these inputs, and the folder in it where it is compiled.
+
+    That of an archive is the kernel's own. That of a local tree is shared by all states of this tree, one at a time,
+    so that only what was edited is compiled anew; `is_built` says of which kernel it is. `check`: see `patched_tree`.
+    """
+    if archive is not None:
+        tree = patched_tree(store, recipe, archive, inputs["source"], check=check)
+        yield tree, build_directory(tree, inputs)
+    else:
+        with local_tree(store, recipe, inputs["source"]) as tree:
+            lasting = {name: value for name, value in inputs.items() if name not in {"source", "patches"}}
+            yield tree, local_build(tree, build_directory(tree, lasting).name)
+
+
+def is_built(out: Path, kernel: Artefact) -> bool:
+    """Whether the folder `out` is what is left of this kernel's build, and modules can be built against it."""
+    built = out / BUILT
+    fits = not built.exists() or built.read_text() == kernel.key  # builds of older versions have no such file
+    return fits and (out / "Module.symvers").is_file()
+
+
 def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
     """Write the final .config into `out` and check every requested option against it."""
     out.mkdir(parents=True, exist_ok=True)
@@ -181,18 +210,18 @@ def _build(
     store: Store,
     recipe: KernelRecipe,
     archive: Artefact | None,
-    identity: Mapping[str, Any],
     inputs: Mapping[str, Any],
     folder: Path,
 ) -> dict[str, Any]:
-    tree = patched_tree(store, recipe, archive, identity)
-    out = build_directory(tree, inputs)
     (store.root / "logs").mkdir(exist_ok=True)
     log = store.root / "logs" / f"kernel-{recipe.spec.name}.log"
     log.unlink(missing_ok=True)
-    with usable(store.root):
+    with usable(store.root), build_place(store, recipe, archive, inputs, check=True) as (tree, out):
+        out.mkdir(parents=True, exist_ok=True)
+        (out / BUILT).write_text("")
         configure(recipe, tree, out, log)
         steps = _compile(store, recipe, tree, out, log)
+        (out / BUILT).write_text(hash_of(inputs)[:32])
         products = {
             "bzImage": "arch/x86/boot/bzImage",
             "vmlinux": "vmlinux",
@@ -206,12 +235,12 @@ def _build(
                 shutil.copy2(out / source, folder / name)
             elif name != "Module.symvers":
                 raise RunError(f"kernel {recipe.spec.name}: the build made no {source}", hint=f"log: {log}")
-    return {
-        "steps": steps,
-        "release": (out / "include/config/kernel.release").read_text().strip(),
-        "build_id": build_id(folder / "vmlinux"),
-        "config_sha256": hash_file(folder / "config"),
-    }
+        return {
+            "steps": steps,
+            "release": (out / "include/config/kernel.release").read_text().strip(),
+            "build_id": build_id(folder / "vmlinux"),
+            "config_sha256": hash_file(folder / "config"),
+        }
 
 
 def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,13 +17,17 @@ from typing import Any
 from harness.build import debs
 from harness.build.run import HOST, build_environment, tool
 from harness.build.spec import KernelRecipe, Source
-from harness.build.store import Artefact, Store, hash_file, hash_of, hash_tree, usable
+from harness.build.store import Artefact, Store, hash_file, hash_of, hash_tree, usable, walk
 from harness.errors import RunError, UsageError
-from harness.progress import step
+from harness.progress import step, warn
 from harness.scratch import discard
 
 FETCH_TIMEOUT_S = 60
+TREES = "trees"
 COMPLETE = ".krepro-complete"
+#: What of a local tree is no source: the build must not depend on the state of somebody's working copy.
+VERSIONING = frozenset({".git"})
+_hashed: dict[tuple[str, int, int, int, int], str] = {}
 
 
 def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Artefact | None:
@@ -46,31 +51,66 @@ def source_identity(source: Source, archive: Artefact | None) -> Mapping[str, An
     assert source.tree is not None
     if not (source.tree / "Kconfig").is_file():
         raise UsageError("field source.tree: not a kernel source tree", where=str(source.tree))
-    return {"tree": hash_of(hash_tree(source.tree))}
+    return {"tree": hash_of(hash_sources(source.tree))}
 
 
-def patched_tree(store: Store, recipe: KernelRecipe, archive: Artefact | None, identity: Mapping[str, Any]) -> Path:
-    """A source tree with the recipe's patches applied; made once and shared by all builds.
+def hash_sources(tree: Path) -> dict[str, str]:
+    """sha256 of every file of a local tree by its name, but those of `VERSIONING`.
 
-    RunError naming patch and hunk when a patch does not apply.
+    A file that looks as it did when this process hashed it last is not read again.
     """
-    key = hash_of({"source": identity, "patches": [hash_file(path) for path in recipe.patches]})[:16]
-    home = store.root / "trees" / key
-    tree = home / "linux"
-    with store.lock(f"tree-{key}"), usable(store.root):
-        if (home / COMPLETE).exists():
-            return tree
+    hashes = {}
+    above = len(os.path.join(tree, ""))  # noqa: PTH118  (what entries' paths begin with)
+    for entry in walk(tree, VERSIONING):
+        if entry.is_file(follow_symlinks=False):
+            there = entry.stat()
+            look = (entry.path, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
+            if look not in _hashed:
+                _hashed[look] = hash_file(Path(entry.path))
+            hashes[entry.path[above:]] = _hashed[look]
+    return hashes
+
+
+def tree_key(recipe: KernelRecipe, identity: Mapping[str, Any]) -> str:
+    """Name of the recipe's patched tree in the store."""
+    return hash_of({"source": identity, "patches": [hash_file(path) for path in recipe.patches]})[:16]
+
+
+def patched_tree(
+    store: Store, recipe: KernelRecipe, archive: Artefact, identity: Mapping[str, Any], *, check: bool = False
+) -> Path:
+    """The archive's source tree with the recipe's patches applied; made once and shared by all builds.
+
+    `check`: compare every file with what was unpacked, and unpack it all again, with a warning, where one differs.
+    UsageError naming patch and hunk when a patch does not apply.
+    """
+    key = tree_key(recipe, identity)
+    home = store.root / TREES / key
+    tree, complete = home / "linux", home / COMPLETE
+    store.use(TREES, key, complete)
+    with store.lock(TREES, key, recipe.spec.name), usable(store.root):
+        if complete.exists():
+            wanted = complete.read_text()
+            if not (check and wanted) or wanted == _hash_of_sources(tree):  # one of older versions has no hash
+                return tree
+            warn(f"the kernel source in {tree} was changed; it is unpacked again")
         shutil.rmtree(home, ignore_errors=True)
         tree.mkdir(parents=True)
         try:
             _unpack(store, recipe.spec.source, archive, tree)
-            _check_version(tree, recipe)
+            check_version(tree, recipe)
             apply_patches(tree, recipe.patches, home / "git-am.log")
+            complete.write_text(_hash_of_sources(tree))
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
-        (home / COMPLETE).touch()
     return tree
+
+
+def _hash_of_sources(tree: Path) -> str:
+    """One hash of all files of a tree but those in its build folders."""
+    with step("checking the kernel source"):
+        return hash_of(hash_tree(tree, {path.name for path in tree.glob("build-*")}))
 
 
 def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:
@@ -80,7 +120,7 @@ def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:
     """
     if not patches:
         return
-    touched = sorted({name for patch in patches for name in _touched(patch) if (tree / name).is_file()})
+    touched = sorted({name for patch in patches for name in touched_files(patch) if (tree / name).is_file()})
     identity = ["-c", "user.name=krepro", "-c", "user.email=krepro@localhost", "-c", "commit.gpgsign=false"]
     env = {"GIT_CEILING_DIRECTORIES": str(tree.parent), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     git = ["git", "-C", str(tree), *identity]
@@ -116,7 +156,8 @@ def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
     )
 
 
-def _touched(patch: Path) -> list[str]:
+def touched_files(patch: Path) -> list[str]:
+    """Names of the files that a patch changes, makes or removes; UsageError when it is none in git's format."""
     names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(errors="replace"), re.MULTILINE)
     if not names:
         hint = "use git format-patch"
@@ -124,14 +165,9 @@ def _touched(patch: Path) -> list[str]:
     return names
 
 
-def _unpack(store: Store, source: Source, archive: Artefact | None, tree: Path) -> None:
+def _unpack(store: Store, source: Source, archive: Artefact, tree: Path) -> None:
     log = tree.parent / "unpack.log"
     with step("unpacking the kernel source"):
-        if source.tree is not None:
-            # .git is left out: the build must not depend on the state of somebody's working copy.
-            shutil.copytree(source.tree, tree, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
-            return
-        assert archive is not None
         file = archive.path / next(iter(archive.files))
         if source.debian is None:
             _extract(file, tree, log)
@@ -155,7 +191,8 @@ def _extract(file: Path, tree: Path, log: Path) -> None:
     )
 
 
-def _check_version(tree: Path, recipe: KernelRecipe) -> None:
+def check_version(tree: Path, recipe: KernelRecipe) -> None:
+    """UsageError when the kernel in `tree` is of another version than the recipe's."""
     try:
         head = (tree / "Makefile").read_text()[:200]
     except OSError as error:

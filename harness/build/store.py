@@ -13,14 +13,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from harness.build.uses import use
 from harness.errors import RunError, UsageError
 from harness.progress import note, warn
 from harness.scratch import discard, remove_tree, scratch_folder
@@ -44,14 +45,14 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def hash_tree(root: Path) -> dict[str, str]:
-    """sha256 of every regular file below `root`, by its POSIX path relative to `root`.
+def hash_tree(root: Path, skip: Collection[str] = ()) -> dict[str, str]:
+    """sha256 of every regular file below `root`, by its POSIX path relative to `root`; those of `walk`.
 
     RunError naming a file whose name is not UTF-8: no JSON can hold it.
     """
     hashes = {}
     above = len(os.path.join(root, ""))  # noqa: PTH118  (what entries' paths begin with)
-    for entry in walk(root):
+    for entry in walk(root, skip):
         if entry.is_file(follow_symlinks=False):
             name = entry.path[above:]
             if not name.isascii() and name != name.encode("utf-8", "replace").decode():
@@ -60,20 +61,21 @@ def hash_tree(root: Path) -> dict[str, str]:
     return hashes
 
 
-def walk(root: Path | str) -> Iterator[os.DirEntry[str]]:
+def walk(root: Path | str, skip: Collection[str] = ()) -> Iterator[os.DirEntry[str]]:
     """Everything below `root`, a folder before what is in it, each folder's names sorted; links are not followed.
 
+    What has a name in `skip` is left out, at every depth, with all that is in it.
     Holds the names of the folders that it is in, and of no others: a result set has millions of files.
     """
     try:
         with os.scandir(root) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
+            entries = sorted((entry for entry in scanned if entry.name not in skip), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
         yield entry
         if entry.is_dir(follow_symlinks=False):
-            yield from walk(entry.path)
+            yield from walk(entry.path, skip)
 
 
 @dataclass(frozen=True)
@@ -118,20 +120,47 @@ class Store:
             return scratch_folder(self.root / "tmp", label)
 
     @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Hold the store-wide lock `name`; says who is waited for if it is not free at once."""
-        with usable(self.root):
-            (self.root / "locks").mkdir(parents=True, exist_ok=True)
-        guard = FileLock(self.root / "locks" / f"{name}.lock")
+    def lock(self, kind: str, key: str, name: str) -> Iterator[None]:
+        """Hold the lock of one key, whatever it is called; says that `name` is waited for if it is not free at once."""
+        guard = self._guard(kind, key)
         try:
             guard.acquire(timeout=1)
         except Timeout:
-            note(f"waiting for another process that builds {name}")
+            note(f"waiting for another process that builds {kind} {name}")
             guard.acquire()
         try:
             yield
         finally:
             guard.release()
+
+    @contextmanager
+    def free(self, kind: str, key: str) -> Iterator[bool]:
+        """Hold the lock of one key if nobody has it now, and say whether it is held."""
+        guard = self._guard(kind, key)
+        try:
+            guard.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            guard.release()
+
+    def _guard(self, kind: str, key: str) -> FileLock:
+        with usable(self.root):
+            (self.root / "locks").mkdir(parents=True, exist_ok=True)
+        return FileLock(self.root / "locks" / f"{kind}-{key[:12]}.lock")
+
+    def use(self, kind: str, key: str, mark: Path | None = None) -> None:
+        """Keep what this is, or will be, from being removed for as long as this process runs.
+
+        `mark`: the file whose time of change is that of the last use.
+        """
+        use(self.root, f"{kind}/{key}")
+        if mark is not None:
+            with suppress(OSError):  # a store of others, or removed this moment
+                os.utime(mark)
 
     def all(self, kind: str) -> list[Artefact]:
         """Every whole artefact of a kind."""
@@ -148,27 +177,34 @@ class Store:
         """The artefact with these inputs, built by `build(folder)` if it is not there.
 
         `build` fills an empty folder and may return facts about itself (JSON) that are kept beside the files
-        without being part of the key. Raises what `build` raises; nothing is left behind then.
+        without being part of the key. Nor is `name` part of it: two of one key are built once. Raises what `build`
+        raises; nothing is left behind then.
         """
         key = hash_of(inputs)[:32]
+        home = self.root / kind / key
+        self.use(kind, key, home / SEAL)
         found = self._read(kind, key)
         if found is not None:
             return found
-        with self.lock(f"{kind}-{name}-{key[:12]}"):
+        with self.lock(kind, key, name):
             found = self._read(kind, key)
             if found is not None:
                 return found
-            home = self.root / kind / key
             if home.is_dir():
                 warn(f"{kind} {key[:12]} in the store is damaged ({_damage(home)}); it is deleted and built again")
-            self._build(kind, key, inputs, build)
+            self._build(kind, key, name, inputs, build)
         found = self._read(kind, key)
         if found is None:
             raise RunError(f"{kind} {name} was damaged while it was being written", where=str(self.root))
         return found
 
     def _build(
-        self, kind: str, key: str, inputs: Mapping[str, Any], build: Callable[[Path], Mapping[str, Any] | None]
+        self,
+        kind: str,
+        key: str,
+        name: str,
+        inputs: Mapping[str, Any],
+        build: Callable[[Path], Mapping[str, Any] | None],
     ) -> None:
         folder = self.scratch(kind)
         try:
@@ -176,7 +212,7 @@ class Store:
                 started = time.monotonic()
                 info = dict(build(folder) or {})
                 info.setdefault("seconds", round(time.monotonic() - started, 3))
-                seal = {"kind": kind, "inputs": inputs, "files": hash_tree(folder), "info": info}
+                seal = {"kind": kind, "name": name, "inputs": inputs, "files": hash_tree(folder), "info": info}
                 (folder / SEAL).write_text(json.dumps(seal, indent=1, sort_keys=True))
                 home = self.root / kind / key
                 home.parent.mkdir(parents=True, exist_ok=True)
@@ -188,10 +224,13 @@ class Store:
 
     def _read(self, kind: str, key: str) -> Artefact | None:
         home = self.root / kind / key
-        if not home.is_dir() or _damage(home) is not None:
-            return None
-        seal = json.loads((home / SEAL).read_text())
-        return Artefact(kind, key, home, seal["inputs"], seal["files"], seal["info"])
+        return read_artefact(kind, home) if home.is_dir() and _damage(home) is None else None
+
+
+def read_artefact(kind: str, home: Path) -> Artefact:
+    """The artefact in `home` as its seal describes it, its files unseen. OSError, ValueError, KeyError without one."""
+    seal = json.loads((home / SEAL).read_text())
+    return Artefact(kind, home.name, home, seal["inputs"], seal["files"], seal["info"])
 
 
 def _damage(home: Path) -> str | None:

@@ -106,7 +106,7 @@ def _tree(root: Path) -> Tools:
     home = tree_home(root)
     store = Store(root)
     if _damage(home) is not None:
-        with store.lock(f"tools-{home.name[:12]}"), usable(root):
+        with store.lock("tools", home.name, "tree"), usable(root):
             damage = _damage(home)
             if damage is not None:
                 if home.exists():

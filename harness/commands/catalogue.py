@@ -33,6 +33,7 @@ from harness.commands.run import run
 from harness.commands.selftest import selftest
 from harness.commands.show import show
 from harness.commands.sign import sign
+from harness.commands.store import store
 from harness.commands.test import test
 from harness.commands.verify import verify
 
@@ -55,6 +56,7 @@ _ALL: Sequence[Command[Any]] = (
     figures,
     predict,
     prune,
+    store,
     report,
     export,
     capsule,

@@ -12,7 +12,7 @@ import pytest
 
 from harness.build.source import COMPLETE, apply_patches, fetch_source, patched_tree, source_identity
 from harness.build.spec import KernelRecipe, KernelSpec, Source
-from harness.build.store import hash_file, hash_tree
+from harness.build.store import Store, hash_file, hash_tree
 from harness.errors import RunError, UsageError
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
@@ -156,42 +156,58 @@ def test_the_callers_git_environment_and_repository_are_left_alone(tree, patch, 
     assert "half" in (tree / "kernel/profile.c").read_text()
 
 
-def recipe(tree: Path, *patches: Path, version: str = "6.1") -> KernelRecipe:
-    spec = KernelSpec(name="mini", arch="i386", source=Source(tree=tree), fragments=["base"])
+def recipe(source: Source, *patches: Path, version: str = "6.1") -> KernelRecipe:
+    spec = KernelSpec(name="mini", arch="i386", source=source, fragments=["base"])
     return KernelRecipe(spec, version, (), patches)
 
 
-def test_a_patched_tree_is_made_once_apart_from_its_source(tmp_store, tree, patch):
-    wanted = recipe(tree, patch(CHANGE))
-    (tree / ".git").mkdir()
-    (tree / ".git/config").touch()
-    source = hash_tree(tree)
-    identity = source_identity(wanted.spec.source, None)
-    made = patched_tree(tmp_store, wanted, None, identity)
+def unpacked(store: Store, wanted: KernelRecipe, *, check: bool = False) -> Path:
+    archive = fetch_source(store, wanted.spec.source)
+    assert archive is not None
+    return patched_tree(store, wanted, archive, source_identity(wanted.spec.source, archive), check=check)
+
+
+def test_a_patched_tree_is_unpacked_once(tmp_store, tree, patch, tmp_path):
+    source = _archive(tree, tmp_path / "linux.tar.xz")
+    wanted = recipe(source, patch(CHANGE))
+    made = unpacked(tmp_store, wanted)
     assert "half" in (made / "kernel/profile.c").read_text()
-    assert hash_tree(tree) == source
     assert not (made / ".git").exists()
     (made / "kernel/touched").touch()
-    assert patched_tree(tmp_store, wanted, None, identity) == made
+    assert unpacked(tmp_store, wanted) == made
     assert (made / "kernel/touched").exists(), "not unpacked again"
     (made.parent / COMPLETE).unlink()
-    assert patched_tree(tmp_store, wanted, None, identity) == made
+    assert unpacked(tmp_store, wanted) == made
     assert not (made / "kernel/touched").exists(), "an unfinished one is"
-    assert patched_tree(tmp_store, recipe(tree), None, identity) != made
+    assert unpacked(tmp_store, recipe(source)) != made
+
+
+def test_a_changed_tree_is_unpacked_again_before_a_kernel_is_built_of_it(tmp_store, tree, patch, tmp_path, capfd):
+    wanted = recipe(_archive(tree, tmp_path / "linux.tar.xz"), patch(CHANGE))
+    made = unpacked(tmp_store, wanted)
+    (made / "build-0").mkdir()
+    (made / "build-0/vmlinux").touch()
+    assert unpacked(tmp_store, wanted, check=True) == made
+    assert (made / "build-0/vmlinux").exists(), "what is built in it is no change of it"
+    assert "was changed" not in capfd.readouterr().err
+    with (made / "kernel/profile.c").open("a") as file:
+        file.write("by hand\n")
+    assert unpacked(tmp_store, wanted, check=True) == made
+    assert "by hand" not in (made / "kernel/profile.c").read_text()
+    assert "was changed; it is unpacked again" in " ".join(capfd.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
         (recipe, "hunk at kernel/profile.c:19"),
-        (lambda tree, bad: recipe(tree, version="6.12"), "kernel mini: the source is version 6.1, not 6.12"),
+        (lambda source, bad: recipe(source, version="6.12"), "kernel mini: the source is version 6.1, not 6.12"),
     ],
 )
-def test_a_failed_tree_leaves_nothing(tmp_store, tree, patch, wanted, says):
+def test_a_failed_tree_leaves_nothing(tmp_store, tree, patch, tmp_path, wanted, says):
     bad = patch(CHANGE.replace(" line 20", " line twenty"))
-    broken = wanted(tree, bad)
     with pytest.raises(UsageError, match=says):
-        patched_tree(tmp_store, broken, None, source_identity(broken.spec.source, None))
+        unpacked(tmp_store, wanted(_archive(tree, tmp_path / "linux.tar.xz"), bad))
     assert not list((tmp_store.root / "trees").iterdir())
 
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The work of `prune --store`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.build.holdings import holdings, remove_holding
+from harness.build.store import Store
+from harness.build.uses import in_use
+from harness.commands import cli
+from harness.commands.reach import needed
+from harness.errors import EXIT_OK
+from harness.progress import step
+from harness.report.amounts import size
+from harness.report.storelist import decision_lines, kept_lines
+from harness.store.eviction import decide
+
+GIB = 1 << 30
+
+
+def prune_store(
+    results: Path,
+    *,
+    older_than: int,
+    below: int | None,
+    also_needed: bool,
+    dry_run: bool,
+    agreed: Callable[[str], bool],
+) -> int:
+    """Say what of the store goes and why, ask `agreed` with a summary, and remove it.
+
+    `below`: GiB. Nothing is removed that a running process uses, even if it began to after the list was printed.
+    """
+    store, console = Store.default(), cli.output()
+    with step("measuring the store"):
+        held = holdings(store)
+    now = time.time()
+    decisions = decide(
+        held,
+        needed(store, results),
+        in_use(store.root),
+        now,
+        older_than_days=older_than,
+        below=None if below is None else below * GIB,
+        also_needed=also_needed,
+    )
+    going = [one.holding for one in decisions if one.goes]
+    total, freed = sum(one.size for one in held), sum(one.size for one in going)
+    for line in [*decision_lines(decisions, now), *kept_lines(decisions)]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    told = f"{len(going)} things, {size(freed)} of {size(total)}"
+    if not going:
+        console.print("nothing to remove")
+    elif dry_run:
+        console.print(f"{told} would be removed")
+    elif agreed(told):
+        gone = [one for one in going if remove_holding(store, one.kind, one.key)]
+        console.print(f"{len(gone)} things, {size(sum(one.size for one in gone))} removed")
+        if len(gone) < len(going):
+            console.print(f"{len(going) - len(gone)} stay: they came into use")
+    else:
+        console.print("nothing is removed")
+    if below is not None and total - freed > below * GIB:
+        console.print(f"the store is above {below} GiB still: {size(total - freed)}")
+    return EXIT_OK

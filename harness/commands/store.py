@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""`store`: what the store holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from harness.commands.declaration import Option, command
+from harness.errors import UsageError
+from harness.harmless import harmless
+
+
+@command()
+def store(
+    kind: Annotated[
+        str | None, Option("list the things of this kind one by one, or of `all`", word=True, none="the kinds")
+    ] = None,
+    sort: Annotated[
+        Literal["size", "made", "used"], Option("the largest first, the oldest, or what was used least recently")
+    ] = "size",
+) -> None:
+    """Show what the store holds: size on the disk, age and last use, by kind or one by one."""
+    import time
+
+    from harness.build.holdings import holdings
+    from harness.build.store import Store
+    from harness.progress import step
+    from harness.report.storelist import holding_lines, kind_lines
+
+    place = Store.default()
+    with step("measuring the store"):
+        held = holdings(place)
+    kinds = sorted({one.kind for one in held if one.key})
+    if kind is not None and kind not in {"all", *kinds}:
+        raise UsageError(
+            f"the store has no {kind!r}", where=str(place.root), hint=f"it has {', '.join(kinds) or 'nothing'}"
+        )
+    if kind is None:
+        lines = [str(place.root), *kind_lines(held, sort, time.time())]
+    else:
+        lines = holding_lines([one for one in held if one.key and kind in ("all", one.kind)], sort, time.time())
+    print(harmless("\n".join(lines)))
