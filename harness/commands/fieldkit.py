@@ -37,7 +37,6 @@ from harness.scratch import discard, scratch_folder
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import describe_image, describe_kernel
 from harness.store.reference import (
-    DIGEST,
     REFERENCES,
     Reference,
     compare,
@@ -45,6 +44,7 @@ from harness.store.reference import (
     first_input_difference,
     foreign_inputs,
     load_reference,
+    reference_file,
 )
 
 KERNELS, BITS, COUNTERS = "kernels", "bits", "PMU"
@@ -193,7 +193,7 @@ class Kit:
 
     def _references(self, experiments: Sequence[tuple[Path, Experiment]]) -> Iterator[Task]:
         for folder, experiment in experiments:
-            path = REFERENCES / experiment.name / DIGEST
+            path = reference_file(REFERENCES / experiment.name, qemu_version())
             if path.is_file():
                 reference = load_reference(path)
                 arm = shortest_arm(experiment, reference)

@@ -23,6 +23,7 @@ from harness.errors import KreproError, UsageError
 from harness.experiment.estimate import estimate_seconds
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
+from harness.machine.qemu import qemu_version
 from harness.measure.analysis import Analysis
 from harness.paths import RESULTS
 from harness.progress import note
@@ -31,7 +32,7 @@ from harness.report.junit import Case, Suite, junit_xml
 from harness.report.night import BUDGET, Night, load_night, next_night, run_case, summary, write_whole
 from harness.report.site import SITE, write_site
 from harness.store.provenance import repository
-from harness.store.reference import DIGEST, REFERENCES, Reference, load_reference
+from harness.store.reference import REFERENCES, Reference, load_reference, reference_file
 from harness.store.resultset import ResultSet, find_result_set
 from harness.store.verdicts import Verdicts, load_verdicts, medians
 
@@ -120,7 +121,8 @@ def _load(options: NightOptions) -> dict[str, Target]:
         if experiment.name in found:
             raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
         home = options.references / experiment.name
-        known = load_reference(home / DIGEST) if (home / DIGEST).is_file() else None
+        digests = reference_file(home, qemu_version())
+        known = load_reference(digests) if digests.is_file() else None
         found[experiment.name] = Target(folder, experiment, load_verdicts(home), known)
     return found
 

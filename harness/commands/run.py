@@ -48,7 +48,7 @@ class RunOptions:
         str | None,
         Option(
             "after the run, exit with 3 unless the bits equal those of: a digest (64 hex digits), a reference file, a "
-            "result set, or `reference` for `results/reference/EXPERIMENT/digest.json`",
+            "result set, or `reference` for that of this QEMU in `results/reference/EXPERIMENT/`",
             path=True,
         ),
     ] = None

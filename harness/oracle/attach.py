@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.build.plugin import build_plugin
+from harness.build.plugin import build_plugin, plugin_api
 from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice, OracleMode
 from harness.errors import UsageError
@@ -16,6 +16,7 @@ from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import KernelBuild, PreparedArm, prepare_arms, trial_spec
 from harness.experiment.trial import TrialSpec
+from harness.machine.qemu import qemu_version
 from harness.machine.spec import Plugin
 from harness.measure.symbols import read_system_map
 from harness.oracle.places import describe_places
@@ -94,7 +95,7 @@ def _oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
         return None
     shift = prepared.machine.icount_shift if prepared.machine.clock == "virtual" else -1
     return Plugin(
-        path=build_plugin(store, "oracle", SOURCES).file("oracle.so"),
+        path=build_plugin(store, "oracle", SOURCES, plugin_api(qemu_version())).file("oracle.so"),
         arguments={
             "places": str(kernel_places(store, prepared.build, arm.oracle_locks).file("places")),
             "modes": "+".join(dict.fromkeys(arm.oracle)),

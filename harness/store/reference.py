@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.errors import RunError, UsageError
+from harness.machine.qemu import qemu_version
 from harness.paths import RESULTS
 from harness.store.digest import first_difference
 from harness.store.listing import MANIFEST, set_paths
 from harness.store.manifest import ImageManifest, KernelManifest
 from harness.store.resultset import ResultSet, find_result_set
-from harness.store.verdicts import write_verdicts
+from harness.store.verdicts import verdicts_of, write_verdicts
 from harness.yamlfile import Strict
 
 REFERENCES = RESULTS / "reference"
@@ -126,12 +127,40 @@ def foreign_inputs(reference: Reference) -> dict[str, Any]:
     return foreign
 
 
+def reference_file(folder: Path, qemu: str) -> Path:
+    """The reference in an experiment's `folder` for a QEMU, by the first line of its `--version`: its own, or the main.
+
+    Versions of QEMU count a guest's time differently, so each has bits of its own.
+    """
+    own = _own_file(folder, qemu)
+    return own if own.is_file() else folder / DIGEST
+
+
+def _own_file(folder: Path, qemu: str) -> Path:
+    return folder / f"{Path(DIGEST).stem}-qemu-{_version(qemu)}.json"
+
+
+def _version(qemu: str) -> str:
+    """Major and minor number of a QEMU, or what it says instead."""
+    told = re.search(r"\bversion (\d+\.\d+)", qemu)
+    return told[1] if told else qemu
+
+
 def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Path]:
     """Make this set the reference of its experiment, below `references`; the files written.
 
-    A set without virtual-clock trials has verdicts but no digest. UsageError for a set with failed trials.
+    A set without virtual-clock trials has verdicts but no digest. One of another version of QEMU than the reference
+    there is put beside it, as a digest alone. UsageError for a set with failed trials.
     """
     folder = references / result.manifest.experiment.name
+    main = folder / DIGEST
+    if main.is_file() and result.manifest.digest is not None:
+        there, here = load_reference(main).inputs["qemu"], result.manifest.qemu
+        if _version(there) != _version(here):
+            verdicts_of(result)  # which refuses what failed
+            own = _own_file(folder, here)
+            own.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
+            return [own]
     written = [write_verdicts(result, folder)]
     digest_file = folder / DIGEST
     if result.manifest.digest is None:
@@ -147,14 +176,13 @@ def find_reference(wanted: str, experiment: str, results: Path) -> Reference | N
     A digest is looked for among the committed references and the result sets; None when nobody knows its files.
     """
     if wanted == "reference":
-        return load_reference(REFERENCES / experiment / DIGEST)
+        return load_reference(reference_file(REFERENCES / experiment, qemu_version()))
     if Path(wanted).is_file():
         return load_reference(Path(wanted))
     if not is_digest(wanted):
         return reference_of(find_result_set(results, wanted))
-    candidates = [REFERENCES / experiment / DIGEST]
-    for path in candidates:
-        if path.is_file() and (found := load_reference(path)).digest == wanted:
+    for path in sorted((REFERENCES / experiment).glob(f"{Path(DIGEST).stem}*.json")):
+        if (found := load_reference(path)).digest == wanted:
             return found
     for folder in set_paths(results, experiment):
         if (folder / MANIFEST).is_file() and wanted in (folder / MANIFEST).read_text():

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.plugin import build_plugin
+from harness.build.plugin import build_plugin, plugin_api
 from harness.build.store import Store, hash_tree
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import boot_files, build_for, machine_for
 from harness.experiment.runner import run_trials
+from harness.machine.saved import qemu_version
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
 from tests.halting import booted_memory, slow_halts
@@ -32,7 +33,7 @@ KILLS = 15
 
 NO_PLUGIN = """
 #include "qemu.h"
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
 { (void)id; (void)info; (void)argc; (void)argv; return 0; }
 """
@@ -67,7 +68,7 @@ def test_without_its_plugin_the_virtual_clock_is_not_exact(tmp_path: Path):
     store, experiment = Store.default(), load_experiment(EXPERIMENTS / "irq-hotspot")
     build = build_for(store, "classic", EXPERIMENTS / "irq-hotspot")
     spec = machine_for("tick", experiment.arms["tick"], build.recipe, "tcg")
-    none = build_plugin(store, "none", tmp_path / "none").file("none.so")
+    none = build_plugin(store, "none", tmp_path / "none", plugin_api(qemu_version())).file("none.so")
     files = boot_files(store, build, spec)[0].model_copy(update={"halt": none})
     with slow_halts(tmp_path):
         assert len({booted_memory(spec, files, tmp_path / str(boot)) for boot in range(3)}) > 1

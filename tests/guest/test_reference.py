@@ -6,7 +6,14 @@ from __future__ import annotations
 import pytest
 
 from harness.paths import RESULTS, ROOT
-from harness.store.reference import compare, first_input_difference, foreign_inputs, load_reference, reference_of
+from harness.store.reference import (
+    compare,
+    first_input_difference,
+    foreign_inputs,
+    load_reference,
+    reference_file,
+    reference_of,
+)
 from harness.store.resultset import ResultSet
 from tests.guest.test_run import invoke, result_path
 
@@ -30,7 +37,7 @@ def test_virtual_trials_have_the_bits_of_the_reference(experiment, tmp_path):
     assert done.returncode in (0, 1, 3), done.stderr
     assert {trial.status for trial in result.manifest.trials} == {"ok"}
     mine = reference_of(result)
-    reference = load_reference(RESULTS / "reference" / experiment / "digest.json")
+    reference = load_reference(reference_file(RESULTS / "reference" / experiment, mine.inputs["qemu"]))
     difference = compare(reference, mine)
     if difference is not None:
         changed = first_input_difference(foreign_inputs(reference), foreign_inputs(mine))

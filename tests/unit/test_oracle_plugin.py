@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 from graphlib import TopologicalSorter
 from typing import get_args
 
 import pytest
 
-from harness.build.plugin import CFLAGS, INCLUDE
+from harness.build.plugin import API_SINCE, CFLAGS, INCLUDE, build_plugin, plugin_api
+from harness.errors import UsageError
 from harness.experiment.model import OracleMode
+from harness.machine import halt, stale
 from harness.oracle.attach import SOURCES
 from tests.compiling import run
 
@@ -26,7 +30,8 @@ def users(tmp_path_factory) -> dict[str, set[str]]:
     for source in SOURCES.glob("*.c"):
         target = folder / f"{source.stem}.o"
         flags = [flag for flag in CFLAGS if flag != "-shared"]
-        run("gcc", *flags, "-O0", f"-I{INCLUDE}", "-c", source, "-o", target)
+        flags += ["-O0", f"-I{INCLUDE}", "-DQEMU_PLUGIN_VERSION=1"]
+        run("gcc", *flags, "-c", source, "-o", target)
         listing = run("nm", "-P", target)
         wanted[source.stem] = set()
         for line in listing.splitlines():
@@ -52,3 +57,34 @@ def test_no_part_uses_itself_in_a_circle(users):
         path.name: set(re.findall(r'^#include "(.*)"', path.read_text(), re.MULTILINE)) for path in SOURCES.glob("*.h")
     }
     TopologicalSorter(headers).prepare()
+
+
+@pytest.mark.parametrize(
+    ("qemu", "api"),
+    [
+        ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", 1),
+        ("QEMU emulator version 8.2.2 (Debian 1:8.2.2+ds-0ubuntu1)", 1),
+        ("QEMU emulator version 9.0.50", 2),
+        ("QEMU emulator version 9.1.0", 3),
+        ("QEMU emulator version 10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)", 4),
+        ("QEMU emulator version 11.2.0", 4),
+    ],
+)
+def test_the_plugin_api_is_that_of_qemu(qemu, api):
+    assert plugin_api(qemu) == api
+
+
+def test_an_older_qemu_is_refused():
+    for qemu in ("QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)", "something else"):
+        with pytest.raises(UsageError, match=r"is not QEMU 7\.2 or later"):
+            plugin_api(qemu)
+
+
+@pytest.mark.parametrize("api", sorted(API_SINCE.values()))
+@pytest.mark.parametrize("sources", [SOURCES, halt.SOURCES, stale.SOURCES], ids=lambda path: path.name)
+def test_every_plugin_compiles_for_every_api_and_says_for_which(tmp_store, sources, api):
+    made = build_plugin(tmp_store, sources.name, sources, api).file(f"{sources.name}.so")
+    listing = run("nm", "-D", made)
+    own = [line.split()[-1] for line in listing.splitlines() if " U qemu_plugin_" in line]
+    assert ("qemu_plugin_register_vcpu_insn_exec_inline" in own) == (api == 1 and sources == SOURCES)
+    assert ctypes.c_int.in_dll(ctypes.CDLL(str(made), os.RTLD_LAZY), "qemu_plugin_version").value == api

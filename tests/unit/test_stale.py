@@ -19,7 +19,7 @@ PAGE = 4096
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("stale") / "driver"
     source = Path(__file__).with_name("stale_driver.c")
-    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", "-pthread"]
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", "-DQEMU_PLUGIN_VERSION=1", "-pthread"]
     run("gcc", *flags, "-static", "-o", made, source)
     return made
 

@@ -14,7 +14,7 @@ import pytest
 from harness.errors import UsageError
 from harness.measure.claims import METRIC_COLUMNS
 from harness.paths import ROOT
-from harness.store.reference import REFERENCES, load_reference, write_reference
+from harness.store.reference import REFERENCES, load_reference, reference_file, write_reference
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.verdicts import VERDICTS, load_verdicts, medians
 
@@ -45,6 +45,32 @@ def test_a_set_becomes_a_reference_and_is_read_again(tmp_path):
 
 
 FILES = ("digest.json", "verdicts.json")
+
+
+OTHER = "QEMU emulator version 10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)"
+
+
+def test_another_qemu_s_bits_are_put_beside_the_reference(tmp_path):
+    main, verdicts = write_reference(ResultSet(SET), tmp_path)
+    kept = [main.read_bytes(), verdicts.read_bytes()]
+    other = changed(tmp_path, qemu=OTHER, digest="1" * 64)
+    (own,) = write_reference(other, tmp_path)
+    assert own.name == "digest-qemu-10.0.json"
+    assert load_reference(own).digest == "1" * 64
+    assert [main.read_bytes(), verdicts.read_bytes()] == kept
+    assert reference_file(main.parent, OTHER.replace("10.0.13", "10.0.2")) == own, "another of the same version"
+    assert reference_file(main.parent, ResultSet(SET).manifest.qemu) == main
+    assert reference_file(main.parent, OTHER.replace("10.0.13", "11.0.1")) == main, "which then says what differs"
+    assert [path.name for path in write_reference(ResultSet(SET), tmp_path)] == list(FILES), "of its own QEMU: both"
+
+
+def test_a_failed_set_of_another_qemu_is_no_reference_either(tmp_path):
+    write_reference(ResultSet(SET), tmp_path)
+    trials = json.loads((SET / MANIFEST).read_text())["trials"]
+    trials[1] |= {"status": "failed", "reason": "hung"}
+    with pytest.raises(UsageError):
+        write_reference(changed(tmp_path, qemu=OTHER, trials=trials), tmp_path)
+    assert not list((tmp_path / "example").glob("digest-qemu-*"))
 
 
 def test_without_a_digest_the_old_one_does_not_stay(tmp_path):

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What this plugin uses of QEMU, declared by hand: no package ships qemu-plugin.h. Plugin API version 1.
+ * What our plugins use of QEMU, declared by hand: no package ships qemu-plugin.h. QEMU_PLUGIN_VERSION is the version of
+ * the plugin API that they are compiled for: 1 (QEMU 7.2 to 8.2), 2 (9.0), 3 (9.1), 4 (9.2 and later). What differs
+ * between the versions is in this file alone.
  *
  * The functions below the second line are no plugin API. QEMU's binary exports them; they are weak, so that a
  * QEMU without them loads the plugin all the same, and the modes that need them are absent with the reason.
@@ -44,17 +46,76 @@ void qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id, vcpu_cb *cb);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, exec_cb *cb, int flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, exec_cb *cb, int flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int op, void *word, uint64_t addend);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, mem_cb *cb, int flags, int kinds, void *data);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, void *), void *data);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn); /* in QEMU's own memory; NULL where it is not RAM */
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
+
+enum { LONGEST_INSN = 15 };
+
+/* An instruction's bytes, as QEMU has them or in `room`; they are valid while the block is being translated. */
+#if QEMU_PLUGIN_VERSION < 3
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+
+static inline const uint8_t *insn_code(const struct qemu_plugin_insn *insn, uint8_t room[LONGEST_INSN])
+{
+	(void)room;
+	return qemu_plugin_insn_data(insn);
+}
+#else
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *room, size_t size);
+
+static inline const uint8_t *insn_code(const struct qemu_plugin_insn *insn, uint8_t room[LONGEST_INSN])
+{
+	qemu_plugin_insn_data(insn, room, LONGEST_INSN);
+	return room;
+}
+#endif
+
+/*
+ * Has generated code add to a word, each time the instruction begins; to be asked for after the instruction's
+ * callbacks, which run first. On machines with one CPU only.
+ */
+#if QEMU_PLUGIN_VERSION < 2
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int op, void *word, uint64_t addend);
+
+static inline void count_inline(struct qemu_plugin_insn *insn, uint64_t *word, uint64_t addend)
+{
+	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, word, addend);
+}
+#else
+struct qemu_plugin_scoreboard;
+struct qemu_plugin_u64 {
+	struct qemu_plugin_scoreboard *score;
+	size_t offset;
+};
+
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
+void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score, unsigned int cpu);
+void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, int op,
+							 struct qemu_plugin_u64 entry, uint64_t addend);
+
+/*
+ * Since version 2 the word lies in a table of QEMU's, at an offset, a row for each CPU. Ours lies at an offset from the
+ * first CPU's row. The table moves when there are more CPUs than rows; with one CPU it never does.
+ */
+static inline void count_inline(struct qemu_plugin_insn *insn, uint64_t *word, uint64_t addend)
+{
+	static struct qemu_plugin_scoreboard *score;
+	struct qemu_plugin_u64 entry;
+
+	if (!score)
+		score = qemu_plugin_scoreboard_new(sizeof(*word));
+	entry.score = score;
+	entry.offset = (uintptr_t)word - (uintptr_t)qemu_plugin_scoreboard_find(score, 0);
+	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, entry, addend);
+}
+#endif
 
 /* -- not plugin API ---------------------------------------------------------------------------------- */
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.build.plugin import build_plugin
+from harness.build.plugin import build_plugin, plugin_api
 from harness.build.store import Store
+from harness.machine.qemu import qemu_version
 
 SOURCES = Path(__file__).resolve().parent
 
 
 def halt_plugin(store: Store) -> Path:
     """The compiled plugin in the store."""
-    return build_plugin(store, "halt", SOURCES).file("halt.so")
+    return build_plugin(store, "halt", SOURCES, plugin_api(qemu_version())).file("halt.so")

@@ -18,7 +18,7 @@
 
 WEAK void icount_update(void *cpu);
 
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 static void on_halt(unsigned int cpu, void *data)
 {
@@ -35,9 +35,10 @@ static bool halts(const uint8_t *code, size_t size)
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, qemu_plugin_tb_n_insns(tb) - 1);
+	uint8_t room[LONGEST_INSN];
 
 	(void)id;
-	if (halts(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last)))
+	if (halts(insn_code(last, room), qemu_plugin_insn_size(last)))
 		qemu_plugin_register_vcpu_insn_exec_cb(last, on_halt, QEMU_PLUGIN_CB_NO_REGS, NULL);
 }
 

@@ -47,7 +47,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t some = PTHREAD_COND_INITIALIZER;
 static uint64_t lost;
 
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 /* FNV-1a */
 static uint64_t hash(uint64_t so_far, const uint8_t *data, size_t n)
@@ -76,6 +76,7 @@ static bool describe(struct block *block, const struct qemu_plugin_tb *tb)
 	for (size_t i = 0; i < n; i++) {
 		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint8_t *at = qemu_plugin_insn_haddr(insn);
+		uint8_t room[LONGEST_INSN];
 		size_t bytes = qemu_plugin_insn_size(insn), left = PAGE - (qemu_plugin_insn_vaddr(insn) & (PAGE - 1));
 
 		if (!at)
@@ -87,7 +88,7 @@ static bool describe(struct block *block, const struct qemu_plugin_tb *tb)
 		if (!piece->bytes)
 			piece->at = at;
 		piece->bytes += bytes;
-		block->hash = hash(block->hash, qemu_plugin_insn_data(insn), bytes);
+		block->hash = hash(block->hash, insn_code(insn, room), bytes);
 	}
 	return true;
 }
@@ -176,9 +177,11 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	(void)info;
 	(void)argc;
 	(void)argv;
+	if (QEMU_PLUGIN_VERSION > 1) /* a QEMU of 8.1 and later needs none of this */
+		return 0;
 	if (!qemu_ram_addr_from_host || !tb_invalidate_phys_range) {
 		fputs("krepro stale: this QEMU does not export tb_invalidate_phys_range\n", stderr);
-		return 0; /* one of 8.1 and later needs none of this */
+		return 0;
 	}
 	/* QEMU's signals are for its own threads. */
 	sigfillset(&all);

@@ -108,8 +108,7 @@ static void block(struct qemu_plugin_tb *tb)
 		page[0] = MAGIC;
 	}
 	if (cpus == 1)
-		qemu_plugin_register_vcpu_insn_exec_inline(qemu_plugin_tb_get_insn(tb, 0), QEMU_PLUGIN_INLINE_ADD_U64,
-							   count_of(0), n);
+		count_inline(qemu_plugin_tb_get_insn(tb, 0), count_of(0), n);
 	else
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)n);
 }

@@ -135,8 +135,7 @@ static struct {
 static void flush(void)
 {
 	if (group.n)
-		qemu_plugin_register_vcpu_insn_exec_inline(group.insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[0][group.counter],
-							   group.n);
+		count_inline(group.insn, &now[0][group.counter], group.n);
 	group.n = 0;
 }
 
@@ -159,7 +158,7 @@ static void translate(const struct instruction *instruction)
 	group.n++;
 	group.more = cannot_fail(instruction->code, instruction->size);
 	if (first)
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &now[1][counter], 1);
+		count_inline(insn, &now[1][counter], 1);
 }
 
 /* -- regions ------------------------------------------------------------------------------------------- */

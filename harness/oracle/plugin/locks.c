@@ -78,10 +78,10 @@ static void translate(const struct instruction *instruction)
 	for (size_t i = 0; i < places.n_locks; i++) {
 		if (places.lock[i] != instruction->address)
 			continue;
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &entries[i].now, 1);
 		if (instruction->first)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)(uintptr_t)(i + 1));
+		count_inline(insn, &entries[i].now, 1);
 		return;
 	}
 }

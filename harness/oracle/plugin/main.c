@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 /* In the order of their parts of oracle.json. */
 static const struct oracle_mode *const modes[] = {
@@ -68,17 +68,17 @@ static void on_cpu(qemu_plugin_id_t id, unsigned int cpu)
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
-	enum { PAGE = 1 << PAGE_BITS, LONGEST = 15 };
+	enum { PAGE = 1 << PAGE_BITS };
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
-	CALL(block, tb);
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint8_t room[LONGEST_INSN];
 		struct instruction instruction = {
 			.insn = insn,
 			.address = qemu_plugin_insn_vaddr(insn),
-			.code = qemu_plugin_insn_data(insn),
+			.code = insn_code(insn, room),
 			.size = qemu_plugin_insn_size(insn),
 			.first = i == 0,
 		};
@@ -95,11 +95,12 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		 * An instruction that crosses into the next page ends its block before itself, yet QEMU shows it
 		 * (cut short, its callbacks never run): it must not be counted along with those before it.
 		 */
-		if (i == n - 1 && (instruction.address & (PAGE - 1)) + LONGEST > PAGE)
+		if (i == n - 1 && (instruction.address & (PAGE - 1)) + LONGEST_INSN > PAGE)
 			CALL(flush);
 		CALL(translate, &instruction);
 	}
 	CALL(flush);
+	CALL(block, tb); /* last: what it counts is counted after the callbacks of the block's first instruction */
 }
 
 static void on_end(qemu_plugin_id_t id, void *data)

@@ -248,7 +248,7 @@ static void translate(const struct instruction *instruction)
 		if (address == *functions[i])
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_function, QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)functions[i]);
-	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &ticks, 1);
+	count_inline(insn, &ticks, 1);
 	qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
 					 (void *)(uintptr_t)kernel);
 }
