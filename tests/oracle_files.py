@@ -10,29 +10,36 @@ from typing import Any
 
 import numpy as np
 
+from harness.oracle.reader import LAP
+
 CONTEXTS = {"task": 0, "interrupt": 1, "softirq": 2, "exception": 3, "nmi": 4, "user": 5}
 
 
 def write_oracle(
     trial: Path,
     regions: Sequence[Mapping[tuple[int, str], tuple[int, int]]],
-    samples: Sequence[tuple[int, int]] = (),
+    samples: Sequence[tuple[int, int] | tuple[int, int, int]] = (),
     words: Sequence[int] = (),
     numbers: Sequence[int] = (),
     locks: Sequence[tuple[int, int, int, int, int, int]] = (),
+    laps: Sequence[Mapping[tuple[int, str], tuple[int, int]]] = (),
     **report: Any,
 ) -> None:
-    """regions: (address, context) -> (instructions, entries); samples: (region, address); words: of pages.bin; locks:
-    region, kind, target, site, count, lock.
+    """regions, laps: (address, context) -> (instructions, entries); samples: region, address, and the lap if in one;
+    words: of pages.bin; locks: region, kind, target, site, count, lock.
     """
     folder = trial / "oracle"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "functions.bin").open("wb") as sink:
-        for number, region in enumerate(regions):
+        numbered = [*((0, *pair) for pair in enumerate(regions)), *((LAP, *pair) for pair in enumerate(laps))]
+        for kind, number, region in numbered:
             for (address, context), (instructions, entries) in region.items():
-                head = number | CONTEXTS[context] << 48
+                head = number | kind << 32 | CONTEXTS[context] << 48
                 sink.write(np.array([head, address, instructions, entries], dtype="<u8").tobytes())
-    rows = [(1000 * i, address, region + 1 | 1 << 40) for i, (region, address) in enumerate(samples)]
+    rows = [
+        (1000 * i, address, region + 1 | 1 << 40 | sum(lap + 1 for lap in inside) << 42)
+        for i, (region, address, *inside) in enumerate(samples)
+    ]
     (folder / "samples.bin").write_bytes(np.array(rows, dtype="<u8").tobytes())
     (folder / "pages.bin").write_bytes(np.array(words, dtype="<u8").tobytes())
     (folder / "pages.idx").write_bytes(np.array(numbers, dtype="<u8").tobytes())
@@ -42,7 +49,7 @@ def write_oracle(
     whole = {
         "format": 1,
         "modes": dict.fromkeys(("functions", "sampler", "pages", "counters", "nmi")),
-        "marks": {"mismatched": 0, "from_user": True, "workloads": len(regions), "laps": 0},
+        "marks": {"mismatched": 0, "from_user": True, "workloads": len(regions), "laps": len(laps)},
         "functions": {
             "used": 9,
             "overflow": False,

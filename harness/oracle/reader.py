@@ -229,8 +229,8 @@ class Oracle:
     def samples(self, symbols: SymbolMap) -> pd.DataFrame:
         """The ideal profiler's samples inside regions, in time order.
 
-        region int64, ns int64 (virtual time), address uint64, function object, user bool, interrupts bool (they
-        were on), idle bool (the CPU was halted)
+        region int64, lap int64 (-1: in none), ns int64 (virtual time), address uint64, function object, user bool,
+        interrupts bool (they were on), idle bool (the CPU was halted)
         """
         self.need("sampler")
         data = self._records("samples.bin", _SAMPLE)
@@ -248,6 +248,7 @@ class Oracle:
         return pd.DataFrame(
             {
                 "region": (about & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1,
+                "lap": (about >> np.uint64(42)).astype(np.int64) - 1,
                 "ns": data["ns"],
                 "address": data["address"],
                 "function": names,

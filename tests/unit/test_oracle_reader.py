@@ -12,7 +12,7 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.measure.symbols import parse_system_map
 from harness.oracle.places import describe_places
-from harness.oracle.reader import Oracle, OracleAbsent
+from harness.oracle.reader import LAP, Oracle, OracleAbsent
 from harness.oracle.truth import agreement, convergence, distance, kernel_truth, nmi_cost
 from tests.oracle_files import write_oracle
 
@@ -78,6 +78,17 @@ def test_samples_that_are_missing_are_noticed(trial):
     path.write_bytes(path.read_bytes()[:48])
     with pytest.raises(RunError, match="has 2 samples, not 4"):
         kernel_truth(Oracle(trial), SYMBOLS, 0)
+
+
+def test_laps_are_told_apart_from_workloads_and_have_samples_of_their_own(tmp_path):
+    laps = [{(READ, "task"): (30, 3)}, {(TAIL, "task"): (5, 1)}]
+    write_oracle(tmp_path, [REGION], [(0, READ), (0, READ, 0), (0, TAIL, 1)], laps=laps)
+    oracle = Oracle(tmp_path)
+    assert oracle.functions(SYMBOLS, kind=LAP)[["region", "instructions"]].to_numpy().tolist() == [[0, 30], [1, 5]]
+    assert oracle.functions(SYMBOLS)["instructions"].sum() == 601
+    samples = oracle.samples(SYMBOLS)
+    assert samples["lap"].tolist() == [-1, 0, 1]
+    assert samples["region"].tolist() == [0, 0, 0]
 
 
 def test_truth_leaves_user_code_out_and_has_the_samples(trial):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * NMIs to the guest at moments of the jittered timer, while a workload runs.
+ * NMIs to the guest at moments of a jittered timer of its own, while a workload runs: the ideal sampler's moments are
+ * others, so that the two can be compared.
  *
  * nmis.bin: 64 bits each of virtual time and interrupted address.
  */
@@ -47,7 +48,7 @@ static const char *lacks(const struct settings *settings)
 static void init(const struct settings *settings)
 {
 	sink = output(name); /* there even when no mark ever comes */
-	timer_add(settings, settings->period_ns, send_nmi);
+	timer_add(settings, 1, send_nmi);
 }
 
 static void finish(void)

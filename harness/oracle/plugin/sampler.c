@@ -4,7 +4,7 @@
  * interrupts on or off, and reads where the CPU is.
  *
  * samples.bin: per sample 64 bits each of virtual time, address, and region (0 none, else its number plus one)
- * | context << 32 | interrupts on << 40 | CPU halted << 41.
+ * | context << 32 | interrupts on << 40 | CPU halted << 41 | lap (0 none, else its number plus one) << 42.
  */
 #include "context.h"
 #include "oracle.h"
@@ -40,6 +40,8 @@ static void sample(int64_t now_ns)
 	record[1] = ip;
 	record[2] = regions[KIND_WORKLOAD].begun | (uint64_t)(ip < places.kernel ? IN_USER : context_now()) << 32 |
 		    (uint64_t)!!(flags & FLAG_INTERRUPTS) << 40 | (uint64_t)idle << 41;
+	if (regions[KIND_LAP].open)
+		record[2] |= (uint64_t)regions[KIND_LAP].begun << 42;
 	put(sink, name, record, sizeof(record));
 	n_samples++;
 }
@@ -54,7 +56,7 @@ static const char *lacks(const struct settings *settings)
 static void init(const struct settings *settings)
 {
 	sink = output(name); /* there even when no mark ever comes */
-	timer_add(settings, settings->period_ns, sample);
+	timer_add(settings, 0, sample);
 }
 
 static void translate(const struct instruction *instruction)

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "timer.h"
 
-enum { TIMER_BYTES = 512, MAX_USERS = 8, DEFAULT_NS = 10000000 };
+enum { TIMER_BYTES = 512, MAX_USERS = 8 };
 
-static uint64_t timer[TIMER_BYTES / 8]; /* a QEMUTimer and room to spare */
-static uint64_t state, mean = DEFAULT_NS;
-static int64_t due;
-static bool started;
-static void (*users[MAX_USERS])(int64_t now_ns);
+static struct user {
+	uint64_t timer[TIMER_BYTES / 8]; /* a QEMUTimer and room to spare */
+	uint64_t state, mean;
+	int64_t due;
+	void (*at)(int64_t now_ns);
+} users[MAX_USERS];
 static unsigned int n_users;
+static bool started;
 
 const char *timer_lacks(const struct settings *settings)
 {
@@ -19,18 +21,20 @@ const char *timer_lacks(const struct settings *settings)
 	return NULL;
 }
 
-void timer_add(const struct settings *settings, uint64_t mean_ns, void (*at)(int64_t now_ns))
+void timer_add(const struct settings *settings, unsigned int stream, void (*at)(int64_t now_ns))
 {
-	state = settings->seed;
-	if (mean_ns)
-		mean = mean_ns;
-	users[n_users++] = at;
+	/* Streams of one seed are parts of one sequence, far from each other. */
+	users[n_users++] = (struct user){
+		.state = settings->seed + stream * 0xd1342543de82ef95ull,
+		.mean = settings->period_ns,
+		.at = at,
+	};
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t random_u64(void)
+static uint64_t random_u64(uint64_t *state)
 {
-	uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
@@ -40,18 +44,17 @@ static uint64_t random_u64(void)
 static void on_timer(void *data)
 {
 	int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+	struct user *user = data;
 
-	(void)data;
-	if (!due) { /* armed by timer_start: from here on, the clock is known */
-		due = now + (int64_t)(random_u64() % mean);
-		timer_mod_ns(timer, due);
+	if (!user->due) { /* armed by timer_start: from here on, the clock is known */
+		user->due = now + (int64_t)(random_u64(&user->state) % user->mean);
+		timer_mod_ns(user->timer, user->due);
 		return;
 	}
-	for (unsigned int i = 0; i < n_users; i++)
-		users[i](now);
+	user->at(now);
 	/* Uniform over half to one and a half periods. */
-	due += (int64_t)(mean / 2 + random_u64() % mean);
-	timer_mod_ns(timer, due);
+	user->due += (int64_t)(user->mean / 2 + random_u64(&user->state) % user->mean);
+	timer_mod_ns(user->timer, user->due);
 }
 
 /*
@@ -61,9 +64,11 @@ static void on_timer(void *data)
  */
 void timer_start(void)
 {
-	if (started || !n_users)
+	if (started)
 		return;
 	started = true;
-	timer_init_full(timer, NULL, QEMU_CLOCK_VIRTUAL, 1, 0, on_timer, NULL);
-	timer_mod_ns(timer, 1);
+	for (unsigned int i = 0; i < n_users; i++) {
+		timer_init_full(users[i].timer, NULL, QEMU_CLOCK_VIRTUAL, 1, 0, on_timer, &users[i]);
+		timer_mod_ns(users[i].timer, 1);
+	}
 }
