@@ -51,11 +51,16 @@ class PreparedArm:
     why_tcg: str
 
 
+def guest_folders(folder: Path, kernel: str) -> tuple[Path, ...]:
+    """The guest sources of an experiment's folder for one of its kernels: those for all, and its own."""
+    return tuple(path for path in (folder / "guest", folder / f"guest-{kernel}") if path.is_dir())
+
+
 def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str | Package] = ()) -> KernelBuild:
     """Kernel `name` and its image with the guest sources of the experiment in `folder`, if any."""
     recipe = load_kernel(name, beside=folder)
     kernel = build_kernel(store, recipe)
-    sources = (folder / "guest",) if folder is not None and (folder / "guest").is_dir() else ()
+    sources = guest_folders(folder, name) if folder is not None else ()
     named_in = folder / "experiment.yaml" if folder is not None else None
     image = ImageRecipe(recipe, sources, tuple(packages), named_in)
     return KernelBuild(recipe, kernel, build_image(store, image, kernel))

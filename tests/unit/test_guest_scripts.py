@@ -26,7 +26,7 @@ from harness.paths import EXPERIMENTS, IMAGES, ROOT
 from tests.compiling import start
 from tests.conftest import needs_guest_packages
 
-FOLDERS = [IMAGES / "guest", *sorted(EXPERIMENTS.glob("*/guest"))]
+FOLDERS = [IMAGES / "guest", *sorted(EXPERIMENTS.glob("*/guest*"))]
 SCRIPTS = [IMAGES / "init", *(path for folder in FOLDERS for path in sorted(folder.rglob("*.sh")))]
 PROGRAMS = [path for path in program_sources(FOLDERS).values() if path.suffix != ".sh"]
 #: Each C file with the program or library that it is of.
