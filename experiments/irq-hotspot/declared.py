@@ -179,6 +179,26 @@ NMIS = Table(
         number("cost", "1", "share of the kernel's instructions that NMIs took; NaN: the kernel executed none"),
     ),
 )
+CELLS = Table(
+    "cells",
+    "one cell of the bias map by one sampler: the load begins its work at a phase of the tick, in each of its cycles",
+    (
+        *KEY,
+        string("sampler", "tick, jittered tick, NMI or ideal sampler"),
+        number("phase", "1", "where in the tick's period the work begins, 0 at the tick"),
+        number("duty", "1", "part of a period that the work is made to take"),
+        count("samples", "in the kernel"),
+        count("inside", "of them, in the work (krepro_edu_task_work)"),
+        number("told", "1", "the work's share of the samples; NaN: there are none"),
+        number("exact", "1", "its share of the kernel's instructions, by the oracle"),
+        number("low", "1", "end of the 95 % interval of independent samples (Clopper and Pearson); NaN: no samples"),
+        number("high", "1", "its other end"),
+        flag("outside", "whether the exact share lies outside of it"),
+        number(
+            "chance", "1", "probability of a count as unlikely as this if samples were independent; NaN: no samples"
+        ),
+    ),
+)
 TABLES = [
-    *(RUNS, BUFFERS, BRACKETS, INTERRUPTS, ANSWERS, PROFILE, HANDLERS_RAN, MISREAD, SWEEP, TRUTH, ERROR, NMIS),
+    *(RUNS, BUFFERS, BRACKETS, INTERRUPTS, ANSWERS, PROFILE, HANDLERS_RAN, MISREAD, SWEEP, TRUTH, ERROR, NMIS, CELLS),
 ]

@@ -128,6 +128,25 @@ METRICS = [
         "without instructions has a sample",
         of=_PROFILER,
     ),
+    # -- the bias map: loads in step with the tick --
+    fact(
+        "map_outside", "1", "lower",
+        "share of the map's cells whose exact share is outside the 95 % interval of independent samples", of=_PROFILER,
+    ),
+    fact("map_error", "1", "lower", "mean over the cells of |share told - exact share|", of=_PROFILER),
+    fact(
+        "map_blind", "1", "lower", "largest exact share of a cell in which the work has no sample; 0: there is none",
+        of=_PROFILER,
+    ),
+    fact(
+        "map_all", "1", "higher", "smallest exact share of a cell in which the work has all samples; 1: there is none",
+        of=_PROFILER,
+    ),
+    fact(
+        "map_blind_chance", "1", "higher",
+        "in the cell of map_blind.ticks of arm map-tick, same repetition: probability of a count as unlikely as this "
+        "arm's if its samples were independent",
+    ),
     fact("entries_counted", "1", "neither", "entries of the edu handler in the buffer over its exact entries"),
     fact("entries_as_time", "1", "neither", "the entries' share of all counts over the handler's share of time"),
     fact("nmis_received", "1", "higher", "NMIs that the kernel took for samples over those that the oracle sent"),

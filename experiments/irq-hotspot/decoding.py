@@ -25,6 +25,8 @@ from .declared import TABLES
 from .handlers import ENTRIES_SAMPLED, IDLE, RAISE, TASK_WORK, handler_rows, roles_of
 from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_readprofile
 from .profile.misread import misread
+from .stepped import CELLS, Steps, cell_rows
+from .stepped import WORKLOAD as STEP
 
 #: The arms of the N sweep, finest first, and what they run.
 SWEEP = tuple(f"n{n}" for n in range(2, 8))
@@ -167,6 +169,11 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
             rows.put("truth", truth, trial, workload)
             for errors in _convergence(truth, trial.seed):
                 rows.put("error", errors, trial, workload)
+        if workload == STEP:
+            with rows.part(trial, CELLS, workload):
+                steps = read_answer(folder / "stdout", Steps)
+                told = cell_rows(steps, Oracle(trial.path), symbols(trial.system_map), sampling(trial))
+                rows.put("cells", told, trial, workload)
         with rows.part(trial, NMIS, workload):
             oracle = Oracle(trial.path)
             if oracle.report.nmi is not None:

@@ -16,6 +16,7 @@ from harness.oracle.truth import shares
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
 from .decoding import SWEEP, SWEEP_WORKLOAD
+from .mapfigure import bias_map
 from .printed import AFTER, BEFORE, PAPER_N, WORKLOAD, Printed
 from .printed import ARMS as PAPERS_ARMS
 
@@ -39,6 +40,7 @@ def draw(tables: Tables, metrics: pd.DataFrame) -> dict[str, Figure]:
         "handler-time": _handler_time(metrics),
         "truth": _truth(tables["truth"]),
         "error": _error(tables["error"]),
+        "bias-map": bias_map(tables["cells"]),
     }
     return {name: figure for name, figure in drawn.items() if figure is not None}
 

@@ -17,6 +17,8 @@ from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEE
 from .handlers import BY_NMI
 from .mixed import doubling, misread_metrics, mixed_metrics
 from .printed import WORKLOAD as MIXED
+from .stepped import WORKLOAD as STEP
+from .stepped import blind_chance, map_metrics
 
 Tables = Mapping[str, pd.DataFrame]
 _NOTHING = "0 divided by 0: nothing was counted"
@@ -45,11 +47,14 @@ def measure(tables: Tables) -> pd.DataFrame:
             _light_metrics(trial)
         if MIXED in trial.workloads:
             mixed_metrics(trial)
+        if STEP in trial.workloads:
+            map_metrics(trial)
         misread_metrics(trial)
         _known_answers(trial)
         _nmi_metrics(trial)
     _sweep_metrics(out)
     doubling(tables, out)
+    blind_chance(tables, out)
     return _without_few_ticks(out.frame())
 
 
