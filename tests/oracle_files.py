@@ -19,6 +19,7 @@ def write_oracle(
     trial: Path,
     regions: Sequence[Mapping[tuple[int, str], tuple[int, int]]],
     samples: Sequence[tuple[int, int] | tuple[int, int, int]] = (),
+    nmi_samples: Sequence[tuple[int, int]] = (),
     words: Sequence[int] = (),
     numbers: Sequence[int] = (),
     locks: Sequence[tuple[int, int, int, int, int, int]] = (),
@@ -26,7 +27,7 @@ def write_oracle(
     **report: Any,
 ) -> None:
     """regions, laps: (address, context) -> (instructions, entries); samples: region, address, and the lap if in one;
-    words: of pages.bin; locks: region, kind, target, site, count, lock.
+    nmi_samples: the same in an NMI, after them; words: of pages.bin; locks: region, kind, target, site, count, lock.
     """
     folder = trial / "oracle"
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,6 +41,7 @@ def write_oracle(
         (1000 * i, address, region + 1 | 1 << 40 | sum(lap + 1 for lap in inside) << 42)
         for i, (region, address, *inside) in enumerate(samples)
     ]
+    rows += [(10**6 + i, address, region + 1 | CONTEXTS["nmi"] << 32) for i, (region, address) in enumerate(nmi_samples)]
     (folder / "samples.bin").write_bytes(np.array(rows, dtype="<u8").tobytes())
     (folder / "pages.bin").write_bytes(np.array(words, dtype="<u8").tobytes())
     (folder / "pages.idx").write_bytes(np.array(numbers, dtype="<u8").tobytes())

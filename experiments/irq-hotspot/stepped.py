@@ -67,7 +67,7 @@ def cell_rows(steps: Steps, oracle: Oracle, symbols: SymbolMap, sampling: str) -
     frames = [_frame(steps, own, exact, [sum(count for _, count in cell.counts) for cell in steps.cells], inside)]
     if oracle.report.absent("sampler") is None:
         samples = oracle.samples(symbols)
-        samples = samples[(samples["lap"] >= 0) & ~samples["user"] & ~samples["idle"]]
+        samples = samples[(samples["lap"] >= 0) & ~(samples["user"] | samples["nmi"] | samples["idle"])]
         cells = range(len(steps.cells))
         total = samples["lap"].value_counts().reindex(cells, fill_value=0)
         work = samples.loc[samples["function"] == TASK_WORK, "lap"].value_counts().reindex(cells, fill_value=0)

@@ -230,7 +230,7 @@ class Oracle:
         """The ideal profiler's samples inside regions, in time order.
 
         region int64, lap int64 (-1: in none), ns int64 (virtual time), address uint64, function object, user bool,
-        interrupts bool (they were on), idle bool (the CPU was halted)
+        nmi bool (in an NMI), interrupts bool (they were on), idle bool (the CPU was halted)
         """
         self.need("sampler")
         data = self._records("samples.bin", _SAMPLE)
@@ -253,6 +253,7 @@ class Oracle:
                 "address": data["address"],
                 "function": names,
                 "user": user,
+                "nmi": context == CONTEXTS.index("nmi"),
                 "interrupts": (about >> np.uint64(40) & np.uint64(1)).astype(bool),
                 "idle": (about >> np.uint64(41) & np.uint64(1)).astype(bool),
             }

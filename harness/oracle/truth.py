@@ -34,7 +34,8 @@ def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFram
     table["samples"] = np.nan
     if oracle.report.absent("sampler") is None:
         samples = oracle.samples(symbols)
-        measured = samples[(samples["region"] == region) & ~samples["user"] & ~samples["idle"]]
+        left_out = samples["user"] | samples["nmi"] | samples["idle"]
+        measured = samples[(samples["region"] == region) & ~left_out]
         table["samples"] = measured["function"].value_counts().reindex(table.index).fillna(0.0)
     return table
 

@@ -394,3 +394,37 @@ def a_short_function_before_the_handler(golden: Golden) -> None:
 def a_handler_as_short_as_a_counter(golden: Golden) -> None:
     """timer_interrupt is cut to 16 bytes, in the map of arm irq-entry-mixed."""
     _begin(golden, "irq-entry-mixed", "timer_interrupt", 16)
+
+
+def _takes(golden: Golden, arm: str, other: str) -> None:
+    shutil.copyfile(golden.raw(other) / "step/stdout", golden.raw(arm) / "step/stdout")
+
+
+@turns("interrupted-eip-is-random", "tick-in-step-is-blind", "tick-in-step-sees-nothing-else", kind="raw")
+def a_tick_at_random_moments(golden: Golden) -> None:
+    """The load of arm map-tick reports the counts of arm map-jitter."""
+    _takes(golden, "map-tick", "map-jitter")
+
+
+@turns("jittered-tick-is-random", "jittered-tick-sees-what-the-tick-does-not", kind="raw")
+def a_jittered_tick_in_step(golden: Golden) -> None:
+    """The load of arm map-jitter reports the counts of arm map-tick."""
+    _takes(golden, "map-jitter", "map-tick")
+
+
+@turns("nmis-in-step", kind="raw")
+def nmis_with_the_tick(golden: Golden) -> None:
+    """The load of arm map-nmi reports the counts of arm map-tick."""
+    _takes(golden, "map-nmi", "map-tick")
+
+
+@turns("ideal-sampler-in-step", kind="raw")
+def samples_of_other_cells(golden: Golden) -> None:
+    """The ideal sampler's samples of arm map-tick are told to be of the cells of the next duty."""
+    path = golden.raw("map-tick") / "oracle/samples.bin"
+    words = np.fromfile(path, dtype="<u8").reshape(-1, 3)
+    lap = words[:, 2] >> np.uint64(42)
+    inside = lap > 0
+    moved = (lap[inside] - np.uint64(1) + np.uint64(20)) % np.uint64(60) + np.uint64(1)
+    words[inside, 2] = words[inside, 2] & np.uint64((1 << 42) - 1) | moved << np.uint64(42)
+    words.tofile(path)

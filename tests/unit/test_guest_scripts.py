@@ -22,6 +22,7 @@ from harness.build.programs import (
     source_files,
 )
 from harness.errors import UsageError
+from harness.experiment.prepare import guest_folders
 from harness.paths import EXPERIMENTS, IMAGES, ROOT
 from tests.compiling import start
 from tests.conftest import needs_guest_packages
@@ -114,6 +115,15 @@ def test_two_sources_of_one_program_are_refused(guest, tmp_path):
     (guest / "answer.sh").rename(guest / "krepro-job.sh")
     with pytest.raises(UsageError, match="guest program krepro-job has two sources"):
         program_sources([IMAGES / "guest", guest])
+
+
+def test_a_kernels_own_programs_are_in_no_other_kernels_guests(guest):
+    own = guest.parent / "guest-classic"
+    own.mkdir()
+    (own / "more.sh").touch()
+    assert list(program_sources(guest_folders(guest.parent, "classic"))) == ["answer", "tool", "more"]
+    assert guest_folders(guest.parent, "modern-6.1") == (guest,)
+    assert guest_folders(own, "classic") == ()
 
 
 @pytest.fixture

@@ -100,10 +100,15 @@ def test_truth_leaves_user_code_out_and_has_the_samples(trial):
 
 def test_what_runs_in_nmis_is_a_cost_and_no_truth(tmp_path):
     write_oracle(
-        tmp_path, [{(READ, "task"): (60, 1), (READ, "nmi"): (20, 5), (TAIL, "nmi"): (20, 1), (0, "user"): (900, 0)}]
+        tmp_path,
+        [{(READ, "task"): (60, 1), (READ, "nmi"): (20, 5), (TAIL, "nmi"): (20, 1), (0, "user"): (900, 0)}],
+        samples=[(0, READ)],
+        nmi_samples=[(0, READ), (0, TAIL)],
     )
     oracle = Oracle(tmp_path)
-    assert kernel_truth(oracle, SYMBOLS, 0)["instructions"].to_dict() == {"vfs_read": 60}
+    assert oracle.samples(SYMBOLS)["nmi"].tolist() == [False, True, True]
+    truth = kernel_truth(oracle, SYMBOLS, 0)
+    assert truth[["instructions", "samples"]].to_dict("index") == {"vfs_read": {"instructions": 60, "samples": 1}}
     assert nmi_cost(oracle, SYMBOLS, 0) == 0.4
     assert np.isnan(nmi_cost(oracle, SYMBOLS, 1))
 
