@@ -41,7 +41,9 @@ def write_oracle(
         (1000 * i, address, region + 1 | 1 << 40 | sum(lap + 1 for lap in inside) << 42)
         for i, (region, address, *inside) in enumerate(samples)
     ]
-    rows += [(10**6 + i, address, region + 1 | CONTEXTS["nmi"] << 32) for i, (region, address) in enumerate(nmi_samples)]
+    rows += [
+        (10**6 + i, address, region + 1 | CONTEXTS["nmi"] << 32) for i, (region, address) in enumerate(nmi_samples)
+    ]
     (folder / "samples.bin").write_bytes(np.array(rows, dtype="<u8").tobytes())
     (folder / "pages.bin").write_bytes(np.array(words, dtype="<u8").tobytes())
     (folder / "pages.idx").write_bytes(np.array(numbers, dtype="<u8").tobytes())
