@@ -78,6 +78,9 @@ ANSWERS = Table(
         number("raised", "count", "interrupts of the edu device that the load raised; NaN: not this load, as below"),
         number("raised_kernel", "count", "of them from kernel mode"),
         number("handled", "count", "interrupts that the edu driver's handler counted"),
+        number(
+            "calibration_raises", "count", "of the raised, those before the load, which time a handler; half have no loops"
+        ),
         number("handler_loops", "count", "loops that one handler run executes"),
         number("handler_ns", "ns", "one handler run less its surroundings, measured in the guest: the shortest of 8"),
         number("loop_ns", "ns", "one loop of the same work in task context"),

@@ -119,6 +119,13 @@ METRICS = [
         "exact share of the kernel's instructions: handler (the edu handler) or interrupts (all hard interrupts)",
         of="handler or interrupts",
     ),
+    fact(
+        "known_instructions", "1", "neither",
+        "exact instructions of the edu handler's loops over the known ones: two for each loop, and one for each run",
+    ),
+    fact(
+        "fix_cost", "instructions", "lower", "exact instructions of the second sampling point over the calls of it",
+    ),
     fact("estimate", "1", "neither", "the edu handler's share of a profiler's samples", of=_PROFILER),
     fact("missed", "1", "lower", "part of the edu handler's share that a profiler misses", of=_PROFILER),
     fact("error", "1", "lower", "part of the kernel's time that a profiler puts into wrong functions", of=_PROFILER),

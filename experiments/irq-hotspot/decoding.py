@@ -85,6 +85,7 @@ class Load(Answer):
     raised_user: int | None = None
     raised_kernel: int | None = None
     handled: int | None = None
+    calibration_raises: int | None = None
     handler_loops: int | None = None
     handler_ns: float | None = None
     loop_ns: float | None = None

@@ -48,7 +48,9 @@ IDLE = (
     "acpi_safe_halt",
     "acpi_idle_do_entry",
 )
-RAISE, TASK_WORK = "krepro_edu_raise", "krepro_edu_task_work"
+RAISE, TASK_WORK, HANDLERS_LOOP = "krepro_edu_raise", "krepro_edu_task_work", "krepro_edu_work"
+#: The functions of the second sampling point; the first is called once for each handler.
+FIX = ("__irq_hotspot_hit", "irq_hotspot_count", "profile_this_cpu", "profile_hit_direct")
 #: The values of irq_sampling that count handler entries, and the one whose samples no tick takes.
 ENTRIES_SAMPLED = ("entry", "handler")
 BY_NMI = "nmi"

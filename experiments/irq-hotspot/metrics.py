@@ -14,7 +14,7 @@ from harness.oracle.truth import agreement, distance, shares
 
 from .declared_metrics import METRICS
 from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
-from .handlers import BY_NMI
+from .handlers import BY_NMI, ENTRIES_SAMPLED, FIX, HANDLERS_LOOP
 from .mixed import doubling, misread_metrics, mixed_metrics
 from .printed import WORKLOAD as MIXED
 from .stepped import WORKLOAD as STEP
@@ -287,6 +287,17 @@ def _truth_metrics(trial: TrialRows) -> None:
     exact = float(shares(truth["instructions"])[edu].sum())
     trial.put("truth.handler", exact, problem)
     trial.put("truth.interrupts", _ratio(float(truth["interrupt"].sum()), float(truth["instructions"].sum())), problem)
+    handled, calibrated, loops = (
+        trial.value("answers", name, "edu") for name in ("handled", "calibration_raises", "handler_loops")
+    )
+    counted = float(truth.loc[truth["function"] == HANDLERS_LOOP, "instructions"].sum())
+    known = (handled - calibrated / 2) * (2 * loops + 1)
+    answer = trial.problem(ANSWER, workload="edu")
+    trial.put("known_instructions", _ratio(counted, known), problem, answer)
+    if trial.sampling in ENTRIES_SAMPLED:
+        fix = truth[truth["function"].isin(FIX)]
+        calls = float(fix.loc[fix["function"] == FIX[0], "entries"].sum())
+        trial.put("fix_cost", _ratio(float(fix["instructions"].sum()), calls), problem)
     buffer = trial.problem(BUFFER, workload="edu")
     for name, column, why in (("ticks", "ticks", buffer), ("sampler", "samples", None)):
         counts = truth[column]

@@ -428,3 +428,19 @@ def samples_of_other_cells(golden: Golden) -> None:
     moved = (lap[inside] - np.uint64(1) + np.uint64(20)) % np.uint64(60) + np.uint64(1)
     words[inside, 2] = words[inside, 2] & np.uint64((1 << 42) - 1) | moved << np.uint64(42)
     words.tofile(path)
+
+
+@turns("oracle-counts-what-is-known", kind="raw")
+def a_loop_more_in_each_run(golden: Golden) -> None:
+    """The load of arm tick reports 20,001 loops a run."""
+    path = golden.raw("tick") / "edu/stdout"
+    path.write_text(path.read_text().replace('"handler_loops": 20000', '"handler_loops": 20001'))
+
+
+@turns("fix-costs-little")
+def a_fix_that_loops(tables: Tables) -> None:
+    """The second sampling point of arm irq-entry executes 100 instructions more in each of its calls."""
+    truth = tables["truth"]
+    chosen = _where(truth, arm="irq-entry", workload="edu", function="__irq_hotspot_hit")
+    assert chosen.any()
+    truth.loc[chosen, "instructions"] += 100 * truth.loc[chosen, "entries"]
