@@ -273,7 +273,10 @@ def a_light_handler_that_works(tables: Tables) -> None:
     _set(tables, "truth", "instructions", heavy, arm="irq-entry", workload="edu-light", function="krepro_edu_irq")
 
 
-@turns("oracle-sees-the-handler", "tick-error", also=("ideal-sampler-misses-none", "sampler-error"))
+@turns(
+    "oracle-sees-the-handler", "tick-error",
+    also=("ideal-sampler-misses-none", "sampler-error", "oracle-counts-what-is-known"),
+)  # fmt: skip
 def a_handler_without_time(tables: Tables) -> None:
     """The exact instructions of arm tick become what the buffer counts, which has none in the handler."""
     truth = tables["truth"]
