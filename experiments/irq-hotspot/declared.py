@@ -79,7 +79,9 @@ ANSWERS = Table(
         number("raised_kernel", "count", "of them from kernel mode"),
         number("handled", "count", "interrupts that the edu driver's handler counted"),
         number(
-            "calibration_raises", "count", "of the raised, those before the load, which time a handler; half have no loops"
+            "calibration_raises",
+            "count",
+            "of the raised, those before the load, which time a handler; half have no loops",
         ),
         number("handler_loops", "count", "loops that one handler run executes"),
         number("handler_ns", "ns", "one handler run less its surroundings, measured in the guest: the shortest of 8"),

@@ -130,9 +130,9 @@ METRICS = [
     fact("missed", "1", "lower", "part of the edu handler's share that a profiler misses", of=_PROFILER),
     fact("error", "1", "lower", "part of the kernel's time that a profiler puts into wrong functions", of=_PROFILER),
     fact(
-        "agreement", "1", "higher",
-        "probability of such a chi-square if the profiler's samples were independent and unbiased; 0 where a function "
-        "without instructions has a sample",
+        "error_of_independent", "1", "lower",
+        "root of the summed squares of the differences of shares, over the same that as many independent unbiased "
+        "samples have on average; below 1 where each part of the time has its share of the samples",
         of=_PROFILER,
     ),
     # -- the bias map: loads in step with the tick --

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.measure.rows import MetricRows
-from harness.oracle.truth import agreement, distance, shares
+from harness.oracle.truth import against_independent, distance, shares
 
 from .declared_metrics import METRICS
 from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
@@ -293,7 +293,8 @@ def _truth_metrics(trial: TrialRows) -> None:
     counted = float(truth.loc[truth["function"] == HANDLERS_LOOP, "instructions"].sum())
     known = (handled - calibrated / 2) * (2 * loops + 1)
     answer = trial.problem(ANSWER, workload="edu")
-    trial.put("known_instructions", _ratio(counted, known), problem, answer)
+    uncalibrated = "the workload did not report it" if math.isnan(known) else None
+    trial.put("known_instructions", _ratio(counted, known), problem, answer, uncalibrated)
     if trial.sampling in ENTRIES_SAMPLED:
         fix = truth[truth["function"].isin(FIX)]
         calls = float(fix.loc[fix["function"] == FIX[0], "entries"].sum())
@@ -308,8 +309,7 @@ def _truth_metrics(trial: TrialRows) -> None:
         trial.put(f"estimate.{name}", estimate, *reasons)
         trial.put(f"missed.{name}", 1 - _ratio(estimate, exact), *reasons)
         trial.put(f"error.{name}", distance(truth.loc[ran, "instructions"], counts[ran]), *reasons)
-        few = None if any(reasons) else agreement(truth["instructions"], counts)
-        trial.put(f"agreement.{name}", math.nan if few is None else few, *reasons)
+        trial.put(f"error_of_independent.{name}", against_independent(truth["instructions"], counts), *reasons)
     entered = truth.set_index("function")["entries"]
     handlers = trial.rows("handlers", "edu")
     counted = float(handlers.loc[handlers["handler"] == "edu", "entries"].sum(min_count=1))

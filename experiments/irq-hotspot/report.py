@@ -11,6 +11,8 @@ import pandas as pd
 from harness.oracle.truth import shares
 
 from .decoding import SWEEP, SWEEP_WORKLOAD
+from .stepped import SAMPLERS
+from .stepped import TICK as MAP_TICK
 
 Tables = Mapping[str, pd.DataFrame]
 #: Functions that a table of hot spots shows, and one of the truth.
@@ -30,6 +32,7 @@ def summarise(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "Fault 5: time in the edu handler, known and by ticks": lambda: _time(metrics),
         "Fault 6: counts of two units in one array": lambda: _units(tables),
         "Truth, workload edu: share of the kernel's instructions": lambda: _truth(tables["truth"]),
+        "The premise, workload step: shares told of a load in step with the tick": lambda: _in_step(tables["cells"]),
     }
     frames = {title: make() for title, make in made.items()}
     return {title: frame for title, frame in frames.items() if not frame.empty}
@@ -146,6 +149,28 @@ def _units(tables: Tables) -> pd.DataFrame:
     mean = both.groupby(["workload", "arm"])[["ticks", "samples", "entries", "edu s"]].mean()
     mean["samples/tick"] = mean["samples"] / mean["ticks"]
     return mean.round(3).reset_index().rename(columns={"ticks": "timer"})
+
+
+def _in_step(cells: pd.DataFrame) -> pd.DataFrame:
+    """Per sampler and duty, over all cells of all trials; of the ideal sampler, those beside one arm."""
+    ideal = cells["sampler"] == SAMPLERS[-1]
+    beside = cells["arm"] == (MAP_TICK if MAP_TICK in set(cells["arm"]) else cells["arm"].min())
+    rows = cells[~ideal | beside].assign(off=lambda frame: (frame["told"] - frame["exact"]).abs())
+    made = [
+        {
+            "sampler": sampler,
+            "duty": duty,
+            "exact": part["exact"].mean(),
+            "told": f"{part['told'].min():.2f} to {part['told'].max():.2f}",
+            "mean error": part["off"].mean(),
+            "worst": part["off"].max(),
+            "outside": f"{int(part['outside'].sum())} of {len(part)}",
+        }
+        for (sampler, duty), part in rows.groupby(["sampler", "duty"])
+    ]
+    order = {sampler: place for place, sampler in enumerate(SAMPLERS)}
+    made.sort(key=lambda row: (order[str(row["sampler"])], row["duty"]))
+    return pd.DataFrame(made).round(3)
 
 
 def _truth(truth: pd.DataFrame) -> pd.DataFrame:

@@ -63,6 +63,9 @@ def distance(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
 def agreement(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
     """p of Pearson's chi-square that `estimate` (counts of independent samples) comes from the shares of `truth`.
 
+    Samples of which each part of the time has its share are nearer to the truth than independent ones: their p is too
+    large, so that a small one still says that they are biased, and a large one says nothing.
+
     NaN when there are fewer than two cells with LEAST_EXPECTED. A sample where the truth is 0 gives 0.
     """
     true, seen = np.asarray(truth, dtype=np.float64), np.asarray(estimate, dtype=np.float64)
@@ -79,6 +82,17 @@ def agreement(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
     expected = np.append(expected[:large], expected[large:].sum())
     seen = np.append(seen[:large], seen[large:].sum())
     return float(stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), large))
+
+
+def against_independent(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
+    """Error of an estimate, root of the summed squares of the differences of shares, over that (root of its mean
+    square) of as many independent unbiased samples; NaN without samples, or where all of the truth is one cell.
+    """
+    exact, seen = shares(truth), np.asarray(estimate, dtype=np.float64)
+    expected = 1 - float((exact**2).sum())
+    if not seen.sum() or not expected > 0:
+        return float("nan")
+    return float(np.linalg.norm(shares(seen) - exact) / (expected / seen.sum()) ** 0.5)
 
 
 def convergence(truth: npt.ArrayLike, estimate: npt.ArrayLike, sizes: npt.ArrayLike, seed: int) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from harness.errors import RunError, UsageError
 from harness.measure.symbols import parse_system_map
 from harness.oracle.places import describe_places
 from harness.oracle.reader import LAP, Oracle, OracleAbsent
-from harness.oracle.truth import agreement, convergence, distance, kernel_truth, nmi_cost
+from harness.oracle.truth import against_independent, agreement, convergence, distance, kernel_truth, nmi_cost
 from tests.oracle_files import write_oracle
 
 NAMES = (
@@ -221,6 +221,17 @@ def test_places_name_the_ways_into_the_kernel():
         describe_places(SYMBOLS, "", ["nothing"])
     with pytest.raises(UsageError, match="__switch_to"):
         describe_places(parse_system_map(TEXT.replace("__switch_to", "other")), "")
+
+
+def test_error_is_that_of_independent_samples_and_less_where_they_are_spread_evenly():
+    rng = np.random.default_rng(8)
+    truth = np.array([50.0, 30, 15, 5])
+    independent = [against_independent(truth, rng.multinomial(500, truth / 100)) for _ in range(4000)]
+    assert np.mean(np.square(independent)) == pytest.approx(1, rel=0.05)
+    assert against_independent(truth, 5 * truth) == pytest.approx(0)
+    assert against_independent(truth, [0, 0, 0, 500]) > 20
+    assert np.isnan(against_independent(truth, [0, 0, 0, 0]))
+    assert np.isnan(against_independent([7, 0], [5, 0]))
 
 
 def test_agreement_is_uniform_for_fair_samples_and_small_for_biased_ones():

@@ -30,6 +30,15 @@ TOOK = {"elapsed_ns": 1_000_000_000}
 EDU = TOOK | {"raised_user": 60, "raised_kernel": 40, "handled": 100, "handler_ns": 2_000_000, "handler_loops": 9}
 
 
+#: What stepload prints of two cells: in the first no sample is in the work (counter 7 of 64 bytes).
+IN_STEP = {
+    "phases": 40,
+    "cycles": 20,
+    "step": 64,
+    "jitter": False,
+    "cells": [{"phase": 1, "duty": 95, "counts": [[5, 20]]}, {"phase": 3, "duty": 10, "counts": [[7, 3], [5, 17]]}],
+}
+
 analysis = Analysis(FOLDER)
 
 
@@ -435,7 +444,9 @@ def test_no_trials_give_empty_tables_and_no_figure():
 def every_arm(lab: Lab) -> list[TrialRecord]:
     counts = {"default_idle": 50, "krepro_edu_irq": 100, "krepro_edu_raise": 8, "ata_bmdma_interrupt": 10}
     lines = LINES | {"14": ("ata_piix", 10), "10": ("eth0", 20)}
-    answer = EDU | {"reads": 10, "bytes": 4096}
+    answer = EDU | {"reads": 10, "bytes": 4096, "calibration_raises": 16} | IN_STEP
+    work, rest = (address(name) for name in ("krepro_edu_task_work", "vfs_read"))
+    laps = [{(work, "task"): (950, 1), (rest, "task"): (50, 5)}, {(work, "task"): (100, 1), (rest, "task"): (900, 9)}]
     trials = []
     for arm, spec in load_experiment(FOLDER).arms.items():
         load = {"counts": counts, "lines": lines, "answer": answer, "shift": spec.cmdline["profile"]}
@@ -443,7 +454,8 @@ def every_arm(lab: Lab) -> list[TrialRecord]:
         trials.append(lab.trial(arm, sampling=spec.params["irq_sampling"], **names))
         if spec.oracle:
             regions = [{(address(name), "task"): (1000, 100) for name in counts}] * len(names)
-            write_oracle(trials[-1].path, regions, [(0, address(name)) for name in counts] * 20)
+            samples = [(0, address(name)) for name in counts] * 20 + [(0, work, 0), (0, rest, 1)] * 9
+            write_oracle(trials[-1].path, regions, samples, laps=laps if arm.startswith("map-") else ())
     return trials
 
 
@@ -483,9 +495,9 @@ def test_summary_and_figures_of_a_whole_run(lab):
     trials = every_arm(lab)
     tables = analysis.tables(trials)
     assert not [name for name, frame in tables.items() if frame.empty and name != "problems"]
-    assert len(shown(*trials)) == 9
+    assert len(shown(*trials)) == 10
     assert set(analysis.figures(tables, analysis.metrics(tables))) == {
-        *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error"),
+        *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error", "bias-map"),
     }
 
 
@@ -496,6 +508,7 @@ def test_any_arm_alone_gets_its_summary_and_its_figures(lab):
         drawn = analysis.figures(tables, metrics)
         assert ("n-sweep" in drawn) == (trial.arm in {f"n{n}" for n in range(2, 8)}), trial.arm
         assert ("paper-tables" in drawn) == (trial.arm in {"tick-mixed", "irq-entry-mixed"}), trial.arm
+        assert ("bias-map" in drawn) == trial.arm.startswith("map-"), trial.arm
         assert analysis.summary(tables, metrics, []), trial.arm
         assert all(len(frame.columns) <= 7 for frame in analysis.summary(tables, metrics, []).values())
 
