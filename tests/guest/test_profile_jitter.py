@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from harness.build.store import Store
 from harness.experiment.execution import run_trial
 from harness.experiment.model import Workload, load_experiment
 from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import build_for
 from harness.experiment.scalar import Scalar
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
@@ -35,6 +38,24 @@ def said(target: Path, command: str, cmdline: dict[str, Scalar]) -> str:
     record = run_trial(prepare_trials(Store.default(), experiment, folder, plan, target, "tcg").trials[0])
     assert record.status == "ok", record.reason
     return (target / record.path / "shell" / "stdout").read_text()
+
+
+def code(vmlinux: Path, function: str) -> list[str]:
+    """A function's instructions, addresses left out."""
+    command = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    words = [line.split("\t")[1].strip() for line in lines if line.startswith("c") and "\t" in line]
+    return [re.sub(r"\b(0x)?c1[0-9a-f]{6}\b( <.*>)?", "ADDRESS", word) for word in words]
+
+
+def test_off_is_the_code_of_the_tick_behind_a_nop(store, classic):
+    peers = build_for(store, "classic-peers", EXPERIMENTS / "irq-hotspot").kernel.file("vmlinux")
+    stock = code(classic.kernel.file("vmlinux"), "profile_tick")
+    assert len(stock) > 20
+    assert code(peers, "profile_sample") == stock
+    nop, *rest = code(peers, "profile_tick")
+    assert nop == "lea    %ds:0x0(%esi,%eiz,1),%esi"
+    assert rest[:5] == ["push   %ebp", "mov    %esp,%ebp", "call   ADDRESS", "pop    %ebp", "ret"]
 
 
 def test_one_sample_in_each_period_on_and_off(tmp_path):
