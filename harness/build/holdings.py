@@ -17,8 +17,8 @@ from harness.scratch import discard, remove_tree
 
 #: A folder in the store whose name is a hash is one thing; everything else is of krepro's own keeping.
 KEY = re.compile(r"[0-9a-f]{16}(?:[0-9a-f]{16})?")
-#: The files by whose time of change the last use is told: of an artefact, of an archive's source, of a local tree's.
-MARKS = (SEAL, ".krepro-complete", "copied.json")
+#: The files by whose time of change the last use is told: of artefacts, archived sources, local trees, the tools tree.
+MARKS = (SEAL, ".krepro-complete", "copied.json", "tree.json")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from harness.scratch import discard, remove_tree
 
 #: Raised when another tree is made of the same packages.
 RECIPE_VERSION = 1
-SEAL = "tree.json"
+TOOLS, SEAL = "tools", "tree.json"
 QEMU = "qemu-system-x86_64"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
@@ -105,8 +105,9 @@ def tools() -> Tools:
 def _tree(root: Path) -> Tools:
     home = tree_home(root)
     store = Store(root)
+    store.use(TOOLS, home.name, home / SEAL)
     if _damage(home) is not None:
-        with store.lock("tools", home.name, "tree"), usable(root):
+        with store.lock(TOOLS, home.name, "tree"), usable(root):
             damage = _damage(home)
             if damage is not None:
                 if home.exists():
@@ -119,7 +120,7 @@ def _tree(root: Path) -> Tools:
 def tree_home(root: Path) -> Path:
     """The folder of the locked tools' tree in the store at `root`, whether it is there or not."""
     debs = sorted(entry.sha256 for entry in load().tool_entries())
-    return root / "tools" / hash_of({"recipe": RECIPE_VERSION, "debs": debs})[:32]
+    return root / TOOLS / hash_of({"recipe": RECIPE_VERSION, "debs": debs})[:32]
 
 
 def _make(store: Store, home: Path, debs: Sequence[Path]) -> None:

@@ -18,6 +18,7 @@ from harness.build.programs import module_sources
 from harness.build.source import TREES, fetch_source, source_identity, tree_key
 from harness.build.spec import load_kernel
 from harness.build.store import SEAL, Artefact, Store, canonical, hash_of, read_artefact
+from harness.build.tree import TOOLS, tree_home
 from harness.commands.reanalysis import measured_experiment
 from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
@@ -92,6 +93,9 @@ def needed(store: Store, results: Path) -> dict[Name, str]:
                     reasons, _asked_by_set(store, ResultSet(path), done), f"set {path.parent.name}/{path.name} needs it"
                 )
         _follow(store, reasons)
+    tree = tree_home(store.root)
+    if tree.is_dir():
+        reasons[TOOLS, tree.name] = "the project's tools.lock names it"
     return reasons
 
 

@@ -11,6 +11,7 @@ import pytest
 from harness.build.debs import fetch
 from harness.build.spec import load_kernel
 from harness.build.store import Store
+from harness.build.tree import tree_home
 from harness.build.uses import in_use
 from harness.commands import reach
 from harness.commands.reach import AbsentError, AskedStore, needed
@@ -51,8 +52,12 @@ def test_what_a_needed_thing_was_made_of_is_needed_too(tmp_store, tmp_path, monk
     foreign = put(tmp_store, "state", {"kernel": "0" * 64, "host": "cpu"}, b"state of another kernel")
     monkeypatch.setattr(reach, "experiment_names", lambda: ["irq-hotspot"])
     monkeypatch.setattr(reach, "_asked", lambda *_: {keys})
+    tree = tree_home(tmp_store.root)
+    for key in (tree.name, "0" * 32):
+        (tree.with_name(key) / "usr").mkdir(parents=True)
     reasons = needed(tmp_store, tmp_path)
     why = "experiment irq-hotspot needs it"
+    assert reasons.pop(("tools", tree.name)) == "the project's tools.lock names it"
     assert reasons == {keys: why, kernel: why, deb: why, kvm: "a guest under KVM needs it"}
     assert not {other, tcg, foreign} & reasons.keys()
 
