@@ -117,6 +117,11 @@ def _tree(root: Path) -> Tools:
     return Tools(home, home.name)
 
 
+def ready() -> bool:
+    """Whether this process's tools are there, so that asking for them fetches nothing."""
+    return debian.host_tools() or _damage(tree_home(Store.default().root)) is None
+
+
 def tree_home(root: Path) -> Path:
     """The folder of the locked tools' tree in the store at `root`, whether it is there or not."""
     debs = sorted(entry.sha256 for entry in load().tool_entries())

@@ -18,7 +18,7 @@ from harness.build.programs import module_sources
 from harness.build.source import TREES, fetch_source, source_identity, tree_key
 from harness.build.spec import load_kernel
 from harness.build.store import SEAL, Artefact, Store, canonical, hash_of, read_artefact
-from harness.build.tree import TOOLS, tree_home
+from harness.build.tree import TOOLS, ready, tree_home
 from harness.commands.reanalysis import measured_experiment
 from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
@@ -107,6 +107,8 @@ def _add(reasons: dict[Name, str], names: Iterable[Name], reason: str) -> None:
 def _asked(store: Store, experiment: Experiment, folder: Path, arms: Iterable[str] | None) -> set[Name]:
     """What a run of these arms, or of all, asks the store for, as far as that can be told without building."""
     asked = AskedStore(store.root)
+    if not ready():  # what was made with other tools is another artefact
+        return set()
     plan = [PlannedTrial(arm, 0, 0) for arm in (experiment.arms if arms is None else arms)]
     for part in (plan, *([trial] for trial in plan)):  # where something is absent, arm by arm: others have more
         with suppress(KreproError, AbsentError):
@@ -117,7 +119,7 @@ def _asked(store: Store, experiment: Experiment, folder: Path, arms: Iterable[st
         for kernel in {arm.kernel for arm in experiment.arms.values()}:
             with suppress(KreproError, AbsentError):
                 recipe = load_kernel(kernel, beside=folder)
-                archive = fetch_source(asked, recipe.spec.source)
+                archive = fetch_source(asked, recipe.spec.source, recipe.beside)
                 if archive is not None:
                     asked.use(TREES, tree_key(recipe, source_identity(recipe.spec.source, archive)))
     return asked.asked
