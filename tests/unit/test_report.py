@@ -115,6 +115,15 @@ def test_a_page_says_where_trials_come_from_and_what_its_figures_are_without(tmp
     assert sum("is left out" in line for line in lines) == 7
 
 
+def test_a_set_made_with_the_hosts_own_tools_says_so(results, experiment):
+    made = small_set(results, experiment)
+    for told, says in (("host", True), ("tree 0123", False), ("", False)):
+        result = ResultSet(made.path, made.manifest.model_copy(update={"tools": told}))
+        lines = closing_lines(result, made.claims, made.metrics, {})
+        assert (f"QEMU and compiler were the host's own: {made.manifest.qemu}" in lines) == says
+        assert (told or "not recorded") in Text(set_page(result)).text
+
+
 def test_a_page_of_a_set_that_was_not_analysed_says_why(results, experiment):
     why = "analysis.py:7: tables() failed"
     made = small_set(results, experiment, values={"left": [], "right": [], "rare": []}, unanalysed=why)
