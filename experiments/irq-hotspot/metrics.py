@@ -308,8 +308,9 @@ def _truth_metrics(trial: TrialRows) -> None:
         estimate = float(shares(counts)[edu].sum())
         trial.put(f"estimate.{name}", estimate, *reasons)
         trial.put(f"missed.{name}", 1 - _ratio(estimate, exact), *reasons)
-        trial.put(f"error.{name}", distance(truth.loc[ran, "instructions"], counts[ran]), *reasons)
-        trial.put(f"error_of_independent.{name}", against_independent(truth["instructions"], counts), *reasons)
+        both = truth.loc[ran, "instructions"], counts[ran]
+        trial.put(f"error.{name}", distance(*both), *reasons)
+        trial.put(f"error_of_independent.{name}", against_independent(*both), *reasons)
     entered = truth.set_index("function")["entries"]
     handlers = trial.rows("handlers", "edu")
     counted = float(handlers.loc[handlers["handler"] == "edu", "entries"].sum(min_count=1))

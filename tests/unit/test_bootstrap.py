@@ -1,36 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""The bootstrap file's own way to pip, for a Python that comes without."""
+"""The bootstrap's own way to pip, for a Python that comes without."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from harness.paths import ROOT
+from harness import bootstrap
+from harness.bootstrap import fetch_pip
 
 WHEEL = b"a wheel"
 NAME = "pip-1-py3-none-any.whl"
 
 
-@pytest.fixture
-def inv(tmp_path, monkeypatch) -> ModuleType:
-    loader = SourceFileLoader("inv_file", str(ROOT / "inv"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("inv_file", loader))
-    loader.exec_module(module)
-    monkeypatch.setattr(module, "VENV", tmp_path)
-    monkeypatch.setattr(module, "PIP", (NAME, hashlib.sha256(WHEEL).hexdigest()))
+@pytest.fixture(autouse=True)
+def settings(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path)
+    monkeypatch.setattr(bootstrap, "CAPSULE", None)
+    monkeypatch.setattr(bootstrap, "PIP", (NAME, hashlib.sha256(WHEEL).hexdigest()))
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    return module
 
 
 @pytest.fixture
@@ -49,22 +44,30 @@ def index(tmp_path, monkeypatch) -> Iterator[Path]:
     server.server_close()
 
 
-def test_pip_comes_from_the_index_by_its_hash(inv, index):
-    assert inv.fetch_pip().read_bytes() == WHEEL
+def test_pip_comes_from_the_index_by_its_hash(index):
+    assert fetch_pip().read_bytes() == WHEEL
     (index / "files" / NAME).write_bytes(b"another")
     with pytest.raises(SystemExit, match="is not the file that was meant"):
-        inv.fetch_pip()
+        fetch_pip()
     (index / "files" / NAME).unlink()
     with pytest.raises(SystemExit, match="pip cannot be fetched from"):
-        inv.fetch_pip()
+        fetch_pip()
     (index / "simple/pip/index.html").write_text("")
     with pytest.raises(SystemExit, match=f"has no {NAME}"):
-        inv.fetch_pip()
+        fetch_pip()
 
 
-def test_a_folder_of_wheels_needs_no_network(inv, monkeypatch, tmp_path):
+def test_a_folder_of_wheels_needs_no_network(monkeypatch, tmp_path):
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels" / NAME).write_bytes(WHEEL)
     monkeypatch.setenv("PIP_FIND_LINKS", f"/nonexistent {tmp_path}/wheels")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
-    assert inv.fetch_pip().read_bytes() == WHEEL
+    assert fetch_pip().read_bytes() == WHEEL
+
+
+def test_a_capsule_has_pip(monkeypatch, tmp_path):
+    (tmp_path / "capsule/wheels").mkdir(parents=True)
+    (tmp_path / "capsule/wheels" / NAME).write_bytes(WHEEL)
+    monkeypatch.setattr(bootstrap, "CAPSULE", tmp_path / "capsule")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    assert fetch_pip().read_bytes() == WHEEL
