@@ -118,3 +118,14 @@ def test_doctor_lists_the_hosts_own_tools_and_what_is_missing_as_one_command(tmp
     assert told["packages"] == ("missing", f"apt-get install -y --no-install-recommends {ABSENT}")
     assert {"gcc", "qemu-system-x86_64"} <= told.keys()
     assert "tools tree" not in told
+
+
+def test_apt_waits_for_whoever_holds_its_lock(tmp_path, monkeypatch):
+    fake = tmp_path / "apt-get"
+    fake.write_text(f"#!/bin/sh\necho $@ >>{tmp_path}/asked\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    debian.install([ABSENT])
+    (asked,) = [line for line in (tmp_path / "asked").read_text().splitlines() if "install" in line]
+    assert asked == f"-qq -o DPkg::Lock::Timeout={debian.LOCK_S} install -y --no-install-recommends {ABSENT}"
