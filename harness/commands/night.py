@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -65,8 +65,9 @@ def nightly(options: NightOptions, console: Console) -> int:
     anything runs when an experiment cannot be loaded or another nightly uses that folder.
     """
     deadline = time.monotonic() + options.budget_s
-    targets = _load(options)
+    chosen = _load(options)
     with _alone(options.out):
+        targets = {name: _with_digest(options, target) for name, target in chosen.items()}
         before = None if options.restart else load_night(options.out / STATE)
         inputs = _inputs(options, targets)
         night = next_night(before, inputs, list(targets), _now())
@@ -112,7 +113,7 @@ class Target:
 
 
 def _load(options: NightOptions) -> dict[str, Target]:
-    """Every experiment with its reference: a slip in one must not be found after hours."""
+    """Every experiment with its reference verdicts: a slip in one must not be found after hours."""
     found: dict[str, Target] = {}
     for word in options.experiments:
         folder = find_experiment(word)
@@ -120,11 +121,14 @@ def _load(options: NightOptions) -> dict[str, Target]:
         Analysis(folder).check(experiment, folder)
         if experiment.name in found:
             raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
-        home = options.references / experiment.name
-        digests = reference_file(home, qemu_version())
-        known = load_reference(digests) if digests.is_file() else None
-        found[experiment.name] = Target(folder, experiment, load_verdicts(home), known)
+        found[experiment.name] = Target(folder, experiment, load_verdicts(options.references / experiment.name), None)
     return found
+
+
+def _with_digest(options: NightOptions, target: Target) -> Target:
+    """With the reference digest, which is another for each version of QEMU: so the tools are fetched by now."""
+    path = reference_file(options.references / target.experiment.name, qemu_version())
+    return replace(target, digest=load_reference(path) if path.is_file() else None)
 
 
 def _inputs(options: NightOptions, targets: dict[str, Target]) -> dict[str, object]:

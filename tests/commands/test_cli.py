@@ -183,7 +183,7 @@ def test_an_unknown_kernel_is_named_before_anything_is_built(invoke, example, tm
     path.write_text(EXPERIMENT.replace("kernel: classic", "kernel: antique"))
     done = invoke("run", str(example), "--results", str(tmp_path / "results"), "--profile", word)
     assert done.status == EXIT_USAGE
-    told = [text.partition(", modern")[0] for text in done.err.splitlines()]
+    told = [text.partition(", classic-")[0] for text in done.err.splitlines()]
     assert told == [f"krepro: {path}:{line}: unknown kernel 'antique' (known: classic" for line in lines]
     assert not list((tmp_path / "results").glob("*/*")), "nothing half-written"
 
