@@ -121,6 +121,7 @@ def test_ctrl_c_ends_it_in_ten_seconds_with_what_was_tried(tmp_path):
     assert process.returncode == 130, problems
     assert "interrupted; what was tried until then is in" in problems
     rows = json.loads(out.read_text())["rows"]
-    assert [row["status"] for row in rows][:2] == ["ok", "untried"]
+    assert [row["status"] for row in rows if row["group"] != "kernels"][:1] == ["untried"]
+    assert {row["status"] for row in rows if row["group"] == "kernels"} == {"ok"}
     assert "untried" in said
     assert not machines(scratch)
