@@ -48,7 +48,7 @@ static const char *lacks(const struct settings *settings)
 static void init(const struct settings *settings)
 {
 	sink = output(name); /* there even when no mark ever comes */
-	timer_add(settings, 1, send_nmi);
+	timer_add(settings, 1, settings->period_ns, send_nmi);
 }
 
 static void finish(void)

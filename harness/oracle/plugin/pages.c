@@ -26,6 +26,7 @@
 
 enum { TABLE = 1 << 22, MAX_PAGES = 1 << 21, BUFFER = 1 << 16, MAX_SPANS = 64 };
 enum { MAX_COUNT = 0xffff, MAX_DT = 0xffffff };
+enum { ANCHOR_NS = 10000000 }; /* between two of pages.clk, on average */
 /* The check: krepro-roi's own loop over its pages. */
 enum { CHECK_PAGES = 16, CHECK_ACCESSES = 4096, CHECK_SEED = 0x12345678 };
 
@@ -286,7 +287,7 @@ static const char *lacks(const struct settings *settings)
 static void init(const struct settings *settings)
 {
 	if (!timer_lacks(settings))
-		timer_add(settings, 0, anchor);
+		timer_add(settings, 0, ANCHOR_NS, anchor);
 }
 
 static void finish(void)

@@ -56,7 +56,7 @@ static const char *lacks(const struct settings *settings)
 static void init(const struct settings *settings)
 {
 	sink = output(name); /* there even when no mark ever comes */
-	timer_add(settings, 0, sample);
+	timer_add(settings, 0, settings->period_ns, sample);
 }
 
 static void translate(const struct instruction *instruction)

@@ -21,12 +21,12 @@ const char *timer_lacks(const struct settings *settings)
 	return NULL;
 }
 
-void timer_add(const struct settings *settings, unsigned int stream, void (*at)(int64_t now_ns))
+void timer_add(const struct settings *settings, unsigned int stream, uint64_t mean_ns, void (*at)(int64_t now_ns))
 {
 	/* Streams of one seed are parts of one sequence, far from each other. */
 	users[n_users++] = (struct user){
 		.state = settings->seed + stream * 0xd1342543de82ef95ull,
-		.mean = settings->period_ns,
+		.mean = mean_ns,
 		.at = at,
 	};
 }

@@ -7,8 +7,8 @@
 
 /* Why there can be none, or NULL. */
 const char *timer_lacks(const struct settings *settings);
-/* Have `at` called at moments that are the settings' period apart on average; those of two streams are independent. */
-void timer_add(const struct settings *settings, unsigned int stream, void (*at)(int64_t now_ns));
+/* Have `at` called at moments that are `mean_ns` apart on average; those of two streams are independent. */
+void timer_add(const struct settings *settings, unsigned int stream, uint64_t mean_ns, void (*at)(int64_t now_ns));
 /* At the first mark. */
 void timer_start(void);
 
