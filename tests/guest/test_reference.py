@@ -40,7 +40,8 @@ def test_virtual_trials_have_the_bits_of_the_reference(experiment, tmp_path):
     reference = load_reference(reference_file(RESULTS / "reference" / experiment, mine.inputs["qemu"]))
     difference = compare(reference, mine)
     if difference is not None:
-        changed = first_input_difference(foreign_inputs(reference), foreign_inputs(mine))
+        there, here = foreign_inputs(reference), foreign_inputs(mine)  # of these arms, which are not all
+        changed = first_input_difference({name: there.get(name) for name in here}, here)
         if changed is not None:
             pytest.skip(f"the reference was made with another input: {changed}")
     assert difference is None, (
