@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.build.fetch import PACKAGES
 from harness.build.store import Store
 from harness.paths import ROOT
 from tests.networks import FIRST, Network
@@ -79,6 +81,7 @@ class Cluster:
         machine, address = (), LOOPBACK
         if self._network:
             machine, address = self._network.machine(self.root / name, (self.root.parent, Store.default().root))
+            shutil.copytree(Store.default().root / PACKAGES, store / PACKAGES, copy_function=os.link)  # else fetched
         self.workers[name] = self._start(
             name, "worker", json.loads(self._file.read_text())["address"], "--nthreads", "1", "--no-nanny",
             "--name", name, "--no-dashboard", "--local-directory", str(temporary), "--host", address, *words,

@@ -27,6 +27,8 @@ from harness.progress import Step, step, warn
 MIRROR = "http://deb.debian.org"
 SNAPSHOT = "http://snapshot.debian.org/archive"
 MIRRORS_VARIABLE = "KREPRO_MIRRORS"
+#: The folder in the store: SHA256.deb.
+PACKAGES = "packages"
 AT_ONCE = 6
 TIMEOUT_S = 60
 TRIES = 3
@@ -40,10 +42,10 @@ def fetch(store: Store, entries: Sequence[Entry], *, offline: bool | None = None
     `offline` (KREPRO_OFFLINE unless told): only the store and the folders in KREPRO_MIRRORS are looked into.
     RunError when a package is nowhere to be had.
     """
-    home = store.root / "packages"
+    home = store.root / PACKAGES
     paths = {entry.sha256: home / f"{entry.sha256}.deb" for entry in entries}
     if _missing(entries, paths):
-        with store.lock("packages", "fetch", "of the lock"), usable(store.root):
+        with store.lock(PACKAGES, "fetch", "of the lock"), usable(store.root):
             home.mkdir(parents=True, exist_ok=True)
             missing = _missing(entries, paths)
             if missing:
