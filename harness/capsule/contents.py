@@ -70,6 +70,7 @@ def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path:
         wheels.download(pythons, scratch / "wheels")
         place = f"results/{manifest.experiment.name}/{manifest.id}"
         named, own = _experiment(result, scratch / "project")
+        fetched = _below(scratch, "wheels")
         parts = [
             Part("results", "the result set", list(_set_files(result, place))),
             Part("project", f"krepro at {state.commit[:12]}, a git checkout", _below(scratch, "project")),
@@ -78,7 +79,7 @@ def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path:
                 "Debian packages: QEMU, compiler, guests, kernel source",
                 used_packages(store, result, scratch / "project"),
             ),
-            Part("wheels", f"Python packages for Python {' and '.join(pythons)}", _below(scratch, "wheels")),
+            Part("wheels", f"Python packages for Python {' and '.join(pythons)}", fetched),
             *([Part(EXPERIMENT, "the experiment, as it was run", own)] if own else []),
         ]
         about = scratch / "about"
@@ -86,7 +87,7 @@ def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path:
         given = {"manifest": manifest, "parts": parts, "pythons": pythons}
         given["words"] = [named, *run_words(manifest.command_line)]
         given["set"] = f"{manifest.experiment.name}/{manifest.id}"
-        given["wheels"] = {member.path.name: wheels.licence(member.path) for member in parts[3].members}
+        given["wheels"] = {member.path.name: wheels.licence(member.path) for member in fetched}
         for name in ("README.md", "LICENCES.md"):
             (about / name).write_text(_TEMPLATES.get_template(f"{name}.j2").render(given))
         members = [*(member for part in parts for member in part.members)]

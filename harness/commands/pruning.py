@@ -9,10 +9,11 @@ from pathlib import Path
 
 from harness.build.holdings import holdings, remove_holding
 from harness.build.store import Store
+from harness.build.tree import ready
 from harness.build.uses import in_use
 from harness.commands import cli
 from harness.commands.reach import needed
-from harness.errors import EXIT_OK
+from harness.errors import EXIT_OK, UsageError
 from harness.progress import step
 from harness.report.amounts import size
 from harness.report.storelist import decision_lines, kept_lines
@@ -33,7 +34,13 @@ def prune_store(
     """Say what of the store goes and why, ask `agreed` with a summary, and remove it.
 
     `below`: GiB. Nothing is removed that a running process uses, even if it began to after the list was printed.
+    UsageError where nobody can tell what is needed.
     """
+    if not also_needed and not ready():
+        raise UsageError(
+            "what is needed of the store cannot be told before the tools are in it",
+            hint="./inv build classic fetches them; --needed removes what is needed, too",
+        )
     store, console = Store.default(), cli.output()
     with step("measuring the store"):
         held = holdings(store)

@@ -183,6 +183,7 @@ def test_the_command_tells_kinds_and_refuses_an_unknown_one(tmp_store, monkeypat
 def pruned(tmp_store, tmp_path, monkeypatch):
     """Two things that nothing needs, and `prune --store` of them with some options: how many are there then."""
     monkeypatch.setenv("KREPRO_STORE", str(tmp_store.root))
+    monkeypatch.setattr("harness.commands.pruning.ready", lambda: True)
     for number in (1, 2):
         make(tmp_store, "thing", number)
     release(tmp_store.root)
@@ -210,6 +211,13 @@ def test_prune_of_the_store_asks_tries_and_removes(pruned, capsys):
     assert "2 things" in capsys.readouterr().out
     assert pruned(yes=True) == 0
     assert "nothing to remove" in capsys.readouterr().out
+
+
+def test_what_is_needed_is_not_guessed_without_the_tools(pruned, monkeypatch):
+    monkeypatch.setattr("harness.commands.pruning.ready", lambda: False)
+    with pytest.raises(UsageError, match="what is needed of the store cannot be told"):
+        pruned(yes=True)
+    assert pruned(needed=True, dry_run=True) == 2
 
 
 def test_what_came_into_use_after_the_question_stays(pruned, tmp_store, monkeypatch, capsys):
