@@ -60,6 +60,12 @@ def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
     )
 
 
+def kernel_is_built(store: Store, recipe: KernelRecipe) -> bool:
+    """Whether `build_kernel` would find this kernel. Its source is fetched to tell."""
+    archive = fetch_source(store, recipe.spec.source, recipe.beside)
+    return store.has("kernel", kernel_inputs(recipe, source_identity(recipe.spec.source, archive)))
+
+
 def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that decides the bytes of a kernel, as it goes into its key."""
     merged = recipe.fragments if recipe.config is None else (recipe.config, *recipe.fragments)

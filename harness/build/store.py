@@ -167,6 +167,10 @@ class Store:
         keys = sorted(path.name for path in (self.root / kind).glob("*") if path.is_dir())
         return [artefact for key in keys if (artefact := self._read(kind, key)) is not None]
 
+    def has(self, kind: str, inputs: Mapping[str, Any]) -> bool:
+        """Whether the artefact with these inputs is here and whole."""
+        return self._read(kind, hash_of(inputs)[:32]) is not None
+
     def obtain(
         self,
         kind: str,

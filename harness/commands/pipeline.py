@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -19,18 +20,20 @@ from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import exit_code, problem
 from harness.commands.resuming import earlier_set, take_earlier, working_on
 from harness.commands.run import RunOptions
+from harness.commands.stages import Together, due, stages, told, verdicts_so_far
 from harness.errors import KreproError, RunError
 from harness.experiment.matrix import parse_chosen
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.part import parse_part
-from harness.experiment.plan import make_plan
+from harness.experiment.plan import PlannedTrial, make_plan
 from harness.experiment.prepare import KernelBuild
 from harness.experiment.runner import LocalExecutor, run_each
 from harness.experiment.trial import TrialRecord
 from harness.machine.qemu import qemu_version
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
-from harness.oracle.attach import Prepared, prepare_trials, with_oracle
+from harness.oracle.attach import Prepared, check_plan, prepare_checked, with_oracle
+from harness.progress import note
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.description import describe_trial
@@ -39,6 +42,7 @@ from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe
 from harness.store.provenance import host, load, package_versions, repository
 from harness.store.reference import check_digest, find_reference
 from harness.store.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment
+from harness.store.unfinished import Run
 from harness.store.union import planned
 
 
@@ -118,19 +122,9 @@ def measure(options: RunOptions) -> Measured:
     earlier = earlier_set(options, home)
     with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run:
         writer = Writer(home, run.set)
-        prepared = prepare_trials(store, experiment, folder, plan, run.running, options.accel)
-        clock.lap("build")
-        run.keep({(spec.arm, spec.repetition): describe_trial(spec) for spec in prepared.trials})
-        copy_experiment(folder, writer.path)
-        take_earlier(run, prepared.trials, options, earlier)
-        clock.lap("harness")
-        run.guests_begin()
-        left = [spec for spec in prepared.trials if (spec.arm, spec.repetition) not in run.sealed]
-        executor = DaskExecutor(client, run.descriptions, run.place_of) if client is not None else LocalExecutor()
-        run_each(left, run.seal, executor)
-        clock.lap("guests", run.spent_s)
+        work = _Work(options, experiment, folder, plan, store, run, writer)
+        prepared = work.guests(client, earlier, clock, None if part.text else analysis)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
-        _copy_symbols(prepared.builds, writer.path)
         good = any(record.status == "ok" for record in records)
         unanalysed: KreproError | None = None
         analysed = Analysed()
@@ -164,6 +158,61 @@ def measure(options: RunOptions) -> Measured:
     return Measured(result, analysed.claims, unanalysed, analysed.failures, clock.seconds)
 
 
+@dataclass(frozen=True)
+class _Work:
+    """A run that is going on, with what its guests are made of."""
+
+    options: RunOptions
+    experiment: Experiment
+    folder: Path
+    plan: Sequence[PlannedTrial]
+    store: Store
+    run: Run
+    writer: Writer
+
+    def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Analysis | None) -> Prepared:
+        """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
+        run, accel = self.run, self.options.accel
+        recipes = check_plan(self.experiment, self.folder, self.plan, accel)
+        at_once = bool(run.resumed) or self.options.reuse or earlier is not None
+        parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
+        made = Together(self.plan)
+        for part in parts:
+            new = prepare_checked(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
+            made.parts.append(new)
+            clock.lap("build")
+            self._describe(new, earlier, clock, first=part is parts[0])
+            clock.lap("harness")
+            run.guests_begin()
+            executor = DaskExecutor(client, run.descriptions, run.place_of) if client is not None else LocalExecutor()
+            run_each(due(made.whole.trials, run.sealed, last=part is parts[-1]), run.seal, executor)
+            run.guests_end()
+            clock.lap("guests")
+            _copy_symbols(new.builds, self.writer.path)
+            if analysis is not None and part is not parts[-1]:
+                self._tell(analysis, made)
+        return made.whole
+
+    def _describe(self, new: Prepared, earlier: ResultSet | None, clock: _Clock, *, first: bool) -> None:
+        descriptions = {(spec.arm, spec.repetition): describe_trial(spec) for spec in new.trials}
+        if not first:
+            self.run.keep_more(descriptions)
+            return
+        self.run.keep(descriptions)
+        clock.add("guests", self.run.spent_s)
+        copy_experiment(self.folder, self.writer.path)
+        take_earlier(self.run, new.trials, self.options, earlier)
+
+    def _tell(self, analysis: Analysis, made: Together) -> None:
+        """Say the verdicts that no trial of the stages to come can turn."""
+        sealed = self.run.sealed
+        every = {trial.arm for trial in self.plan}
+        arms = every - {trial.arm for trial in self.plan if (trial.arm, trial.repetition) not in sealed}
+        records = [record.relocated(self.writer.path) for record in sealed.values() if record.arm in arms]
+        for line in told(verdicts_so_far(analysis, self.experiment.claims, records, arms), len(arms), len(every)):
+            note(line)
+
+
 class _Clock:
     """Wall time by part of the run."""
 
@@ -171,11 +220,15 @@ class _Clock:
         self.seconds: dict[str, float] = {}
         self._last = time.monotonic()
 
-    def lap(self, part: str, before: float = 0.0) -> None:
-        """What has passed since the last lap is of this part, and `before` too."""
+    def lap(self, part: str) -> None:
+        """What has passed since the last lap is of this part."""
         now = time.monotonic()
-        self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last + before, 3)
+        self.add(part, now - self._last)
         self._last = now
+
+    def add(self, part: str, seconds: float) -> None:
+        """Time of this part that an earlier process has spent."""
+        self.seconds[part] = round(self.seconds.get(part, 0.0) + seconds, 3)
 
 
 def _why_not(error: KreproError | None, good: bool, folder: Path) -> str:

@@ -116,15 +116,29 @@ def _check_kvm(arms: Mapping[str, Arm], recipes: Mapping[str, KernelRecipe]) -> 
         raise UsageError(f"--accel kvm: no arm of this run can have KVM: {why}", hint="use --accel auto")
 
 
-def prepare_arms(
-    store: Store, experiment: Experiment, folder: Path, names: Iterable[str], accelerator: AcceleratorChoice
-) -> dict[str, PreparedArm]:
-    """Check every one of these arms, then build what they need; by name, in this order."""
+def check_arms(
+    experiment: Experiment, folder: Path, names: Iterable[str], accelerator: AcceleratorChoice
+) -> dict[str, KernelRecipe]:
+    """The recipes that these arms need, by kernel; UsageError for an arm that cannot be."""
     arms = {name: experiment.arms[name] for name in names}
     recipes = _recipes(arms, folder)
     if accelerator == "kvm":
         _check_kvm(arms, recipes)
-    builds = {name: build_for(store, name, folder, experiment.packages) for name in recipes}
+    return recipes
+
+
+def prepare_arms(
+    store: Store,
+    experiment: Experiment,
+    folder: Path,
+    names: Iterable[str],
+    accelerator: AcceleratorChoice,
+    recipes: Mapping[str, KernelRecipe],
+) -> dict[str, PreparedArm]:
+    """Build what these arms need, whose `recipes` have been checked; by name, in this order."""
+    arms = {name: experiment.arms[name] for name in names}
+    kernels = dict.fromkeys(arm.kernel for arm in arms.values())
+    builds = {name: build_for(store, name, folder, experiment.packages) for name in kernels}
     prepared: dict[str, PreparedArm] = {}
     like: dict[str, PreparedArm] = {}
     for name, arm in arms.items():

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.build.plugin import build_plugin, plugin_api
+from harness.build.spec import KernelRecipe
 from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice, OracleMode
 from harness.errors import UsageError
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import KernelBuild, PreparedArm, prepare_arms, trial_spec
+from harness.experiment.prepare import KernelBuild, PreparedArm, check_arms, prepare_arms, trial_spec
 from harness.experiment.trial import TrialSpec
 from harness.machine.qemu import qemu_version
 from harness.machine.spec import Plugin
@@ -64,10 +65,33 @@ def prepare_trials(
 
     Every arm is checked before anything is built: UsageError. Trials write below `target`/raw.
     """
-    names = list(dict.fromkeys(planned.arm for planned in plan))
-    for name in names:
+    recipes = check_plan(experiment, folder, plan, accelerator)
+    return prepare_checked(store, experiment, folder, plan, target, accelerator, recipes)
+
+
+def check_plan(
+    experiment: Experiment, folder: Path, plan: Sequence[PlannedTrial], accelerator: AcceleratorChoice
+) -> dict[str, KernelRecipe]:
+    """The recipes that a plan needs, by kernel, in the order of its arms; UsageError for an arm that cannot be."""
+    names = {planned.arm for planned in plan}
+    ordered = [name for name in experiment.arms if name in names]
+    for name in ordered:
         _check(name, experiment.arms[name])
-    arms = prepare_arms(store, experiment, folder, names, accelerator)
+    return check_arms(experiment, folder, ordered, accelerator)
+
+
+def prepare_checked(
+    store: Store,
+    experiment: Experiment,
+    folder: Path,
+    plan: Sequence[PlannedTrial],
+    target: Path,
+    accelerator: AcceleratorChoice,
+    recipes: Mapping[str, KernelRecipe],
+) -> Prepared:
+    """As `prepare_trials`, for a plan, or a part of one, whose arms `check_plan` has seen."""
+    names = list(dict.fromkeys(planned.arm for planned in plan))
+    arms = prepare_arms(store, experiment, folder, names, accelerator, recipes)
     oracles = {name: _oracle_of(store, experiment.arms[name], arms[name]) for name in names}
     trials = [
         trial_spec(experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed))

@@ -144,6 +144,10 @@ class Run:
         for why, names in reasons.items():
             warn(f"{len(names)} finished trials are not used, the first {names[0]}: {why}")
 
+    def keep_more(self, descriptions: Mapping[Key, str]) -> None:
+        """Trials that are prepared only now; nothing of theirs is sealed."""
+        self.descriptions = {**self.descriptions, **descriptions}
+
     def seal(self, spec: TrialSpec, record: TrialRecord) -> None:
         """Put a trial that has ended where it stays, whole and on disk, whatever happens afterwards."""
         spec.folder.mkdir(parents=True, exist_ok=True)
@@ -181,6 +185,10 @@ class Run:
     def guests_begin(self) -> None:
         """From now on wall time counts as that of the trials."""
         self._begun = time.monotonic()
+
+    def guests_end(self) -> None:
+        """From now on it does not."""
+        self.spent_s += time.monotonic() - self._begun
 
     def finished(self) -> None:
         """Its set has gone to its place: nothing is left to keep."""

@@ -20,7 +20,7 @@ from harness.experiment.model import (
     find_experiment,
     load_experiment,
 )
-from harness.experiment.prepare import boot_parameters, prepare_arms
+from harness.experiment.prepare import boot_parameters, check_arms
 from harness.machine.hostsched import HOST_SCHED
 from harness.paths import EXPERIMENTS, ROOT
 from harness.store.digest import HOST_TIMED
@@ -218,7 +218,7 @@ def test_all_kernels_and_arms_that_cannot_be_are_told_before_anything_is_built(e
     path.write_text(text.replace("workloads: [add]", "devices: [net]"))
     experiment = load_experiment(example)
     with pytest.raises(UsageError) as caught:
-        prepare_arms(tmp_store, experiment, example, experiment.arms, "tcg")
+        check_arms(experiment, example, experiment.arms, "tcg")
     assert [line.partition(" (")[0].partition(" completes")[0] for line in caught.value.lines] == [
         f"{path}:7: unknown kernel 'clasic'",
         f"{path}:8: arm right: device net",
