@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ exit 1
 
 
 def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[ResultSet | None, str]:
-    out, err = process.communicate(timeout=900)
+    out, err = process.communicate(timeout=1800)
     assert process.returncode == code, err
     lines = out.strip().splitlines()
     return (ResultSet(Path(lines[-1])) if lines and Path(lines[-1]).is_dir() else None), err
@@ -145,6 +146,14 @@ def sealed(tmp_path: Path) -> int:
 
 def runs_on(cluster: Cluster) -> list[str]:
     return [name for name in cluster.workers if machines(cluster.root / name)]
+
+
+def held(cluster: Cluster) -> list[str]:
+    """Workers that run a guest; from now on their guests stand still, so that none ends by itself."""
+    for pid in machines(cluster.root):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    return runs_on(cluster)
 
 
 def test_machines_apart_share_neither_folders_nor_addresses(tmp_path, network):
@@ -204,7 +213,7 @@ def test_a_trial_whose_workers_are_lost_is_run_three_times_more(cluster, start):
         cluster.add(f"worker-{number}")
     process = start("--arms", "one", "--repetitions", "1", "--executor", cluster.address)
     for _ in range(4):
-        assert eventually(lambda: runs_on(cluster) or process.poll() is not None, 120)
+        assert eventually(lambda: held(cluster) or process.poll() is not None, 120)
         assert process.poll() is None, process.communicate()[1]
         (victim,) = runs_on(cluster)
         cluster.workers[victim].kill()
