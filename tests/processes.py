@@ -22,13 +22,14 @@ def eventually(condition: Callable[[], object], seconds: float) -> bool:
 
 
 def machines(marker: Path) -> list[int]:
-    """Processes of QEMU whose files are below `marker` (a run's TMPDIR)."""
+    """Processes of QEMU that are machines, not asked for a version, and whose files are below `marker` (a TMPDIR)."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[0].endswith(b"qemu-system-x86_64") and any(str(marker).encode() in word for word in words):
+        machine = words[0].endswith(b"qemu-system-x86_64") and b"-machine" in words
+        if machine and any(str(marker).encode() in word for word in words):
             found.append(int(entry.parent.name))
     return found
