@@ -23,6 +23,9 @@ from harness.progress import note, warn
 HINT = "set it in ~/.config/dask/jobqueue.yaml, see docs/scale.md"
 #: What gives a job a machine of its own.
 ALONE = "--exclusive"
+#: Dask pauses a worker that takes most of `memory`, and a paused one would never run a trial again: what a trial takes
+#: is QEMU's, which Dask neither counts nor frees. Slurm holds the job to its memory.
+UNPAUSED = ("--memory-limit", "0")
 #: How often it is looked whether jobs have ended: their time was over, or somebody cancelled them.
 LOOK_MS = 15_000
 
@@ -57,7 +60,7 @@ def jobs(machine: str) -> Iterator[Any]:
             nanny=False,
             security=True,
             shared_temp_directory=told("shared-temp-directory") or str(Path.home()),
-            worker_extra_args=[*extra, *(("--resources", f"{machine}=1") if ALONE in directives else ())],
+            worker_extra_args=[*UNPAUSED, *extra, *(("--resources", f"{machine}=1") if ALONE in directives else ())],
             job_extra_directives=[
                 f"--chdir={shlex.quote(str(ROOT))}",
                 *(() if told("log-directory") else ("--output=/dev/null",)),
