@@ -24,12 +24,24 @@ class QmpLost(RunError):
     """QEMU closed the connection: it ended."""
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop that says nothing of a task which Ctrl-C has ended: its traceback is no news, and nobody waits for it."""
+
+    def told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            loop.default_exception_handler(context)
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(told)
+    return loop
+
+
 class Qmp:
     """One QMP connection. Every event received is appended to `events`, each with the host's time in seconds."""
 
     def __init__(self, sock: socket.socket, events: list[dict[str, Any]]) -> None:
         self._events = events
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         asyncio.set_event_loop(self._loop)
         self._client = QMPClient()
         self._started = time.monotonic()
