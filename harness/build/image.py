@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
+from harness.build.arch import ARCHES
 from harness.build.chosen import Chosen, choose, install_chosen, key_of, versions_of
 from harness.build.kernel import build_place, is_built, toolchain
 from harness.build.libraries import install_libraries
@@ -26,7 +27,7 @@ from harness.build.programs import (
     source_files,
 )
 from harness.build.source import fetch_source
-from harness.build.spec import DEBIAN_ARCH, KernelRecipe, Package
+from harness.build.spec import KernelRecipe, Package
 from harness.build.store import Artefact, Store, hash_file, usable
 from harness.build.tree import tools
 from harness.errors import RunError, UsageError
@@ -42,7 +43,6 @@ BASE_BINARIES = ("usr/sbin/dropbear",)
 MTIME = 1704067200
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/info")
 GUEST_PATH = "/krepro/bin:/bin:/usr/sbin:/usr/bin"
-TRIPLET = {"i386": "i386-linux-gnu", "x86_64": "x86_64-linux-gnu"}
 DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root", "root/.ssh", "etc", "etc/dropbear", "mnt", "krepro", "var")
 
 
@@ -77,8 +77,8 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     arch = recipe.kernel.spec.arch
     named = [*BASE_PACKAGES, *recipe.whole]
     beside = recipe.named_in.parent if recipe.named_in else None
-    packages = debs.fetch(store, DEBIAN_ARCH[arch], named, dependencies=True, beside=beside)
-    chosen = choose(store, DEBIAN_ARCH[arch], recipe.chosen, packages, beside)
+    packages = debs.fetch(store, ARCHES[arch].debian, named, dependencies=True, beside=beside)
+    chosen = choose(store, ARCHES[arch].debian, recipe.chosen, packages, beside)
     folders = [IMAGES / "guest", *recipe.sources]
     modules = module_sources(folders)
     inputs: dict[str, Any] = {
@@ -129,8 +129,8 @@ def _build(
             for name in DIRECTORIES:
                 (root / name).mkdir(parents=True, exist_ok=True)
             _install_packages(unpacked, root, recipe.whole)
-            install_chosen(chosen, unpacked, scratch / "chosen", root, TRIPLET[arch], recipe.named_in)
-            _install_base(unpacked, root, TRIPLET[arch])
+            install_chosen(chosen, unpacked, scratch / "chosen", root, ARCHES[arch].triplet, recipe.named_in)
+            _install_base(unpacked, root, ARCHES[arch].triplet)
             build_programs(arch, program_sources(folders), root / "krepro/bin", log)
             if modules:
                 archive = fetch_source(store, recipe.kernel.spec.source, recipe.kernel.beside)

@@ -17,10 +17,11 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
+from harness.build.arch import ARCHES, ArchName
 from harness.build.localtree import local_build, local_tree
 from harness.build.run import HOST, build_environment, tool
 from harness.build.source import fetch_source, patched_tree, source_identity
-from harness.build.spec import Arch, KernelRecipe
+from harness.build.spec import KernelRecipe
 from harness.build.store import Artefact, Store, hash_file, hash_of, usable
 from harness.build.tree import Tools, tools
 from harness.errors import RunError, UsageError
@@ -30,7 +31,6 @@ from harness.progress import step
 RECIPE_VERSION = 1
 #: Raised when `base_config` makes something else of a config.
 BASE_VERSION = 1
-MAKE_ARCH: dict[Arch, str] = {"i386": "i386", "x86_64": "x86_64"}
 #: What would otherwise tell builder, host and moment (Documentation/kbuild/reproducible-builds.rst).
 FIXED_IDENTITY = {
     "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
@@ -135,7 +135,7 @@ def unmet_options(wanted: Mapping[str, str], final: Mapping[str, str]) -> list[s
     ]
 
 
-def make_argv(tree: Path, out: Path, arch: Arch) -> list[str]:
+def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
     """The start of every make call for one kernel.
 
     `out` is a folder in `tree`: kbuild then calls the source "..", so no path of this host reaches the compiler,
@@ -147,7 +147,7 @@ def make_argv(tree: Path, out: Path, arch: Arch) -> list[str]:
         "-C",
         str(tree),
         f"O={out}",
-        f"ARCH={MAKE_ARCH[arch]}",
+        f"ARCH={ARCHES[arch].make}",
         f"CC={compiler}",
         f"HOSTCC={compiler}",
         "LOCALVERSION=",
@@ -229,7 +229,7 @@ def _build(
         steps = _compile(store, recipe, tree, out, log)
         (out / BUILT).write_text(hash_of(inputs)[:32])
         products = {
-            "bzImage": "arch/x86/boot/bzImage",
+            "bzImage": ARCHES[recipe.spec.arch].boot,
             "vmlinux": "vmlinux",
             "System.map": "System.map",
             "config": ".config",
@@ -256,7 +256,8 @@ def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Pat
     except (OSError, ValueError, KeyError):
         expected = recipe.spec.steps or DEFAULT_STEPS
     jobs = len(os.sched_getaffinity(0))
-    targets = ["bzImage", "modules"] if "CONFIG_MODULES=y" in (out / ".config").read_text() else ["bzImage"]
+    modules = ["modules"] * ("CONFIG_MODULES=y" in (out / ".config").read_text())
+    targets = [ARCHES[recipe.spec.arch].target, *modules]
     count = 0
     with step(f"building kernel {recipe.spec.name}", total=expected) as bar:
 

@@ -13,16 +13,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.build.arch import ARCHES, ArchName
 from harness.build.kernel import kernel_environment, make_argv
 from harness.build.run import tool
-from harness.build.spec import Arch
 from harness.build.store import Store
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
 from harness.scratch import discard
 
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
-MACHINE_FLAGS: dict[Arch, tuple[str, ...]] = {"i386": ("-m32", "-march=i686"), "x86_64": ("-m64",)}
 LINK_FLAGS = ("-lm", "-lpthread")
 #: Folders of a guest folder that are no programs.
 LIBRARY, MODULES = "lib", "modules"
@@ -59,7 +58,7 @@ def source_files(folders: Sequence[Path]) -> list[Path]:
     return sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
 
 
-def build_programs(arch: Arch, sources: dict[str, Path], target: Path, log: Path) -> None:
+def build_programs(arch: ArchName, sources: dict[str, Path], target: Path, log: Path) -> None:
     """Put every program, executable, into `target`; UsageError with the compiler's first error otherwise."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".objects-") as scratch:
@@ -72,7 +71,7 @@ def build_programs(arch: Arch, sources: dict[str, Path], target: Path, log: Path
                 compiler.program(source, target / name)
 
 
-def build_program(arch: Arch, source: Path, out: Path, log: Path, extra: Sequence[str | Path] = ()) -> None:
+def build_program(arch: ArchName, source: Path, out: Path, log: Path, extra: Sequence[str | Path] = ()) -> None:
     """One C program as `out`, made with `extra` C files and linker's words: a test's stand-in for a device.
 
     Raises UsageError as `build_programs` does.
@@ -101,7 +100,7 @@ def c_files(folder: Path) -> list[Path]:
 class _Compiler:
     """Compiles one C file at a time, so that an error names it; libraries once."""
 
-    def __init__(self, arch: Arch, scratch: Path, log: Path) -> None:
+    def __init__(self, arch: ArchName, scratch: Path, log: Path) -> None:
         self._arch, self._scratch, self._log = arch, scratch, log
         self._archives: dict[Path, Path | None] = {}
 
@@ -134,7 +133,7 @@ class _Compiler:
 
     def _gcc(self, words: Sequence[str | Path], source: Path, include: Sequence[Path]) -> None:
         flags = [word for folder in include for word in (f"-ffile-prefix-map={folder}=.", "-I", folder)]
-        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[self._arch], *flags, *words]
+        command = ["gcc", *CFLAGS, *ARCHES[self._arch].flags, *flags, *words]
         try:
             tool(command, log=self._log, cwd=source.parent, what=f"compiling {source.name}")
         except RunError as error:
@@ -155,7 +154,7 @@ def module_sources(folders: Sequence[Path]) -> list[Path]:
 
 
 def build_modules(
-    store: Store, arch: Arch, tree: Path, build: Path, sources: Sequence[Path], target: Path, log: Path
+    store: Store, arch: ArchName, tree: Path, build: Path, sources: Sequence[Path], target: Path, log: Path
 ) -> None:
     """Build each module folder against the kernel in `build` and put the .ko files into `target`."""
     target.mkdir(parents=True, exist_ok=True)

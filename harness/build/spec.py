@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from harness.build.arch import ArchName
 from harness.errors import UsageError
 from harness.paths import FRAGMENTS, KERNELS, PATCHES
 from harness.yamlfile import Strict, about, load_model
@@ -23,7 +24,6 @@ def _plain_path(path: str) -> str:
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Arch = Literal["i386", "x86_64"]
 #: A file from the guest's root on; what gen_init_cpio can carry, and no way out of the root.
 GuestFile = Annotated[
     str, StringConstraints(pattern=r"^[\w+@%,:=\[.-]+(/[\w+@%,:=\[.-]+)*$"), AfterValidator(_plain_path)
@@ -31,9 +31,6 @@ GuestFile = Annotated[
 
 #: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
 DISTRIBUTION: Name = "distribution"
-
-#: Debian's name of each kernel architecture.
-DEBIAN_ARCH: dict[Arch, str] = {"i386": "i386", "x86_64": "amd64"}
 
 
 class Package(Strict):
@@ -76,7 +73,7 @@ class KernelSpec(Strict):
 
     name: Name
     description: str = ""
-    arch: Arch
+    arch: ArchName
     source: Source
     config: Path | None = None
     fragments: list[Name] = Field(min_length=1)

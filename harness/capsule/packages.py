@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from harness.build.arch import ARCHES, ArchName
 from harness.build.fetch import fetch
 from harness.build.lock import NAME, Entry, Lock, load, lock_for
-from harness.build.spec import DEBIAN_ARCH, Arch
 from harness.build.store import Store
 from harness.capsule.archive import Member
 from harness.errors import UsageError
@@ -47,7 +47,7 @@ def _entries(result: ResultSet, lock: Lock) -> Iterator[Entry]:
                 raise UsageError(f"kernel {name}: {file} is not in the {NAME} of its commit", where=str(result.path))
             yield sources[sha256]
     for name, image in manifest.images.items():
-        arch = DEBIAN_ARCH[cast(Arch, manifest.kernels[name].arch)]
+        arch = ARCHES[cast(ArchName, manifest.kernels[name].arch)].debian
         for package, version in image.packages.items():
             entry = lock.entry(arch, package)
             if entry.version != version:

@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.build.arch import ARCHES
 from harness.build.image import BASE_PACKAGES
 from harness.build.kvmhost import PACKAGES as KVM_HOST_PACKAGES
 from harness.build.lock import NAME, PROJECT, Lock, load, lock_for
 from harness.build.renewal import Wanted, changes, renew
-from harness.build.spec import DEBIAN_ARCH, Package, kernel_names, load_kernel
+from harness.build.spec import Package, kernel_names, load_kernel
 from harness.build.store import Store
 from harness.build.toolslist import LEFT_OUT, TOOLS
 from harness.errors import UsageError
@@ -47,7 +48,7 @@ class _Asked:
         spec = load_kernel(name, beside).spec
         if spec.source.debian is not None:
             self.alone.setdefault("amd64", []).append(spec.source.debian)
-        arch = DEBIAN_ARCH[spec.arch]
+        arch = ARCHES[spec.arch].debian
         self.whole.setdefault(arch, []).extend(BASE_PACKAGES)
         return arch
 

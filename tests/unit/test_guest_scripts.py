@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.build.arch import ARCHES
 from harness.build.programs import (
     CFLAGS,
     LINK_FLAGS,
-    MACHINE_FLAGS,
     build_programs,
     c_files,
     include_folders,
@@ -49,13 +49,13 @@ def test_scripts_parse(path):
     assert path.read_text().startswith("#!/bin/sh\n")
 
 
-@pytest.mark.parametrize("arch", MACHINE_FLAGS)
+@pytest.mark.parametrize("arch", ARCHES)
 @needs_guest_packages
 def test_programs_compile_without_a_warning(arch, tmp_path):
     def compiler(file: Path, source: Path) -> subprocess.Popen[str]:
         include = [f"-I{folder}" for folder in include_folders(source)]
         out = tmp_path / f"{source.name}-{file.stem}.o"
-        command = ["gcc", *CFLAGS, *MACHINE_FLAGS[arch], *include, "-c", file, "-o", out]
+        command = ["gcc", *CFLAGS, *ARCHES[arch].flags, *include, "-c", file, "-o", out]
         return start(*command, stderr=subprocess.PIPE)
 
     assert C_FILES
