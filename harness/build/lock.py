@@ -30,7 +30,7 @@ class Entry(Strict):
 
     package: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]*$")]
     version: Annotated[str, StringConstraints(pattern=r"^[0-9][\w.+~:-]*$")]
-    architecture: Literal["amd64", "i386", "all"]
+    architecture: Literal["amd64", "arm64", "i386", "all"]
     archive: Literal["debian", "debian-security"]
     path: PoolPath
     size: int = Field(gt=0)
@@ -47,13 +47,15 @@ class Entry(Strict):
 class Lock(Strict):
     """All entries, and which of them make the tools tree.
 
-    `snapshot`: a moment (UTC) whose archive has them all, as the snapshot archive writes it.
+    `snapshot`: a moment (UTC) whose archive has them all, as the snapshot archive writes it. `cross`: by a guests'
+    architecture that needs them, tools that its tree has besides.
     """
 
     format: Literal[1] = 1
     suites: tuple[str, ...]
     snapshot: Annotated[str, StringConstraints(pattern=r"^\d{8}T\d{6}Z$")]
     tools: tuple[str, ...]
+    cross: dict[str, tuple[str, ...]] = {}
     packages: tuple[Entry, ...]
 
     def entry(self, arch: str, name: str) -> Entry:
@@ -86,13 +88,17 @@ class Lock(Strict):
             todo += entry.needs
         return sorted(found.values(), key=lambda entry: entry.package)
 
-    def tool_entries(self) -> list[Entry]:
-        """The packages of the tools tree."""
-        return [self.entry("amd64", name) for name in self.tools]
+    def tool_entries(self, cross: str = "") -> list[Entry]:
+        """The packages of the tools tree; of that with the tools for guests of another architecture, too."""
+        if cross and cross not in self.cross:
+            raise UsageError(f"{NAME} has no tools for guests of {cross}", hint=UPDATE)
+        return [self.entry("amd64", name) for name in (*self.tools, *self.cross.get(cross, ()))]
 
     def dump(self) -> str:
         """The file's text: JSON, one package a line, so that a diff shows what changed."""
         plain = self.model_dump(mode="json", exclude_none=True)
+        if not self.cross:
+            del plain["cross"]
         packages = plain.pop("packages")
         head = json.dumps(plain, indent=1)[:-2]
         lines = ",\n".join(f"  {json.dumps(entry)}" for entry in packages)

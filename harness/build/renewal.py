@@ -35,7 +35,8 @@ class Wanted:
     """What a lock is to have, by Debian architecture.
 
     `whole`: packages with all they depend on. `alone`: without. `followed`: with those of them whose name fits, and so
-    on. `tools` are for the tools tree, with all they depend on less `left_out`, which no tool of the tree is used with.
+    on. `tools` are for the tools tree, with all they depend on less `left_out`, which no tool of the tree is used with;
+    `cross` those that a tree has besides for guests of another architecture.
     """
 
     whole: Mapping[str, Sequence[str]]
@@ -43,6 +44,7 @@ class Wanted:
     followed: Mapping[str, tuple[Sequence[str], re.Pattern[str]]] = field(default_factory=dict)
     tools: Sequence[str] = ()
     left_out: Sequence[str] = ()
+    cross: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def renew(store: Store, wanted: Wanted) -> Lock:
@@ -52,21 +54,26 @@ def renew(store: Store, wanted: Wanted) -> Lock:
         raise UsageError(f"a lock is made with apt-get and {KEYRING}, which are not here", hint=hint)
     entries: dict[tuple[str, str], Entry] = {}
     tools: list[Entry] = []
+    cross: dict[str, list[Entry]] = {}
     with step("asking the archive what it has"):
         for arch in sorted({"amd64", *wanted.whole, *wanted.alone, *wanted.followed}):
             with _Apt(store, arch) as apt:
                 found = apt.alone(wanted.alone.get(arch, ()))
                 if arch == "amd64":
                     tools = apt.whole(wanted.tools, wanted.left_out)
-                    found += [entry.model_copy(update={"needs": None}) for entry in tools]
+                    # Asked for by themselves: installed together, a cross compiler and gcc-multilib exclude each other.
+                    cross = {name: apt.whole(packages, wanted.left_out) for name, packages in wanted.cross.items()}
+                    found += [entry.model_copy(update={"needs": None}) for entry in sum(cross.values(), tools)]
                 found += apt.followed(*wanted.followed[arch]) if arch in wanted.followed else []
                 found += apt.whole(wanted.whole.get(arch, ()))  # the last word: these know what they need
             entries |= {(entry.package, entry.architecture): entry for entry in found}
     moment = datetime.now(UTC) + NEXT_PICTURE
+    have = dict.fromkeys(entry.package for entry in tools)
     return Lock(
         suites=SUITES,
         snapshot=f"{moment:%Y%m%dT%H%M%SZ}",
-        tools=tuple(entry.package for entry in tools),
+        tools=tuple(have),
+        cross={name: tuple(one.package for one in more if one.package not in have) for name, more in cross.items()},
         packages=tuple(entries[key] for key in sorted(entries)),
     )
 

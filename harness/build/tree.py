@@ -35,9 +35,9 @@ TOOLS, SEAL = "tools", "tree.json"
 QEMU = "qemu-system-x86_64"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
-#: The loader under QEMU's name, in a folder beside `bin`: QEMU looks for firmware and modules from where its process's
-#: file is, and the process has that file's name.
-QEMU_LOADER = f"usr/loader/{QEMU}"
+#: The loader under each QEMU's name, in a folder beside `bin`: QEMU looks for firmware and modules from where its
+#: process's file is, and the process has that file's name.
+LOADERS = "usr/loader"
 NO_WAY = "the tools tree cannot be entered: neither bubblewrap nor proot runs here"
 #: Folders of / that are the tree's in a build; Debian 12's packages have files in all of them.
 MERGED = ("bin", "sbin", "lib", "lib32", "lib64")
@@ -60,11 +60,11 @@ class Tools:
         """Where the bits come from, for a result set."""
         return f"tree {self.key}" if self.root else "host"
 
-    def qemu(self) -> list[str]:
-        """The words that a QEMU command line begins with."""
+    def qemu(self, name: str = QEMU) -> list[str]:
+        """The words that a command line of the QEMU called `name` begins with."""
         if self.root is None:
-            return [QEMU]
-        return [str(self.root / QEMU_LOADER), *self._loading(QEMU), str(self.root / "usr/bin" / QEMU)]
+            return [name]
+        return [str(self.root / LOADERS / name), *self._loading(name), str(self.root / "usr/bin" / name)]
 
     def run_words(self, argv: Sequence[str | Path], cwd: Path | None = None) -> list[str]:
         """The command line that runs `argv` among these tools, in the folder `cwd` or this process's own."""
@@ -91,19 +91,20 @@ class Tools:
         return ["--library-path", str(self.root / LIBRARIES), "--argv0", name] if self.root else []
 
 
-def tools() -> Tools:
+def tools(cross: str = "") -> Tools:
     """The tools of this process: the host's with KREPRO_HOST_TOOLS (`--host-tools`), else the tree, made if need be.
 
-    RunError when a package of the tree cannot be had.
+    `cross`: with those for guests of another architecture (`Arch.cross`), which are in a tree of their own beside all
+    others. RunError when a package of the tree cannot be had.
     """
     if debian.host_tools():
         return Tools()
-    return _tree(Store.default().root)
+    return _tree(Store.default().root, cross)
 
 
 @cache
-def _tree(root: Path) -> Tools:
-    home = tree_home(root)
+def _tree(root: Path, cross: str = "") -> Tools:
+    home = tree_home(root, cross)
     store = Store(root)
     store.use(TOOLS, home.name, home / SEAL)
     if _damage(home) is not None:
@@ -113,18 +114,18 @@ def _tree(root: Path) -> Tools:
                 if home.exists():
                     warn(f"the tools tree {home.name[:12]} is damaged ({damage}); it is deleted and made again")
                     remove_tree(home)
-                _make(store, home, list(fetch(store, load().tool_entries()).values()))
+                _make(store, home, list(fetch(store, load().tool_entries(cross)).values()))
     return Tools(home, home.name)
 
 
-def ready() -> bool:
+def ready(cross: str = "") -> bool:
     """Whether this process's tools are there, so that asking for them fetches nothing."""
-    return debian.host_tools() or _damage(tree_home(Store.default().root)) is None
+    return debian.host_tools() or _damage(tree_home(Store.default().root, cross)) is None
 
 
-def tree_home(root: Path) -> Path:
+def tree_home(root: Path, cross: str = "") -> Path:
     """The folder of the locked tools' tree in the store at `root`, whether it is there or not."""
-    debs = sorted(entry.sha256 for entry in load().tool_entries())
+    debs = sorted(entry.sha256 for entry in load().tool_entries(cross))
     return root / TOOLS / hash_of({"recipe": RECIPE_VERSION, "debs": debs})[:32]
 
 
@@ -139,8 +140,9 @@ def _make(store: Store, home: Path, debs: Sequence[Path]) -> None:
                 bar.advance(1)
         for name, goal in LINKS.items():
             (folder / name).symlink_to(goal)
-        (folder / QEMU_LOADER).parent.mkdir()
-        shutil.copy2(folder / LOADER, folder / QEMU_LOADER)
+        (folder / LOADERS).mkdir()
+        for qemu in {QEMU, *(path.name for path in folder.glob("usr/bin/qemu-system-*"))}:
+            shutil.copy2(folder / LOADER, folder / LOADERS / qemu)
         (folder / SEAL).write_text(json.dumps(_listing(folder)))
         home.parent.mkdir(exist_ok=True)
         folder.rename(home)

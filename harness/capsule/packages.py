@@ -39,7 +39,8 @@ def used_packages(store: Store, result: ResultSet, checkout: Path) -> list[Membe
 
 def _entries(result: ResultSet, lock: Lock) -> Iterator[Entry]:
     manifest = result.manifest
-    yield from lock.tool_entries()
+    for cross in sorted({ARCHES[cast(ArchName, kernel.arch)].cross for kernel in manifest.kernels.values()} | {""}):
+        yield from lock.tool_entries(cross)
     sources: Mapping[str, Entry] = {entry.sha256: entry for entry in lock.packages}
     for name, kernel in manifest.kernels.items():
         for file, sha256 in kernel.source.get("archive", {}).items():

@@ -14,7 +14,7 @@ from harness.build.lock import NAME, PROJECT, Lock, load, lock_for
 from harness.build.renewal import Wanted, changes, renew
 from harness.build.spec import Package, kernel_names, load_kernel
 from harness.build.store import Store
-from harness.build.toolslist import LEFT_OUT, TOOLS
+from harness.build.toolslist import CROSS, LEFT_OUT, TOOLS
 from harness.errors import UsageError
 from harness.experiment.model import load_experiment
 from harness.paths import EXPERIMENTS, ROOT
@@ -79,6 +79,9 @@ def check(folder: Path | None) -> str:
     for name in TOOLS:
         if name not in lock.tools:
             raise UsageError(f"{NAME} has no tool {name}", hint="./inv lock --update")
+    for cross, wanted in CROSS.items():
+        if missing := set(wanted) - set(lock.cross.get(cross, ())):
+            raise UsageError(f"{NAME} has no tool {min(missing)} for guests of {cross}", hint="./inv lock --update")
     size = sum(entry.size for entry in entries) / 1e6
     return f"{len(lock.packages)} packages are locked, {len(entries)} of them are the tools tree ({size:.0f} MB)"
 
@@ -92,7 +95,7 @@ def update(store: Store, folder: Path | None) -> list[str]:
     old = load(path) if path.exists() else None
     if path == PROJECT:
         followed = {"amd64": (KVM_HOST_ROOTS, KERNEL_PARTS)}
-        new = renew(store, Wanted(whole, alone, followed, TOOLS, LEFT_OUT))
+        new = renew(store, Wanted(whole, alone, followed, TOOLS, LEFT_OUT, CROSS))
     else:
         new = renew(store, Wanted(whole, alone))
     lines = changes(old, new)

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from harness.build.arch import ARCHES
+from harness.build.lock import load
 from harness.build.programs import module_sources
 from harness.build.source import TREES, fetch_source, source_identity, tree_key
 from harness.build.spec import load_kernel
@@ -93,9 +95,10 @@ def needed(store: Store, results: Path) -> dict[Name, str]:
                     reasons, _asked_by_set(store, ResultSet(path), done), f"set {path.parent.name}/{path.name} needs it"
                 )
         _follow(store, reasons)
-    tree = tree_home(store.root)
-    if tree.is_dir():
-        reasons[TOOLS, tree.name] = "the project's tools.lock names it"
+    for cross in ("", *load().cross):
+        tree = tree_home(store.root, cross)
+        if tree.is_dir():
+            reasons[TOOLS, tree.name] = "the project's tools.lock names it"
     return reasons
 
 
@@ -107,22 +110,32 @@ def _add(reasons: dict[Name, str], names: Iterable[Name], reason: str) -> None:
 def _asked(store: Store, experiment: Experiment, folder: Path, arms: Iterable[str] | None) -> set[Name]:
     """What a run of these arms, or of all, asks the store for, as far as that can be told without building."""
     asked = AskedStore(store.root)
-    if not ready():  # what was made with other tools is another artefact
-        return set()
     plan = [PlannedTrial(arm, 0, 0) for arm in (experiment.arms if arms is None else arms)]
+    # What was made with other tools is another artefact; and a look fetches none.
+    plan = [trial for trial in plan if ready() and ready(_cross(experiment.arms[trial.arm].kernel, folder))]
+    if not plan:
+        return set()
     for part in (plan, *([trial] for trial in plan)):  # where something is absent, arm by arm: others have more
         with suppress(KreproError, AbsentError):
             prepare_trials(asked, experiment, folder, part, Path(tempfile.gettempdir()), "tcg")
             if part is plan:
                 break
     if module_sources([IMAGES / "guest", folder / "guest"]):  # an edited module is built in the kernel's tree
-        for kernel in {arm.kernel for arm in experiment.arms.values()}:
+        for kernel in {experiment.arms[trial.arm].kernel for trial in plan}:
             with suppress(KreproError, AbsentError):
                 recipe = load_kernel(kernel, beside=folder)
                 archive = fetch_source(asked, recipe.spec.source, recipe.beside)
                 if archive is not None:
                     asked.use(TREES, tree_key(recipe, source_identity(recipe.spec.source, archive)))
     return asked.asked
+
+
+def _cross(kernel: str, folder: Path) -> str:
+    """Which tools a kernel takes besides those of all; none where it cannot be read."""
+    try:
+        return ARCHES[load_kernel(kernel, beside=folder).spec.arch].cross
+    except KreproError:
+        return ""
 
 
 def _asked_by_set(store: Store, result: ResultSet, done: set[str]) -> set[Name]:

@@ -82,7 +82,7 @@ def test_what_is_not_locked_is_told_with_what_to_do():
         ("version", ""),
         ("sha256", "abc"),
         ("size", 0),
-        ("architecture", "arm64"),
+        ("architecture", "riscv64"),
         ("archive", "elsewhere"),
         ("surprise", 1),
     ],

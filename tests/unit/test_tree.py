@@ -13,7 +13,7 @@ from harness import debian
 from harness.build import tree
 from harness.build.run import HOST, tool
 from harness.build.store import Store, hash_file
-from harness.build.tree import QEMU, QEMU_LOADER, SEAL, Tools, Way, find_way, place, tools
+from harness.build.tree import LOADERS, QEMU, SEAL, Tools, Way, find_way, place, tools
 from harness.choices import HOST_TOOLS
 from harness.errors import RunError, UsageError
 from tests.packages import entry_of, lock_of, make_deb
@@ -65,11 +65,27 @@ def made(tmp_path: Path, tmp_store: Store, monkeypatch: pytest.MonkeyPatch):
 def test_a_tree_is_made_once_of_its_packages(made, monkeypatch):
     root = made().root
     files = sorted(path.relative_to(root).as_posix() for path in (root / "usr").rglob("*") if path.is_file())
-    assert files == ["usr/bin/awk", "usr/bin/gawk", tree.LOADER, QEMU_LOADER]
+    assert files == ["usr/bin/awk", "usr/bin/gawk", tree.LOADER, f"{LOADERS}/{QEMU}"]
     assert (root / "bin/gawk").samefile(root / "usr/bin/gawk")
-    assert (root / QEMU_LOADER).read_text() == "the loader"
+    assert (root / LOADERS / QEMU).read_text() == "the loader"
     monkeypatch.setattr(tree, "_make", lambda *_arguments: pytest.fail("it is there"))
     assert made() == made() == Tools(root, root.name)
+
+
+def test_tools_for_other_guests_are_in_a_tree_of_their_own(made, tmp_path, tmp_store, monkeypatch):
+    plain, lock = made().root, tree.load()
+    (tmp_path / "qemu-system-arm/usr/bin").mkdir(parents=True)
+    (tmp_path / "qemu-system-arm/usr/bin/qemu-system-aarch64").touch()
+    own = entry_of(make_deb(tmp_path / "mirror", "qemu-system-arm", tmp_path / "qemu-system-arm"))
+    more = {"packages": (*lock.packages, own), "cross": {"arm64": ("qemu-system-arm",)}}
+    monkeypatch.setattr(tree, "load", lambda: lock.model_copy(update=more))
+    assert made().root == plain, "its packages are the same"
+    other = Path(tree._tree.__wrapped__(tmp_store.root, "arm64").root)
+    assert other != plain
+    assert sorted(path.name for path in (other / LOADERS).iterdir()) == ["qemu-system-aarch64", QEMU]
+    assert (other / "usr/bin/gawk").is_file()
+    with pytest.raises(UsageError, match=r"tools.lock has no tools for guests of riscv64 \(./inv lock --update\)"):
+        tree._tree.__wrapped__(tmp_store.root, "riscv64")
 
 
 def test_a_changed_tree_is_made_again_with_a_warning(made, capsys):
@@ -164,8 +180,8 @@ def test_the_hosts_own_tools_are_started_as_they_are(monkeypatch):
     assert tools().run_words(["gcc", Path("x.c")]) == ["gcc", "x.c"]
     assert tools().environment({"LD_PRELOAD": "x", "PATH": "y"}) == {"LD_PRELOAD": "x", "PATH": "y"}
     monkeypatch.setenv(HOST_TOOLS, "0")
-    monkeypatch.setattr(tree, "_tree", lambda _root: Tools(Path("/t"), "k"))
-    assert tools().told == "tree k"
+    monkeypatch.setattr(tree, "_tree", lambda _root, cross: Tools(Path("/t"), f"k{cross}"))
+    assert (tools().told, tools("arm64").told) == ("tree k", "tree karm64")
 
 
 def test_folders_that_a_build_would_not_see_are_told(tmp_path, monkeypatch):
