@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import debs
-from harness.build.arch import ARCHES
+from harness.build.arch import ARCHES, ArchName
 from harness.build.chosen import Chosen, choose, install_chosen, key_of, versions_of
 from harness.build.kernel import build_place, is_built, toolchain
 from harness.build.libraries import install_libraries
@@ -22,13 +23,14 @@ from harness.build.programs import (
     build_modules,
     build_programs,
     module_sources,
-    program_sources,
+    overlay_of,
     safe_name,
     source_files,
+    with_overlay,
 )
 from harness.build.source import fetch_source
 from harness.build.spec import KernelRecipe, Package
-from harness.build.store import Artefact, Store, hash_file, usable
+from harness.build.store import Artefact, Store, hash_file, hash_tree, usable
 from harness.build.tree import tools
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
@@ -37,7 +39,8 @@ from harness.scratch import discard
 
 #: Raised when the way of building changes in a manner that changes its output.
 RECIPE_VERSION = 2
-BASE_PACKAGES = ("busybox-static", "dropbear-bin")
+BUSYBOX = "busybox-static"
+BASE_PACKAGES = (BUSYBOX, "dropbear-bin")
 BASE_BINARIES = ("usr/sbin/dropbear",)
 #: Every file's time stamp, so that the same inputs give the same archive (2024-01-01 UTC).
 MTIME = 1704067200
@@ -80,6 +83,7 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     packages = debs.fetch(store, ARCHES[arch].debian, named, dependencies=True, beside=beside)
     chosen = choose(store, ARCHES[arch].debian, recipe.chosen, packages, beside)
     folders = [IMAGES / "guest", *recipe.sources]
+    overlay = overlay_of(arch)
     modules = module_sources(folders)
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
@@ -91,14 +95,17 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
             for folder in folders
             for path in source_files([folder])
         ],
-        "init": hash_file(IMAGES / "init"),
+        "init": hashlib.sha256(init_of(arch).encode()).hexdigest(),
         "cflags": list(CFLAGS),
-        "compiler": toolchain(),
+        "compiler": toolchain(arch),
         # Modules are bound to one build of the kernel; an image without any serves every kernel of its architecture.
         "kernel": kernel.key if modules else None,
     }
     if chosen:  # not an empty field: the keys of images without any stay as they were
         inputs["files"] = key_of(chosen)
+    if overlay is not None:
+        inputs["overlay"] = hash_tree(overlay)
+        inputs["flags"] = list(ARCHES[arch].flags)
 
     def build(folder: Path) -> dict[str, Any]:
         _build(store, recipe, kernel, packages, chosen, folders, modules, folder)
@@ -130,8 +137,8 @@ def _build(
                 (root / name).mkdir(parents=True, exist_ok=True)
             _install_packages(unpacked, root, recipe.whole)
             install_chosen(chosen, unpacked, scratch / "chosen", root, ARCHES[arch].triplet, recipe.named_in)
-            _install_base(unpacked, root, ARCHES[arch].triplet)
-            build_programs(arch, program_sources(folders), root / "krepro/bin", log)
+            _install_base(unpacked, root, ARCHES[arch].triplet, _runnable_busybox(store, arch, unpacked, scratch))
+            build_programs(arch, with_overlay(folders, overlay_of(arch)), root / "krepro/bin", log)
             if modules:
                 archive = fetch_source(store, recipe.kernel.spec.source, recipe.kernel.beside)
                 with build_place(store, recipe.kernel, archive, kernel.inputs) as (tree, build_dir):
@@ -142,7 +149,7 @@ def _build(
                             hint=f"remove {kernel.path} to build the kernel again",
                         )
                     build_modules(store, arch, tree, build_dir, modules, root / "krepro/modules", log)
-            shutil.copyfile(IMAGES / "init", root / "init")
+            (root / "init").write_text(init_of(arch))
             (root / "init").chmod(0o755)
             (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")
             (root / "etc/group").write_text("root:x:0:\n")
@@ -153,11 +160,27 @@ def _build(
         discard(scratch)
 
 
-def _install_base(unpacked: Path, root: Path, triplet: str) -> None:
+def init_of(arch: ArchName) -> str:
+    """The guest's first process for an architecture: images/init, with other words where the machine is another."""
+    text = (IMAGES / "init").read_text()
+    for word, other in ARCHES[arch].init:
+        text = text.replace(word, other)
+    return text
+
+
+def _runnable_busybox(store: Store, arch: ArchName, unpacked: Path, scratch: Path) -> Path:
+    """A busybox that this host can run, for the names that it goes by: the same version's, where the guest's cannot."""
+    if not ARCHES[arch].cross:
+        return unpacked / "bin/busybox"
+    debs.unpack(debs.fetch(store, "amd64", [BUSYBOX], dependencies=False), scratch / "runnable")
+    return scratch / "runnable/bin/busybox"
+
+
+def _install_base(unpacked: Path, root: Path, triplet: str, runnable: Path) -> None:
     busybox = root / "bin/busybox"
     busybox.parent.mkdir(exist_ok=True)
     shutil.copy2(unpacked / "bin/busybox", busybox)
-    applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    applets = subprocess.run([runnable, "--list"], capture_output=True, text=True, check=True).stdout.split()
     for applet in applets:
         if applet != "busybox" and not (root / "bin" / applet).exists():
             (root / "bin" / applet).symlink_to("busybox")

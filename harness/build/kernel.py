@@ -75,26 +75,26 @@ def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str
         "source": identity,
         "patches": [{"name": path.name, "sha256": hash_file(path)} for path in recipe.patches],
         "fragments": [{"name": path.name, "sha256": hash_file(path)} for path in merged],
-        "compiler": toolchain(),
+        "compiler": toolchain(recipe.spec.arch),
     }
     if recipe.config is not None:  # not an empty field: the keys of kernels without one stay as they were
         inputs["base"] = BASE_VERSION
     return inputs
 
 
-def toolchain() -> dict[str, str]:
-    """First line of what each tool says of its version; UsageError when there is none."""
-    return dict(_toolchain(tools()))
+def toolchain(arch: ArchName = "x86_64") -> dict[str, str]:
+    """First line of what each tool for `arch` says of its version; UsageError when there is none."""
+    return dict(_toolchain(tools(ARCHES[arch].cross), ARCHES[arch].prefix))
 
 
 @cache
-def _toolchain(used: Tools) -> dict[str, str]:
+def _toolchain(used: Tools, prefix: str) -> dict[str, str]:
     versions = {}
     for name in ("gcc", "ld"):
         try:
-            done = used.run([name, "--version"])
+            done = used.run([f"{prefix}{name}", "--version"])
         except (OSError, subprocess.CalledProcessError) as error:
-            raise UsageError(f"{name} does not run: {error}", hint="./inv doctor") from error
+            raise UsageError(f"{prefix}{name} does not run: {error}", hint="./inv doctor") from error
         versions[name] = done.stdout.splitlines()[0]
     return versions
 
@@ -141,16 +141,18 @@ def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
     `out` is a folder in `tree`: kbuild then calls the source "..", so no path of this host reaches the compiler,
     the objects, or ccache's keys.
     """
-    compiler = "gcc" if tools() == HOST and shutil.which("ccache") is None else "ccache gcc"
+    cached = "" if tools() == HOST and shutil.which("ccache") is None else "ccache "
+    prefix = ARCHES[arch].prefix
     return [
         "make",
         "-C",
         str(tree),
         f"O={out}",
         f"ARCH={ARCHES[arch].make}",
-        f"CC={compiler}",
-        f"HOSTCC={compiler}",
+        f"CC={cached}{prefix}gcc",
+        f"HOSTCC={cached}gcc",
         "LOCALVERSION=",
+        *([f"CROSS_COMPILE={prefix}"] * bool(prefix)),
     ]
 
 
@@ -188,6 +190,7 @@ def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
     """Write the final .config into `out` and check every requested option against it."""
     out.mkdir(parents=True, exist_ok=True)
     make = make_argv(tree, out, recipe.spec.arch)
+    among = tools(ARCHES[recipe.spec.arch].cross)
     files = list(recipe.fragments)
     if recipe.config is not None:
         files.insert(0, out / "base.config")
@@ -195,13 +198,12 @@ def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
     merge: list[str | Path] = [tree / "scripts/kconfig/merge_config.sh", "-m", "-O", out, *files]
     tool(["sh", *merge], log=log, cwd=tree, env=FIXED_IDENTITY, what="merge_config.sh")
     if recipe.config is not None:  # what a base does not name has its default, as where the base comes from
-        tool([*make, "olddefconfig"], log=log, env=FIXED_IDENTITY, what="make olddefconfig")
+        tool([*make, "olddefconfig"], log=log, env=FIXED_IDENTITY, what="make olddefconfig", among=among)
     else:
         merged = out / "merged.config"
         (out / ".config").rename(merged)
-        tool(
-            [*make, f"KCONFIG_ALLCONFIG={merged}", "allnoconfig"], log=log, env=FIXED_IDENTITY, what="make allnoconfig"
-        )
+        all_no = [*make, f"KCONFIG_ALLCONFIG={merged}", "allnoconfig"]
+        tool(all_no, log=log, env=FIXED_IDENTITY, what="make allnoconfig", among=among)
     unmet = unmet_options(requested_options(recipe.fragments), parse_config((out / ".config").read_text()))
     if unmet:
         raise UsageError(
@@ -268,7 +270,8 @@ def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Pat
                 bar.advance(1)
 
         make = [*make_argv(tree, out, recipe.spec.arch), f"-j{jobs}", *targets]
-        tool(make, log=log, env=_environment(store), on_line=on_line, what=f"building kernel {recipe.spec.name}")
+        among, what = tools(ARCHES[recipe.spec.arch].cross), f"building kernel {recipe.spec.name}"
+        tool(make, log=log, env=_environment(store), on_line=on_line, what=what, among=among)
     if count > expected // 2:  # an interrupted build that was taken up again says nothing of a whole one
         history.parent.mkdir(exist_ok=True)
         history.write_text(json.dumps({"steps": count}))

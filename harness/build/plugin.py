@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,14 @@ def plugin_api(qemu: str) -> int:
     return max(fitting)
 
 
-def build_plugin(store: Store, name: str, sources: Path, api: int) -> Artefact:
+def build_plugin(store: Store, name: str, sources: Path, api: int, define: Sequence[str] = ()) -> Artefact:
     """The artefact with `NAME.so`, of all C files in `sources`, for this version of the plugin API.
+
+    `define`: what it is compiled with for guests of another instruction set than x86's.
 
     RunError with gcc's first error when it does not compile.
     """
-    flags = [*CFLAGS, f"-DQEMU_PLUGIN_VERSION={api}"]
+    flags = [*CFLAGS, f"-DQEMU_PLUGIN_VERSION={api}", *define]
     inputs: dict[str, Any] = {
         "sources": hash_tree(sources),
         "include": hash_tree(INCLUDE),

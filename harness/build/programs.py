@@ -2,7 +2,8 @@
 """Guest programs and scripts: static C programs and shell scripts from a folder, modules against a kernel.
 
 A guest folder has `NAME.sh`, `NAME.c` or a folder `NAME/` of C files for each program, and `lib/`: a library of its
-own for these programs. The library of all guests is `images/guest/lib`.
+own for these programs. The library of all guests is `images/guest/lib`. What an architecture has in its overlay comes
+before what all guests have.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from harness.build.arch import ARCHES, ArchName
 from harness.build.kernel import kernel_environment, make_argv
 from harness.build.run import tool
 from harness.build.store import Store
+from harness.build.tree import tools
 from harness.errors import RunError, UsageError
 from harness.paths import IMAGES
 from harness.scratch import discard
@@ -53,6 +55,17 @@ def program_sources(folders: Sequence[Path]) -> dict[str, Path]:
     return sources
 
 
+def with_overlay(folders: Sequence[Path], overlay: Path | None) -> dict[str, Path]:
+    """`program_sources` of these folders, with those of an architecture's overlay in place of what has their names."""
+    return {**program_sources(folders), **(program_sources([overlay]) if overlay else {})}
+
+
+def overlay_of(arch: ArchName) -> Path | None:
+    """The guest folder of an architecture that needs other programs than images/guest has; None for the others."""
+    name = ARCHES[arch].overlay
+    return IMAGES / name if name else None
+
+
 def source_files(folders: Sequence[Path]) -> list[Path]:
     """Every file that guest programs and modules are made of, headers included."""
     return sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
@@ -80,16 +93,17 @@ def build_program(arch: ArchName, source: Path, out: Path, log: Path, extra: Seq
         _Compiler(arch, Path(scratch), log).program(source, out, extra)
 
 
-def include_folders(source: Path) -> list[Path]:
+def include_folders(source: Path, arch: ArchName = "x86_64") -> list[Path]:
     """Where the C of a program, `guest/NAME.c` or `guest/NAME/`, finds its headers, in this order."""
     own = [source] if source.is_dir() else []
-    return [*own, source.parent, *library_folders(source)]
+    return [*own, source.parent, *library_folders(source, arch)]
 
 
-def library_folders(source: Path) -> list[Path]:
-    """The libraries of a program: that of its own guest folder first, then that of all guests."""
-    folders = dict.fromkeys((source.parent / LIBRARY, IMAGES / "guest" / LIBRARY))
-    return [folder for folder in folders if folder.is_dir()]
+def library_folders(source: Path, arch: ArchName = "x86_64") -> list[Path]:
+    """The libraries of a program: its own guest folder's first, then the architecture's, then that of all guests."""
+    everybodys = [*filter(None, [overlay_of(arch)]), IMAGES / "guest"]
+    own = [source.parent] if source.parent not in everybodys else []
+    return [home / LIBRARY for home in (*own, *everybodys) if (home / LIBRARY).is_dir()]
 
 
 def c_files(folder: Path) -> list[Path]:
@@ -102,22 +116,25 @@ class _Compiler:
 
     def __init__(self, arch: ArchName, scratch: Path, log: Path) -> None:
         self._arch, self._scratch, self._log = arch, scratch, log
+        self._row = ARCHES[arch]
         self._archives: dict[Path, Path | None] = {}
 
     def program(self, source: Path, out: Path, extra: Sequence[str | Path] = ()) -> None:
         files = c_files(source) if source.is_dir() else [source]
-        objects = self._objects(files, include_folders(source))
-        archives = [archive for folder in library_folders(source) if (archive := self._archive(folder))]
-        self._gcc(["-o", out, *objects, *extra, *archives, *LINK_FLAGS], source, include_folders(source))
+        include = include_folders(source, self._arch)
+        objects = self._objects(files, include)
+        archives = [archive for folder in library_folders(source, self._arch) if (archive := self._archive(folder))]
+        self._gcc(["-o", out, *objects, *extra, *archives, *LINK_FLAGS], source, include)
 
     def _archive(self, folder: Path) -> Path | None:
         """The static library of a folder, or None for one of headers alone."""
         if folder not in self._archives:
-            objects = self._objects(c_files(folder), include_folders(folder))
+            objects = self._objects(c_files(folder), include_folders(folder, self._arch))
             archive = self._new("a")
             if objects:
                 # D: without times and owners, so that the same sources give the same bits.
-                tool(["ar", "rcsD", archive, *objects], log=self._log, what=f"making {folder}")
+                words: list[str | Path] = [f"{self._row.prefix}ar", "rcsD", archive, *objects]
+                tool(words, log=self._log, what=f"making {folder}", among=tools(self._row.cross))
             self._archives[folder] = archive if objects else None
         return self._archives[folder]
 
@@ -133,9 +150,10 @@ class _Compiler:
 
     def _gcc(self, words: Sequence[str | Path], source: Path, include: Sequence[Path]) -> None:
         flags = [word for folder in include for word in (f"-ffile-prefix-map={folder}=.", "-I", folder)]
-        command = ["gcc", *CFLAGS, *ARCHES[self._arch].flags, *flags, *words]
+        command = [f"{self._row.prefix}gcc", *CFLAGS, *self._row.flags, *flags, *words]
         try:
-            tool(command, log=self._log, cwd=source.parent, what=f"compiling {source.name}")
+            among = tools(self._row.cross)
+            tool(command, log=self._log, cwd=source.parent, what=f"compiling {source.name}", among=among)
         except RunError as error:
             # The user's own C is an input like any other: exit code 2, and gcc's line has file and line number.
             raise UsageError(error.message, where=str(source), hint=error.hint) from error
@@ -164,8 +182,9 @@ def build_modules(
             copy = scratch / source.name
             shutil.copytree(source, copy)
             command = [*make_argv(tree, build, arch), f"M={copy}", "modules"]
+            among, what = tools(ARCHES[arch].cross), f"building module {source.name}"
             try:
-                tool(command, log=log, env=kernel_environment(store), what=f"building module {source.name}")
+                tool(command, log=log, env=kernel_environment(store), what=what, among=among)
             except RunError as error:
                 raise UsageError(error.message, where=str(source), hint=error.hint) from error
             built = sorted(copy.glob("*.ko"))

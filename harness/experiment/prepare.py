@@ -20,7 +20,7 @@ from harness.experiment.plan import PlannedTrial, workload_order
 from harness.experiment.trial import SavedState, TrialSpec
 from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
-from harness.machine.accelerator import Choice, choose_accelerator
+from harness.machine.accelerator import Choice, choose_accelerator, foreign_to_host
 from harness.machine.halt import halt_plugin
 from harness.machine.kvmcpu import absent_features
 from harness.machine.saved import saved_state
@@ -105,7 +105,8 @@ def needs_tcg(arm: Arm) -> str | None:
 def needs_tcg_here(arm: Arm, recipe: KernelRecipe) -> str | None:
     """Why an arm cannot have KVM on this host, whatever its KVM can do; None: it can."""
     absent = absent_features(recipe.spec.hardware.cpu)
-    return needs_tcg(arm) or (f"this host's CPU has no {', '.join(absent)}" if absent else None)
+    foreign = foreign_to_host(recipe.spec.arch)
+    return needs_tcg(arm) or foreign or (f"this host's CPU has no {', '.join(absent)}" if absent else None)
 
 
 def _check_kvm(arms: Mapping[str, Arm], recipes: Mapping[str, KernelRecipe]) -> None:
@@ -199,8 +200,8 @@ def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelera
 def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[BootFiles, Keys | None]:
     """The files that a machine boots from; ssh machines get the keys of their image in a second initramfs."""
     kernel, image = build.kernel.file("bzImage"), build.image.file("image.cpio")
-    halt = halt_plugin(store) if machine.clock == "virtual" else None
-    stale = stale_plugin(store) if machine.needs_stale else None
+    halt = halt_plugin(store, machine.board) if machine.clock == "virtual" else None
+    stale = stale_plugin(store, machine.board) if machine.needs_stale else None
     if machine.session != "ssh":
         return BootFiles(kernel=kernel, initrds=(image,), halt=halt, stale=stale), None
     made = image_keys(store, build.image, build.kernel)

@@ -7,6 +7,7 @@ a slow boot prove the contrary: a host that is itself a virtual machine takes it
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import time
 from collections.abc import Sequence
@@ -153,11 +154,19 @@ def kvm_finding(store: Store) -> tuple[bool, str]:
     return verdict.works, verdict.reason
 
 
+def foreign_to_host(arch: str) -> str | None:
+    """Why no KVM of this host runs guests of `arch`; None: it may."""
+    host = platform.machine()
+    own = {"x86_64": ("i386", "x86_64"), "aarch64": ("arm64",)}.get(host, ())
+    return None if arch in own else f"this host is {host}, its guests are {arch}"
+
+
 def choose_accelerator(store: Store, wanted: AcceleratorChoice, kernel: Artefact) -> Choice:
     """The accelerator to use; UsageError with the reason when KVM was asked for and cannot work."""
     if wanted == "tcg":
         return Choice("tcg")
-    verdict = prove_kvm(store, kernel)
+    foreign = foreign_to_host(kernel.inputs["arch"])
+    verdict = KvmVerdict(works=False, reason=foreign) if foreign else prove_kvm(store, kernel)
     if verdict.works:
         return Choice("kvm")
     if wanted == "kvm":

@@ -9,25 +9,26 @@ from functools import cache
 
 from harness.build.tree import QEMU, Tools, tools
 from harness.errors import UsageError
+from harness.machine.board import board_by_qemu
 
 
 def qemu_words(argv: Sequence[str]) -> list[str]:
     """A command line that begins with QEMU's name, as this process's tools start it. UsageError when there is none."""
-    used = tools()
-    qemu_version()
-    return [*used.qemu(), *argv[1:]]
+    qemu = argv[0]
+    qemu_version(qemu)
+    return [*tools(board_by_qemu(qemu).cross).qemu(qemu), *argv[1:]]
 
 
-def qemu_version() -> str:
-    """First line of `qemu-system-x86_64 --version`; UsageError when it does not run."""
-    return _version(tools())
+def qemu_version(qemu: str = QEMU) -> str:
+    """First line of `QEMU --version`; UsageError when it does not run."""
+    return _version(tools(board_by_qemu(qemu).cross), qemu)
 
 
 @cache
-def _version(used: Tools) -> str:
+def _version(used: Tools, qemu: str) -> str:
     try:
-        done = subprocess.run([*used.qemu(), "--version"], capture_output=True, text=True, check=True)
+        done = subprocess.run([*used.qemu(qemu), "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         hint = "./inv doctor" if used.root else "install it, or do without --host-tools"
-        raise UsageError(f"{QEMU} does not run: {error}", hint=hint) from error
+        raise UsageError(f"{qemu} does not run: {error}", hint=hint) from error
     return done.stdout.splitlines()[0]

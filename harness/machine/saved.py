@@ -33,7 +33,7 @@ def state_inputs(spec: MachineSpec, files: BootFiles) -> dict[str, Any]:
         "kernel": hash_file(files.kernel),
         "initrds": [hash_file(path) for path in files.initrds],
         "halt": hash_file(files.halt) if files.halt else None,
-        "qemu": qemu_version(),
+        "qemu": qemu_version(spec.board.qemu),
     }
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from harness.build.spec import Hardware
 from harness.errors import UsageError
+from harness.machine.board import Board, board_of
 from harness.machine.kvmcpu import tsc_khz
 from harness.yamlfile import Strict
 
@@ -40,7 +41,7 @@ RECORDING_KEYS = "keys.cpio"
 #: The file behind the memory of the device counters (ivshmem), in the machine's folder.
 COUNTERS = "counters"
 COUNTERS_BYTES = 4096
-#: isa-debug-exit turns the 0 of a guest that has done its job into this exit status of QEMU.
+#: isa-debug-exit turns the 0 of a guest that has done its job into this exit status of QEMU; others give it themselves.
 EXIT_DONE = 1
 #: Where a plugin writes, below the machine's folder.
 PLUGIN_FOLDER = "oracle"
@@ -99,13 +100,18 @@ class MachineSpec(Strict):
         return self.session != "console" and self.record == "off"
 
     @property
+    def board(self) -> Board:
+        """What kind of machine it is."""
+        return board_of(self.hardware.type)
+
+    @property
     def needs_stale(self) -> bool:
         """Whether several threads of QEMU translate the guest's code."""
         return self.accelerator == "tcg" and self.cpus > 1
 
     @property
     def fidelity(self) -> Literal["virtual", "emulated", "kvm"]:
-        """What kind of time figures of this machine are in; a proven PMU makes `kvm` into `kvm+pmu` later."""
+        """What kind of time figures of this machine are in; a proven PMU adds `+pmu` later."""
         if self.clock == "virtual" or self.record != "off":
             return "virtual"
         return "kvm" if self.accelerator == "kvm" else "emulated"
@@ -157,8 +163,8 @@ def argv(
     for path in (folder, files.kernel, *files.initrds, files.halt or "", files.stale or ""):
         if "," in str(path):
             raise UsageError("QEMU takes no comma in a path", where=str(path), hint="use another folder")
-    hardware = spec.hardware
-    command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-S"]
+    hardware, board = spec.hardware, spec.board
+    command = [board.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-S"]
     command += ["-machine", hardware.type]
     command += ["-accel", spec.accelerator]
     command += ["-cpu", kvm_model(hardware.cpu) if spec.accelerator == "kvm" else hardware.cpu]
@@ -174,15 +180,15 @@ def argv(
         command += ["-mon", "chardev=console,mode=readline"]
     else:
         command += ["-serial", f"file:{folder / 'console.log'}"]
-    command += ["-serial", f"file:{folder / 'heartbeat'}"]
+    command += board.heartbeat(folder / "heartbeat")
     # ioeventfd would hand completions to a host thread, at moments that the host decides.
     command += ["-device", "virtio-serial-pci,id=ports,ioeventfd=off"]
     command += ["-chardev", f"file,id=bulk,path={folder / 'bulk'}"]
     command += ["-device", "virtserialport,bus=ports.0,chardev=bulk,name=krepro.bulk"]
     # A panic stops the CPUs and is looked at; the watchdog is how a guest stops itself to be saved (krepro-stop.c).
-    command += ["-device", "pvpanic-pci", "-device", "ib700"]
+    command += ["-device", "pvpanic-pci", "-device", board.watchdog]
     command += ["-action", "panic=pause,watchdog=pause,reboot=shutdown"]
-    command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
+    command += board.ending
     if spec.session == "mailbox":
         command += ["-fw_cfg", f"name=opt/krepro/job,file={folder / 'job'}"]
     if "edu" in spec.devices:

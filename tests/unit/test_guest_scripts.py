@@ -49,7 +49,7 @@ def test_scripts_parse(path):
     assert path.read_text().startswith("#!/bin/sh\n")
 
 
-@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("arch", [name for name, arch in ARCHES.items() if not arch.cross])
 @needs_guest_packages
 def test_programs_compile_without_a_warning(arch, tmp_path):
     def compiler(file: Path, source: Path) -> subprocess.Popen[str]:
@@ -62,7 +62,7 @@ def test_programs_compile_without_a_warning(arch, tmp_path):
     running = {file: compiler(file, source) for file, source in C_FILES.items()}
     said = {name(path): gcc.communicate()[1] for path, gcc in running.items()}
     if arch == "i386":
-        said = {path: text for path, text in said.items() if "#error this program is for x86_64" not in text}
+        said = {path: text for path, text in said.items() if "#error this program is for " not in text}
         assert said
     assert {path: text for path, text in said.items() if text} == {}
     assert all(gcc.returncode == 0 for path, gcc in running.items() if name(path) in said)

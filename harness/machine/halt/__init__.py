@@ -7,11 +7,12 @@ from pathlib import Path
 
 from harness.build.plugin import build_plugin, plugin_api
 from harness.build.store import Store
+from harness.machine.board import Board
 from harness.machine.qemu import qemu_version
 
 SOURCES = Path(__file__).resolve().parent
 
 
-def halt_plugin(store: Store) -> Path:
-    """The compiled plugin in the store."""
-    return build_plugin(store, "halt", SOURCES, plugin_api(qemu_version())).file("halt.so")
+def halt_plugin(store: Store, board: Board) -> Path:
+    """The compiled plugin in the store, for the instruction set of a kind of machine."""
+    return build_plugin(store, "halt", SOURCES, plugin_api(qemu_version(board.qemu)), board.define).file("halt.so")

@@ -9,12 +9,13 @@
  * late by those instructions: rare, and a matter of the host's load. So have them accounted for before hlt runs.
  * The second accounting then finds nothing left.
  *
- * A block's instructions are taken off the budget when it begins, and hlt and mwait end their blocks: in their
- * callback the count is exact.
+ * A block's instructions are taken off the budget when it begins, and hlt and mwait (arm64: wfi) end their blocks: in
+ * their callback the count is exact.
  */
 #include "qemu.h"
 
 #include <stdio.h>
+#include <string.h>
 
 WEAK void icount_update(void *cpu);
 
@@ -26,11 +27,20 @@ static void on_halt(unsigned int cpu, void *data)
 	icount_update(qemu_get_cpu((int)cpu));
 }
 
+#ifdef GUEST_ARM64
+static bool halts(const uint8_t *code, size_t size)
+{
+	static const uint8_t wfi[] = { 0x7f, 0x20, 0x03, 0xd5 };
+
+	return size == sizeof(wfi) && !memcmp(code, wfi, sizeof(wfi));
+}
+#else
 static bool halts(const uint8_t *code, size_t size)
 {
 	return (size == 1 && code[0] == 0xf4) ||					  /* hlt */
 	       (size == 3 && code[0] == 0x0f && code[1] == 0x01 && code[2] == 0xc9); /* mwait */
 }
+#endif
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
