@@ -17,6 +17,7 @@ from harness.experiment.model import Arm, Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import KernelBuild, PreparedArm, check_arms, prepare_arms, trial_spec
 from harness.experiment.trial import TrialSpec
+from harness.machine.board import Board
 from harness.machine.qemu import qemu_version
 from harness.machine.spec import Plugin
 from harness.measure.symbols import read_system_map
@@ -119,7 +120,7 @@ def _oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
         return None
     shift = prepared.machine.icount_shift if prepared.machine.clock == "virtual" else -1
     return Plugin(
-        path=build_plugin(store, "oracle", SOURCES, plugin_api(qemu_version())).file("oracle.so"),
+        path=_plugin(store, prepared.machine.board),
         arguments={
             "places": str(kernel_places(store, prepared.build, arm.oracle_locks).file("places")),
             "modes": "+".join(dict.fromkeys(arm.oracle)),
@@ -127,6 +128,10 @@ def _oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
             "shift": str(shift),
         },
     )
+
+
+def _plugin(store: Store, board: Board) -> Path:
+    return build_plugin(store, "oracle", SOURCES, plugin_api(qemu_version(board.qemu)), board.define).file("oracle.so")
 
 
 def _seeded(plugin: Plugin | None, seed: int) -> Plugin | None:

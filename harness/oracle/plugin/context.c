@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "context.h"
 
+#include "isa.h"
 #include "oracle.h"
 #include "places.h"
-#include "registers.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static void on_task(unsigned int cpu, void *data)
 /* A call's target is a block's first instruction, where SP is true; it is already the next task's stack. */
 static void on_switch(unsigned int cpu, void *data)
 {
-	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
+	uint64_t stack = isa_stack() & ~(places.stack_bytes - 1);
 	size_t i = (stack / places.stack_bytes) * 0x9e3779b97f4a7c15ull >> (64 - STACK_BITS);
 
 	(void)cpu;
@@ -129,30 +129,6 @@ static bool within(struct range range, uint64_t address)
 	return address >= range.low && address < range.high;
 }
 
-static bool leaves_kernel_entry(const uint8_t *code, size_t size)
-{
-	if (size == 2 && code[0] == 0x48 && code[1] == 0xcf)
-		return true; /* iretq */
-	if (size == 1)
-		return code[0] == 0xcf; /* iret */
-	if (size == 2)
-		return code[0] == 0x0f && (code[1] == 0x35 || code[1] == 0x07); /* sysexit, sysret */
-	return size == 3 && code[0] == 0x48 && code[1] == 0x0f && (code[2] == 0x35 || code[2] == 0x07);
-}
-
-/* ret, or a jump out of the function (a tail call, or the return thunk). */
-static bool leaves_function(struct range range, uint64_t address, const uint8_t *code, size_t size)
-{
-	int32_t offset;
-
-	if (code[0] == 0xc3 || (size == 2 && code[0] == 0xf3 && code[1] == 0xc3))
-		return true;
-	if (size != 5 || code[0] != 0xe9)
-		return false;
-	memcpy(&offset, code + 1, sizeof(offset));
-	return !within(range, address + size + (uint64_t)(int64_t)offset);
-}
-
 static void call(const struct instruction *instruction, exec_cb *cb, uintptr_t data)
 {
 	qemu_plugin_register_vcpu_insn_exec_cb(instruction->insn, cb, QEMU_PLUGIN_CB_NO_REGS, (void *)data);
@@ -180,8 +156,8 @@ enum turn context_translate(const struct instruction *instruction, uint64_t *lea
 		call(instruction, on_fork, 0), turn = TURN_ENTERS;
 	if (address == places.softirq.low)
 		call(instruction, on_entry, IN_SOFTIRQ), turn = TURN_ENTERS;
-	if ((within(places.returns, address) && leaves_kernel_entry(code, size)) ||
-	    (within(places.softirq, address) && leaves_function(places.softirq, address, code, size))) {
+	if ((within(places.returns, address) && isa_leaves_kernel_entry(code, size)) ||
+	    (within(places.softirq, address) && isa_leaves_function(places.softirq, address, code, size))) {
 		call(instruction, on_return, (uintptr_t)leaving);
 		turn = TURN_LEAVES;
 	}

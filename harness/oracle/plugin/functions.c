@@ -11,6 +11,7 @@
  */
 #include "check.h"
 #include "context.h"
+#include "isa.h"
 #include "oracle.h"
 #include "output.h"
 #include "places.h"
@@ -81,50 +82,6 @@ static uint32_t counter_of(uint64_t address, bool *first)
 	return used_of[low];
 }
 
-/* Works on registers alone: whenever this one starts, the next one does too. Not knowing one costs time only. */
-static bool cannot_fail(const uint8_t *code, size_t size)
-{
-	bool wide = places.kernel >> 32, registers;
-	size_t i = 0;
-	uint8_t op, modrm;
-
-	if (wide && (code[0] & 0xf0) == 0x40)
-		i++;
-	op = code[i];
-	if (size <= i)
-		return false;
-	if ((op & 0xf8) == 0xb8 || (!wide && (op & 0xf0) == 0x40) || op == 0x98 || op == 0x99 || op == 0x90)
-		return true; /* mov immediate; inc, dec; widening; nop */
-	if (op < 0x40 && ((op & 7) == 4 || (op & 7) == 5))
-		return true; /* arithmetic of eax and an immediate */
-	if (size < i + 2)
-		return false;
-	modrm = code[i + 1];
-	if (op == 0x0f) {
-		op = modrm;
-		if (size < i + 3)
-			return false;
-		registers = code[i + 2] >> 6 == 3;
-		return registers && ((op & 0xf0) == 0x40 || op == 0xaf || (op & 0xf6) == 0xb6); /* cmov imul movzx */
-	}
-	if (op == 0x8d)
-		return true; /* lea */
-	if (modrm >> 6 != 3)
-		return false;
-	if (op < 0x40 && (op & 7) < 4)
-		return true;
-	switch (op) {
-	case 0x63: case 0x69: case 0x6b: case 0x80: case 0x81: case 0x83: case 0x84: case 0x85: case 0x88: case 0x89:
-	case 0x8a: case 0x8b: case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3:
-		return op != 0x63 || wide;
-	case 0xf6: case 0xf7: /* not division */
-		return (modrm >> 3 & 7) < 6;
-	case 0xff:
-		return (modrm >> 3 & 7) < 2;
-	}
-	return false;
-}
-
 /* Instructions that one addition will count. */
 static struct {
 	struct qemu_plugin_insn *insn;
@@ -156,7 +113,7 @@ static void translate(const struct instruction *instruction)
 		group.counter = counter;
 	}
 	group.n++;
-	group.more = cannot_fail(instruction->code, instruction->size);
+	group.more = isa_cannot_fail(instruction->code, instruction->size);
 	if (first)
 		count_inline(insn, &now[1][counter], 1);
 }

@@ -3,9 +3,11 @@
  * Acquires and releases per lock and call site: who called the given functions, for which lock.
  *
  * A call's target is a block's first instruction, where registers are true: the first argument is the lock, and the
- * word at the top of the stack says where the function returns to. So calls through pointers and tail jumps have a
- * site too. Entries count inline besides: what the table has no room for, or could not be told, is known exactly.
+ * word at the top of the stack (arm64: the link register) says where the function returns to. So calls through
+ * pointers and tail jumps have a site too. Entries count inline besides: what the table has no room for, or could not
+ * be told, is known exactly.
  */
+#include "isa.h"
 #include "oracle.h"
 #include "output.h"
 #include "places.h"
@@ -54,15 +56,15 @@ static struct call *call_at(uint32_t function, uint64_t lock, uint64_t site)
 static void on_entry(unsigned int cpu, void *data)
 {
 	bool wide = places.kernel >> 32;
-	uint64_t lock, site = 0;
+	uint64_t lock, site;
 	struct call *call;
 
 	(void)cpu;
 	if (!regions[KIND_WORKLOAD].open && !regions[KIND_LAP].open)
 		return;
-	/* The kernel's i386 calling convention is regparm. */
-	lock = read_register(wide ? REGISTER_DI : REGISTER_AX);
-	if (cpu_memory_rw_debug(qemu_get_cpu(0), read_register(REGISTER_SP), &site, wide ? 8 : 4, false))
+	lock = isa_first_argument();
+	site = isa_return_site();
+	if (!site)
 		return;
 	call = call_at((uint32_t)(uintptr_t)data, wide ? lock : (uint32_t)lock, site);
 	if (call)

@@ -10,6 +10,7 @@
  *
  * This file only wires: it reads the arguments, chooses the modes and passes on what QEMU calls.
  */
+#include "isa.h"
 #include "oracle.h"
 #include "output.h"
 #include "places.h"
@@ -148,7 +149,7 @@ static void want(char *words)
 
 static void choose(const struct qemu_info *info)
 {
-	bool system = info->system_emulation && !strcmp(info->target_name, "x86_64");
+	bool system = info->system_emulation && !strcmp(info->target_name, isa_target);
 
 	settings.cpus = (unsigned int)info->system.smp_vcpus;
 	for (unsigned int i = 0; i < MODES; i++) {
@@ -157,7 +158,7 @@ static void choose(const struct qemu_info *info)
 		if (modes[i]->lacks)
 			absent[i] = modes[i]->lacks(&settings);
 		if (!absent[i] && !system)
-			absent[i] = "QEMU emulates no x86_64 system";
+			absent[i] = "QEMU emulates another system";
 		if (!absent[i] && !modes[i]->any_cpus && settings.cpus != 1)
 			absent[i] = "the machine has several CPUs; the oracle counts exactly on one";
 		if (!absent[i])

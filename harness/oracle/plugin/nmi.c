@@ -5,6 +5,7 @@
  *
  * nmis.bin: 64 bits each of virtual time and interrupted address.
  */
+#include "isa.h"
 #include "oracle.h"
 #include "output.h"
 #include "region.h"
@@ -24,7 +25,7 @@ static void send_nmi(int64_t now_ns)
 
 	if (!regions[KIND_WORKLOAD].open)
 		return;
-	record[1] = read_register(REGISTER_IP);
+	record[1] = isa_ip();
 	nmi_monitor_handle(0, &error);
 	if (error) {
 		n_refused++;

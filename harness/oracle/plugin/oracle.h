@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* krepro-roi's marks: a 7-byte nopl whose displacement is MARK | kind << 8 | operation. */
+/* krepro-roi's marks: on x86 a 7-byte nopl whose displacement is MARK | kind << 8 | operation; of others see isa.h. */
 #define MARK 0x6b720000u
 
 enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT, OP_SELECT_EXEC, OP_HOST, OPERATIONS };

@@ -8,12 +8,14 @@
  * pages.idx: page numbers (address >> 12), 64 bits each, in the order of their first access.
  * pages.clk: pairs of 64 bits, instructions executed and virtual nanoseconds at that moment.
  *
- * CR3 is read again after each instruction that writes it, so the check costs a compare per access.
+ * CR3 (arm64: TTBR0_EL1) is looked at again after each instruction that writes it, so the check costs a compare per
+ * access.
  *
  * A process is selected by the mark that it executes, or by one that it executes before it execs: then from where the
  * kernel has given it its new address space. It is no longer when it says so or ends.
  */
 #include "check.h"
+#include "isa.h"
 #include "oracle.h"
 #include "output.h"
 #include "places.h"
@@ -143,7 +145,7 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
 		return;
 	if (stale) {
 		stale = false;
-		ours = (read_register(REGISTER_CR3) & places.cr3_mask) == cr3;
+		ours = isa_address_space() == cr3;
 	}
 	if (!ours)
 		return;
@@ -156,16 +158,11 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
 	}
 }
 
-static void on_cr3(unsigned int cpu, void *data)
+static void on_address_space(unsigned int cpu, void *data)
 {
 	(void)cpu;
-	(void)data;
+	isa_address_space_changed((uintptr_t)data);
 	stale = true;
-}
-
-static uint64_t address_space(void)
-{
-	return read_register(REGISTER_CR3) & places.cr3_mask;
 }
 
 static void open_files(void)
@@ -194,7 +191,7 @@ static void select_process(bool select, bool check)
 	selected = true;
 	checking = check;
 	stale = true;
-	cr3 = address_space();
+	cr3 = isa_address_space();
 	exit_stack = 0;
 	if (check) {
 		check_state = CHECK_SEED;
@@ -213,18 +210,18 @@ static void select_process(bool select, bool check)
 static void on_function(unsigned int cpu, void *function)
 {
 	uint64_t address = *(const uint64_t *)function;
-	uint64_t stack = read_register(REGISTER_SP) & ~(places.stack_bytes - 1);
+	uint64_t stack = isa_stack() & ~(places.stack_bytes - 1);
 
 	(void)cpu;
-	if (address == places.exec_begin && exec_cr3 && address_space() == exec_cr3) {
+	if (address == places.exec_begin && exec_cr3 && isa_address_space() == exec_cr3) {
 		exec_stack = stack;
 	} else if (address == places.exec_done && exec_stack == stack) {
 		exec_cr3 = exec_stack = 0;
 		select_process(true, false);
 	} else if (address == places.exit_group) {
-		if (address_space() == exec_cr3)
+		if (isa_address_space() == exec_cr3)
 			exec_cr3 = exec_stack = 0;
-		if (selected && address_space() == cr3)
+		if (selected && isa_address_space() == cr3)
 			exit_stack = stack;
 	} else if (address == places.exit_memory && exit_stack == stack) {
 		exit_stack = 0;
@@ -239,12 +236,11 @@ static void translate(const struct instruction *instruction)
 {
 	struct qemu_plugin_insn *insn = instruction->insn;
 	uint64_t address = instruction->address;
-	const uint8_t *code = instruction->code;
-	size_t size = instruction->size;
 	bool kernel = address >= places.kernel;
+	uintptr_t data;
 
-	if (kernel && size >= 3 && code[size - 3] == 0x0f && code[size - 2] == 0x22 && (code[size - 1] & 0xf8) == 0xd8)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	if (kernel && isa_may_change_address_space(instruction, &data))
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_address_space, QEMU_PLUGIN_CB_NO_REGS, (void *)data);
 	for (size_t i = 0; kernel && i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (address == *functions[i])
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_function, QEMU_PLUGIN_CB_NO_REGS,
@@ -262,7 +258,7 @@ static void command(enum kind kind, enum operation operation)
 		select_process(operation == OP_SELECT, kind == KIND_CHECK);
 		break;
 	case OP_SELECT_EXEC:
-		exec_cr3 = address_space();
+		exec_cr3 = isa_address_space();
 		exec_stack = 0;
 		break;
 	default:

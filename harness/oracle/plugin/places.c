@@ -20,7 +20,7 @@ struct places places;
  *   task A, switch A, fork A, lock A
  *   exec BEGIN DONE       functions that begin a new address space, and that go on in it
  *   exit GROUP MEMORY     functions that end a whole process, and that give up its memory
- *   stack BYTES, cr3 MASK
+ *   stack BYTES, cr3 MASK (arm64: of TTBR0_EL1)
  */
 void places_read(const char *path)
 {

@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "region.h"
 
+#include "isa.h"
 #include "registers.h"
-
-#include <string.h>
 
 struct region regions[KINDS];
 
 static unsigned int mismatched;
 static bool from_user = true;
 
-/* nopl disp32(%eax): 0f 1f 80 and the displacement. */
 bool mark_of(const struct instruction *instruction, struct mark *mark)
 {
-	const uint8_t *code = instruction->code;
-	uint32_t displacement, kind, operation;
+	int number = isa_mark(instruction->code, instruction->size);
 
-	if (instruction->size != 7 || code[0] != 0x0f || code[1] != 0x1f || code[2] != 0x80)
-		return false;
-	memcpy(&displacement, code + 3, sizeof(displacement));
-	kind = displacement >> 8 & 0xff;
-	operation = displacement & 0xff;
-	*mark = (struct mark){ (enum kind)kind, (enum operation)operation };
-	return (displacement & 0xffff0000u) == MARK && kind < KINDS && operation < OPERATIONS;
+	*mark = (struct mark){ (enum kind)(number >> 8 & 0xff), (enum operation)(number & 0xff) };
+	return number >= 0 && (number >> 8) < KINDS && (number & 0xff) < OPERATIONS;
 }
 
 bool mark_executed(unsigned int cpu, struct mark mark)
@@ -30,7 +22,7 @@ bool mark_executed(unsigned int cpu, struct mark mark)
 	struct region *region = &regions[mark.kind];
 	bool begin = mark.operation == OP_BEGIN;
 
-	if (registers_known() && (read_register_of(cpu, REGISTER_CS) & 3) != 3)
+	if (registers_known() && !isa_in_user(cpu))
 		from_user = false;
 	if (!begin && mark.operation != OP_END)
 		return true;

@@ -3,11 +3,18 @@
 
 #include <string.h>
 
+#ifdef GUEST_ARM64
+WEAK int aarch64_cpu_gdb_read_register(void *cpu, struct byte_array *into, int number);
+#define gdb_read_register aarch64_cpu_gdb_read_register
+#else
+#define gdb_read_register x86_cpu_gdb_read_register
+#endif
+
 static struct byte_array *bytes;
 
 bool registers_known(void)
 {
-	return qemu_get_cpu && x86_cpu_gdb_read_register && g_byte_array_sized_new && g_byte_array_set_size;
+	return qemu_get_cpu && gdb_read_register && g_byte_array_sized_new && g_byte_array_set_size;
 }
 
 void registers_init(void)
@@ -22,7 +29,7 @@ uint64_t read_register_of(unsigned int cpu, int number)
 	int size;
 
 	g_byte_array_set_size(bytes, 0);
-	size = x86_cpu_gdb_read_register(qemu_get_cpu((int)cpu), bytes, number);
+	size = gdb_read_register(qemu_get_cpu((int)cpu), bytes, number);
 	memcpy(&value, bytes->data, size > 0 && size <= 8 ? (size_t)size : 0);
 	return value;
 }

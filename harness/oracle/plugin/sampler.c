@@ -7,6 +7,7 @@
  * | context << 32 | interrupts on << 40 | CPU halted << 41 | lap (0 none, else its number plus one) << 42.
  */
 #include "context.h"
+#include "isa.h"
 #include "oracle.h"
 #include "output.h"
 #include "places.h"
@@ -17,7 +18,6 @@
 #include <inttypes.h>
 
 enum { MAX_HALTS = 64 };
-enum { FLAG_INTERRUPTS = 1 << 9 };
 static const char name[] = "samples.bin";
 
 static uint64_t behind_hlt[MAX_HALTS];
@@ -27,19 +27,18 @@ static FILE *sink;
 
 static void sample(int64_t now_ns)
 {
-	uint64_t ip, flags, record[3];
+	uint64_t ip, record[3];
 	bool idle = false;
 
 	if (!regions[KIND_WORKLOAD].open)
 		return;
-	ip = read_register(REGISTER_IP);
-	flags = read_register(REGISTER_FLAGS);
+	ip = isa_ip();
 	for (size_t i = 0; i < n_halts; i++)
 		idle |= behind_hlt[i] == ip;
 	record[0] = (uint64_t)now_ns;
 	record[1] = ip;
 	record[2] = regions[KIND_WORKLOAD].begun | (uint64_t)(ip < places.kernel ? IN_USER : context_now()) << 32 |
-		    (uint64_t)!!(flags & FLAG_INTERRUPTS) << 40 | (uint64_t)idle << 41;
+		    (uint64_t)isa_interrupts_on() << 40 | (uint64_t)idle << 41;
 	if (regions[KIND_LAP].open)
 		record[2] |= (uint64_t)regions[KIND_LAP].begun << 42;
 	put(sink, name, record, sizeof(record));
@@ -61,9 +60,9 @@ static void init(const struct settings *settings)
 
 static void translate(const struct instruction *instruction)
 {
-	uint64_t behind = instruction->address + 1;
+	uint64_t behind = instruction->address + instruction->size;
 
-	if (instruction->address < places.kernel || instruction->size != 1 || instruction->code[0] != 0xf4)
+	if (instruction->address < places.kernel || !isa_halts(instruction->code, instruction->size))
 		return;
 	for (size_t i = 0; i < n_halts; i++)
 		if (behind_hlt[i] == behind)
