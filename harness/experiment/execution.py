@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from harness.build.neutral import neutral
 from harness.errors import KreproError, RunError
@@ -110,15 +111,24 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         finally:
             discard(scratch)
     pmu = _pmu(spec)
-    fidelity = spec.machine.fidelity
     return _record(
         spec,
         _one_line(reason) if reason else None,
-        fidelity="kvm+pmu" if fidelity == "kvm" and pmu.startswith("ok:") else fidelity,
+        fidelity=with_pmu(spec.machine.fidelity, pmu),
         pmu=pmu,
         argv=tuple(machine.argv),
         seconds=seconds,
     )
+
+
+def with_pmu(kind: Literal["virtual", "emulated", "kvm"], pmu: str) -> Fidelity:
+    """What kind of time a trial was in, with what its guest found out about its hardware counters by known work.
+
+    An emulated machine of the host's clock has no counter that counts instructions.
+    """
+    if not pmu.startswith("ok:") or kind == "emulated":
+        return kind
+    return "kvm+pmu" if kind == "kvm" else "virtual+pmu"
 
 
 def failed_record(spec: TrialSpec, reason: str) -> TrialRecord:

@@ -18,7 +18,7 @@ from harness.machine.spec import BootFiles, MachineSpec, Plugin
 from harness.yamlfile import Strict, about
 
 Status = Literal["ok", "failed"]
-Fidelity = Literal["virtual", "emulated", "kvm", "kvm+pmu"]
+Fidelity = Literal["virtual", "virtual+pmu", "emulated", "kvm", "kvm+pmu"]
 #: One of many equal texts: a set's trials have nearly the same command line, and each of its words is kept once.
 Word = Annotated[str, AfterValidator(sys.intern)]
 

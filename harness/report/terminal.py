@@ -94,7 +94,7 @@ def claims_table(title: str, claims: Sequence[ClaimResult], trials: Sequence[Tri
             if text:
                 said.append(f"\n{text}")
         numbers = Text(measured(claim) if claim.metric else "")
-        if (fidelity := fidelity_of(claim, trials)) not in ("", "virtual"):
+        if (fidelity := fidelity_of(claim, trials)) not in ("", "virtual", "virtual+pmu"):
             numbers.append(f"  {fidelity}", style="dim")
         if claim.metric:
             numbers.append(f"\nexpected {claim.expected}")
