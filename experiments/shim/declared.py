@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from harness.measure.declared import KEY, Column, Table, count, flag, number, string
 
+from .published import PUBLISHED_TABLES
+
 RUN = string("run", "the run of the observer, by the name of its files")
 TSC_HZ = number("tsc_hz", "Hz", "the rate of the time-stamp counter")
 
@@ -22,6 +24,7 @@ def _pid(name: str, meaning: str) -> Column:
 
 
 TABLES = [
+    *PUBLISHED_TABLES,
     Table(
         "checks",
         "one load whose threads compare the slot with their own gettid",
@@ -126,7 +129,10 @@ TABLES = [
             RUN,
             flag("used", "whether its counts are used"),
             string("name", "what it counts"),
-            string("source", "pmu: the hardware; oracle: the oracle's page; memory: a word of memory"),
+            string(
+                "source",
+                "slot: the PMU, as published; pmu: by the observer; oracle: the oracle's page; memory: a word of it",
+            ),
             string("scope", "cpu: of the observed CPU; observer: of the observer's own thread; memory"),
             number("known_expected", "instructions", "of the loop of known length; NaN: it was not run"),
             number("known_counted", "instructions", "counted over that loop; NaN: it was not run"),

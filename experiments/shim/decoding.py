@@ -21,6 +21,7 @@ from .observer.answers import Ids, Load, Observed, Rights, TimerSampled
 from .observer.counting import Counters, costs
 from .observer.records import INJECTED, whole
 from .observer.trust import Recheck
+from .published import decode_published
 from .run import COUNTER, Bench
 
 
@@ -212,6 +213,7 @@ def _counted_at(
 WORKLOADS: dict[str, Callable[[Bench], None]] = {
     "rights": _rights,
     "check": _check,
+    "counters": decode_published,
     "switches": switches,
     "trust": _trust,
     "timer": _timer,

@@ -6,12 +6,15 @@ from __future__ import annotations
 from harness.measure.declared import Direction, Metric, fact
 from harness.measure.units import Unit
 
+from .published import PUBLISHED_METRICS
+
 
 def _timed(name: str, unit: Unit, direction: Direction, meaning: str) -> Metric:
     return Metric(name, unit, direction, meaning, timing=True)
 
 
 METRICS = [
+    *PUBLISHED_METRICS,
     # -- the slot and the map
     fact("slot_checks", "count", "neither", "comparisons of a thread's slot with its own gettid"),
     fact("slot_wrong", "count", "lower", "of these, comparisons that differed"),

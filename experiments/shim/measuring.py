@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -13,6 +12,8 @@ from harness.measure.rows import MetricRows
 
 from .families import METRICS
 from .observer.answers import OBSERVER_SCOPE
+from .onetrial import OneTrial, Row, Tables
+from .published import PUBLISHED_LOST, measure_published
 from .run import COUNTER
 
 #: Of the time of known work, how much may be uncertain.
@@ -20,40 +21,6 @@ CLOSE = 0.01
 #: Of the paper: from this period on, cycles, nearly all windows are trusted.
 PAPER_PERIOD = 2500
 WRITERS = ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect")
-Row = Mapping[str, Any]
-Tables = Mapping[str, pd.DataFrame]
-
-
-class OneTrial:
-    """The rows of one trial, and where its metrics go."""
-
-    def __init__(self, rows: MetricRows, tables: Tables, arm: str, trial: int) -> None:
-        self._rows, self._key = rows, (arm, trial)
-        self._tables = {
-            name: table[(table["arm"] == arm) & (table["trial"] == trial)] for name, table in tables.items()
-        }
-        self._given: set[str] = set()
-
-    def put(self, metric: str, value: float | None, reason: str | None = None) -> None:
-        """One value; not where a part that it depends on was lost."""
-        if metric not in self._given:
-            self._given.add(metric)
-            self._rows.put(*self._key, metric, value, reason=reason)
-
-    def rows(self, table: str, **where: Any) -> pd.DataFrame:
-        """Its rows of a table in which these columns have these values."""
-        frame = self._tables[table]
-        for column, value in where.items():
-            frame = frame[frame[column] == value]
-        return frame
-
-    def row(self, table: str, **where: Any) -> Row | None:
-        """The first of these, if there is any."""
-        frame = self.rows(table, **where).head(1)
-        texts = {name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])}
-        for record in frame.to_dict("records"):
-            return {str(name): None if name in texts and pd.isna(value) else value for name, value in record.items()}
-        return None
 
 
 def measure(tables: Tables) -> pd.DataFrame:
@@ -214,12 +181,12 @@ def _counters(one: OneTrial) -> None:
 
 
 def _hardware(one: OneTrial) -> None:
-    """The hardware's counter, where there is one: the same error as `known_error`, of the source pmu."""
+    """The hardware's counter, where there is one: the same error as `known_error`, of what the slot publishes."""
     runs = one.rows("runs", workload="known", run="known")
     trial = one.row("trials")
     if runs.empty or trial is None:
         return
-    counter = one.row("counters", workload="known", run="known", name=COUNTER, source="pmu")
+    counter = one.row("counters", workload="known", run="known", name=COUNTER, source="slot")
     if not str(trial["pmu"]).startswith("ok"):
         one.put("pmu_known_error", None, f"PMU {trial['pmu']}")
     elif counter is None or not counter["used"]:
@@ -253,6 +220,7 @@ def _rates(one: OneTrial) -> None:
 
 FAMILIES: tuple[Callable[[OneTrial], None], ...] = (
     _slots, _switches, _clean, _injected, _timer, _cost, _counters, _hardware, _idle, _rates,
+    measure_published,
 )  # fmt: skip
 _OF_SWITCHES = (
     "switches_per_s", "missed_switches_share", "missed_switches_share_all", "sound_share", "compared_switches",
@@ -267,6 +235,7 @@ _OF_KNOWN = ("known_error", "counter_check_error", "pmu_known_error", "refusal_r
 #: What each part of a workload gives: absent when the part could not be decoded.
 LOST: dict[tuple[str, str], tuple[str, ...]] = {
     ("rights", "rights"): ("write_refused", "idle_shown", "offline_shown"),
+    ("counters", "counters"): PUBLISHED_LOST,
     ("check", "check"): ("slot_checks", "slot_wrong"),
     ("switches", "observer"): (
         *_OF_SWITCHES,

@@ -4,6 +4,14 @@
 
 #include <sys/mman.h>
 
+size_t ppid_map_size(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (size_t)sysconf(_SC_NPROCESSORS_CONF) * sizeof(struct ppid_line);
+
+	return (bytes + page - 1) / page * page;
+}
+
 const struct ppid_line *ppid_map(void)
 {
 	int fd = open(PPID_DEVICE, O_RDONLY | O_CLOEXEC);
@@ -11,9 +19,49 @@ const struct ppid_line *ppid_map(void)
 
 	if (fd < 0)
 		return NULL;
-	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	map = mmap(NULL, ppid_map_size(), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	return map == MAP_FAILED ? NULL : map;
+}
+
+struct ppid_counts ppid_counts(const struct ppid_line *line)
+{
+	struct ppid_counts now = { .torn = true };
+
+	for (int i = 0; i < 64 && now.torn; i++) {
+		uint64_t done = line->done;
+
+		PPID_BARRIER();
+		now.ids = line->ids;
+		now.state = line->state;
+		for (int k = 0; k < PPID_EVENTS; k++) {
+			now.total[k] = line->total[k];
+			now.slice[k] = line->slice[k];
+		}
+		PPID_BARRIER();
+		now.begun = line->begun;
+		now.torn = now.begun != done;
+	}
+	return now;
+}
+
+const char *ppid_refusal(const struct ppid_counts *counts, int i)
+{
+	static char text[80];
+	const uint64_t flags = counts->state >> 4 * i;
+	const int error = (int)(counts->state >> (32 + 16 * i) & 0xffff);
+
+	if (!(flags & PPID_ASKED))
+		return "the module counts no such event";
+	if (error) {
+		snprintf(text, sizeof(text), "the event cannot be opened: %s", strerror(error));
+		return text;
+	}
+	if (counts->torn)
+		return "the line does not come to rest";
+	if (!(flags & PPID_WHOLE))
+		return "the event shares its counter with others, and has not counted all the time";
+	return flags & PPID_LIVE ? NULL : "the event was on no counter at the last switch";
 }
 
 const char *ppid_source(void)
@@ -35,4 +83,15 @@ const char *ppid_source(void)
 			return sources[i];
 	}
 	return NULL;
+}
+
+bool ppid_asked(int events[PPID_EVENTS])
+{
+	const char *source = ppid_source();
+	char path[80], text[64];
+
+	if (!source)
+		return false;
+	snprintf(path, sizeof(path), "/sys/module/ppid_%s/parameters/events", source);
+	return get_text(path, text, sizeof(text)) > 0 && sscanf(text, "%d,%d", &events[0], &events[1]) == PPID_EVENTS;
 }

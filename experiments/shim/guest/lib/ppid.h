@@ -4,15 +4,21 @@
 #define SHIM_PPID_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PPID_DEVICE "/dev/ppid_map"
 #define PPID_NONE (~0ull)
 
 struct ppid_line {
-	volatile uint64_t ids, begun, tsc, done;
-	uint64_t zero[4];
+	volatile uint64_t ids, begun, tsc, done, total[2];
+	volatile uint32_t slice[2];
+	volatile uint64_t state;
 };
+
+/* Of counter i in `state`, as modules/ppid/ppid_map.h has it. */
+enum { PPID_ASKED = 1, PPID_LIVE = 2, PPID_WHOLE = 4, PPID_EVENTS = 2 };
+#define PPID_SLICE_MOST UINT32_MAX
 
 struct ppid_now {
 	uint64_t ids, begun, tsc;
@@ -29,11 +35,28 @@ static inline int32_t ppid_tgid(uint64_t ids)
 	return (int32_t)(ids >> 32);
 }
 
-/* All lines; NULL with errno. */
+/* What the CPU's counters stood at at its latest switch, and what of it the outgoing thread counted. */
+struct ppid_counts {
+	uint64_t ids, begun, total[PPID_EVENTS], state;
+	uint32_t slice[PPID_EVENTS];
+	bool torn;
+};
+
+/* The line of every CPU that there can be; NULL with errno. */
 const struct ppid_line *ppid_map(void);
+size_t ppid_map_size(void);
+
+/* A line at rest, with its counters. */
+struct ppid_counts ppid_counts(const struct ppid_line *line);
+
+/* Why counter i of a reading is no count of what its CPU did; NULL: it is one. */
+const char *ppid_refusal(const struct ppid_counts *counts, int i);
+
+/* Loads before it are done before those behind it: an instruction on arm64, none on x86. */
+#define PPID_BARRIER() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 
 /*
- * A line at rest. x86 neither reorders the writer's stores nor these loads. A writer that stays in the middle (its CPU was
+ * A line at rest. A writer that stays in the middle (its CPU was
  * taken away by the host) is not waited for. Inline: the observer reads it between its clocks.
  */
 static inline struct ppid_now ppid_read(const struct ppid_line *line)
@@ -43,8 +66,10 @@ static inline struct ppid_now ppid_read(const struct ppid_line *line)
 	for (int i = 0; i < 4; i++) {
 		uint64_t done = line->done;
 
+		PPID_BARRIER();
 		now.ids = line->ids;
 		now.tsc = line->tsc;
+		PPID_BARRIER();
 		now.begun = line->begun;
 		now.torn = now.begun != done;
 		if (!now.torn)
@@ -52,6 +77,9 @@ static inline struct ppid_now ppid_read(const struct ppid_line *line)
 	}
 	return now;
 }
+
+/* The hardware events that the module which publishes counts; false when none does. */
+bool ppid_asked(int events[PPID_EVENTS]);
 
 /* Which module publishes: "callback", "tracepoint", or NULL when none is switched on. */
 const char *ppid_source(void);

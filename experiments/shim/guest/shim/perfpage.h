@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A hardware counter read without a system call: the page that perf maps for its event, guarded by the page's sequence
- * number, and rdpmc. Counters are those of the CPU that reads.
+ * number, and rdpmc (arm64: the counter's system register). Counters are those of the CPU that reads.
  */
 #ifndef SHIM_PERFPAGE_H
 #define SHIM_PERFPAGE_H
-
-#ifndef __x86_64__
-#error this program is for x86_64
-#endif
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -23,6 +19,33 @@ struct perf_reading {
 	bool torn;	/* the page did not come to rest */
 };
 
+#if defined(__aarch64__)
+#define PERF_COUNTER(n)                                                              \
+	case n:                                                                      \
+		__asm__ volatile("mrs %0, pmevcntr" #n "_el0" : "=r"(count) : : "memory"); \
+		break
+
+/* 31 is the cycle counter (tools/lib/perf/mmap.c). The machine that is emulated has 6 others. */
+static inline uint64_t perf_rdpmc(uint32_t index)
+{
+	uint64_t count = 0;
+
+	switch (index) {
+		PERF_COUNTER(0);
+		PERF_COUNTER(1);
+		PERF_COUNTER(2);
+		PERF_COUNTER(3);
+		PERF_COUNTER(4);
+		PERF_COUNTER(5);
+		PERF_COUNTER(6);
+		PERF_COUNTER(7);
+	case 31:
+		__asm__ volatile("mrs %0, pmccntr_el0" : "=r"(count) : : "memory");
+		break;
+	}
+	return count;
+}
+#else
 static inline uint64_t perf_rdpmc(uint32_t index)
 {
 	uint32_t low, high;
@@ -30,6 +53,7 @@ static inline uint64_t perf_rdpmc(uint32_t index)
 	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index) : "memory");
 	return (uint64_t)high << 32 | low;
 }
+#endif
 
 #define PERF_BARRIER() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 

@@ -23,7 +23,7 @@ void print_signal(FILE *out, const struct signal_source *signal)
 	fputs("{\"name\": ", out);
 	print_text(out, signal->name);
 	fprintf(out, ", \"source\": \"%s\", \"scope\": \"%s\"", source_names[signal->source],
-		signal->source == SOURCE_PMU ? "observer" : signal->source == SOURCE_ORACLE ? "cpu" : "memory");
+		signal->source == SOURCE_PMU ? "observer" : signal->source == SOURCE_MEMORY ? "memory" : "cpu");
 	if (signal->expected)
 		fprintf(out, ", \"known_expected\": %llu, \"known_counted\": %llu, \"known_error\": %.9f",
 			(unsigned long long)signal->expected, (unsigned long long)signal->counted,

@@ -56,32 +56,36 @@ static bool take(const struct signal_source *signal)
 	return true;
 }
 
-/* The PMU when it is proven; for instructions the oracle's counter then. */
-static void open_event(const struct event *event, const struct options *o)
+/*
+ * Of the observed CPU: what its line publishes, else for instructions the oracle's counter. The observer's own counter is
+ * tried as well, and refused by the known loop of another thread: it counts the observer.
+ */
+static void open_event(const struct event *event, const struct options *o, const struct ppid_line *line)
 {
-	static struct signal_source proof; /* instructions, by which the PMU is known */
+	const int known_cpu = o->known_cpu < 0 ? o->cpu : o->known_cpu;
 	const bool is_instructions = event == &events[0];
 	struct signal_source signal = { 0 };
 
-	if (!proof.name[0]) {
-		signal_pmu(&proof, &events[0]);
-		if (!proof.reason[0])
-			signal_check(&proof, o->observer_cpu);
-	}
-	if (is_instructions) {
-		signal = proof;
-	} else {
-		signal_pmu(&signal, event);
-		if (!signal.reason[0] && proof.reason[0])
-			snprintf(signal.reason, sizeof(signal.reason), "the PMU is not to be trusted: %.120s",
-				 proof.reason);
-	}
-	if (take(&signal) || !is_instructions)
+	signal_slot(&signal, event, line);
+	if (!signal.reason[0] && is_instructions)
+		signal_check(&signal, known_cpu);
+	else if (!signal.reason[0])
+		signal_trust_as(&signal, &events[0], line, known_cpu);
+	if (take(&signal))
+		return;
+	memset(&signal, 0, sizeof(signal));
+	signal_pmu(&signal, event);
+	if (!signal.reason[0] && is_instructions)
+		signal_check(&signal, known_cpu);
+	if (!signal.reason[0])
+		snprintf(signal.reason, sizeof(signal.reason), "counts the observer's own thread, not CPU %d", o->cpu);
+	take(&signal);
+	if (!is_instructions)
 		return;
 	memset(&signal, 0, sizeof(signal));
 	signal_oracle(&signal, o->cpu);
 	if (!signal.reason[0])
-		signal_check(&signal, o->known_cpu < 0 ? o->cpu : o->known_cpu);
+		signal_check(&signal, known_cpu);
 	take(&signal);
 }
 
@@ -154,7 +158,7 @@ static void observe(const struct options *o)
 		answer.ppid_reason = reason;
 	}
 	for (int i = 0; i < o->n_events; i++)
-		open_event(event_named(o->events[i]), o);
+		open_event(event_named(o->events[i]), o, shim.line);
 	shim.host = (struct host){ .observer_cpu = o->observer_cpu, .cpu = o->cpu, .due = UINT64_MAX };
 	shim.host.every = (uint64_t)((double)o->host * 1e-3 * hz);
 	if (o->host)
@@ -222,10 +226,11 @@ static void list_events(bool json)
 	struct options o = { .cpu = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0, .known_cpu = -1 };
 	const struct ppid_line *map = ppid_map();
 	const char *map_reason = map ? NULL : strerror(errno), *source = ppid_source();
+	const struct ppid_line *line = map ? map + o.cpu : NULL;
 
 	for (int i = 0; i < EVENTS; i++) {
 		n_refused = shim.n_signals = 0;
-		open_event(&events[i], &o);
+		open_event(&events[i], &o, line);
 		if (json) {
 			fputs(i ? ",\n" : "{\"events\": [\n", stdout);
 			for (int k = 0; k < n_refused + shim.n_signals; k++) {

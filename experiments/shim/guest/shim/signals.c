@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "krepro.h"
 #include "krepro-counter.h"
+#include "known.h"
 #include "signals.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { KNOWN_LOOPS = 1000000, KNOWN_INSTRUCTIONS = 2 * KNOWN_LOOPS, KNOWN_TRIES = 5 };
+enum { KNOWN_LOOPS = 1000000, KNOWN_INSTRUCTIONS = 2 * KNOWN_LOOPS, KNOWN_TRIES = 5, SETTLE_NS = 200000 };
 
-const char *const source_names[] = { "oracle", "pmu", "memory" };
-
-static void known_loop(unsigned long loops)
-{
-	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(loops) : : "cc");
-}
+const char *const source_names[] = { "oracle", "pmu", "memory", "slot" };
 
 /* Within one part in a hundred. */
 static bool known_right(uint64_t expected, uint64_t counted)
@@ -32,40 +30,121 @@ bool fifo(int priority)
 	return !sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &how);
 }
 
-void signal_check(struct signal_source *signal, int cpu)
+/* The known loop's own thread. It waits asleep: its CPU switches before and behind each loop, and publishes counters. */
+struct worker {
+	int cpu, go[2], done[2], error;
+};
+
+static void *worker_main(void *argument)
 {
-	signal->expected = KNOWN_INSTRUCTIONS;
-	signal->counted = UINT64_MAX;
-	if (!pin(cpu)) {
-		snprintf(signal->reason, sizeof(signal->reason), "the known loop cannot run on CPU %d: %s", cpu,
-			 strerror(errno));
-		signal->expected = signal->counted = 0;
-		return;
-	}
+	struct worker *worker = argument;
+	char byte = 0;
+
+	worker->error = pin(worker->cpu) ? 0 : errno;
 	fifo(1);
-	for (int i = 0; i < KNOWN_TRIES; i++) {
+	while (write(worker->done[1], &byte, 1) == 1 && read(worker->go[0], &byte, 1) == 1 && byte)
+		known_loop(KNOWN_LOOPS);
+	return NULL;
+}
+
+static void count_loops(struct signal_source *signal, struct worker *worker)
+{
+	char go = 1;
+
+	for (int i = 0; i < KNOWN_TRIES && !worker->error; i++) {
 		uint64_t before = signal_read(signal), counted;
 
-		known_loop(KNOWN_LOOPS);
+		if (write(worker->go[1], &go, 1) != 1 || read(worker->done[0], &go, 1) != 1)
+			die_errno("the known loop's thread");
+		go = 1;
+		sleep_ns(SETTLE_NS); /* it goes to sleep */
 		counted = signal_read(signal) - before;
 		if (counted < signal->counted)
 			signal->counted = counted;
 	}
-	fifo(0);
-	if (signal->source == SOURCE_PMU) {
-		struct perf_reading now = perf_page_read(signal->page);
+}
 
-		if (!now.live || now.torn || !now.whole) {
-			snprintf(signal->reason, sizeof(signal->reason), "%s",
-				 now.torn  ? "the page of the event does not come to rest" :
-				 !now.live ? "the event is on no counter, or rdpmc is not allowed" :
-					     "the event shares its counter with others");
+void signal_check(struct signal_source *signal, int cpu)
+{
+	struct worker worker = { .cpu = cpu };
+	pthread_t thread;
+	char byte = 0;
+
+	signal->expected = KNOWN_INSTRUCTIONS;
+	signal->counted = UINT64_MAX;
+	if (pipe2(worker.go, O_CLOEXEC) || pipe2(worker.done, O_CLOEXEC))
+		die_errno("a pipe");
+	errno = pthread_create(&thread, NULL, worker_main, &worker);
+	if (errno)
+		die_errno("the known loop's thread");
+	if (read(worker.done[0], &byte, 1) != 1)
+		die_errno("the known loop's thread");
+	sleep_ns(SETTLE_NS);
+	count_loops(signal, &worker);
+	byte = 0;
+	if (write(worker.go[1], &byte, 1) != 1)
+		die_errno("the known loop's thread");
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 2; i++) {
+		close(worker.go[i]);
+		close(worker.done[i]);
+	}
+	if (worker.error) {
+		snprintf(signal->reason, sizeof(signal->reason), "the known loop cannot run on CPU %d: %s", cpu,
+			 strerror(worker.error));
+		signal->expected = signal->counted = 0;
+		return;
+	}
+	if (signal->source == SOURCE_SLOT) {
+		const struct ppid_counts now = ppid_counts(signal->line);
+		const char *refusal = ppid_refusal(&now, signal->counter);
+
+		if (refusal) {
+			snprintf(signal->reason, sizeof(signal->reason), "%s", refusal);
 			return;
 		}
 	}
 	if (!known_right(signal->expected, signal->counted))
-		snprintf(signal->reason, sizeof(signal->reason), "known work of %llu instructions was counted as %llu",
-			 (unsigned long long)signal->expected, (unsigned long long)signal->counted);
+		snprintf(signal->reason, sizeof(signal->reason),
+			 "known work of %llu instructions on CPU %d was counted as %llu",
+			 (unsigned long long)signal->expected, cpu, (unsigned long long)signal->counted);
+}
+
+void signal_slot(struct signal_source *signal, const struct event *event, const struct ppid_line *line)
+{
+	int asked[PPID_EVENTS] = { -1, -1 };
+
+	snprintf(signal->name, sizeof(signal->name), "%s", event->name);
+	signal->source = SOURCE_SLOT;
+	signal->line = line;
+	if (!line || !ppid_asked(asked)) {
+		snprintf(signal->reason, sizeof(signal->reason), "nobody publishes: %s", PPID_DEVICE);
+		return;
+	}
+	for (signal->counter = 0; signal->counter < PPID_EVENTS; signal->counter++)
+		if (event->type == PERF_TYPE_HARDWARE && (uint64_t)asked[signal->counter] == event->config)
+			break;
+	if (signal->counter == PPID_EVENTS)
+		snprintf(signal->reason, sizeof(signal->reason), "the module counts no such event");
+	else
+		signal->at = &line->total[signal->counter];
+}
+
+void signal_trust_as(struct signal_source *signal, const struct event *proof, const struct ppid_line *line, int cpu)
+{
+	const struct ppid_counts now = ppid_counts(line);
+	const char *refusal = ppid_refusal(&now, signal->counter);
+	struct signal_source known = { 0 };
+
+	if (refusal) {
+		snprintf(signal->reason, sizeof(signal->reason), "%s", refusal);
+		return;
+	}
+	signal_slot(&known, proof, line);
+	if (!known.reason[0])
+		signal_check(&known, cpu);
+	if (known.reason[0])
+		snprintf(signal->reason, sizeof(signal->reason), "the PMU is not to be trusted: %.120s", known.reason);
 }
 
 void signal_pmu(struct signal_source *signal, const struct event *event)

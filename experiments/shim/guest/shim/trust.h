@@ -6,8 +6,8 @@
 #ifndef SHIM_TRUST_H
 #define SHIM_TRUST_H
 
-#ifndef __x86_64__
-#error this program is for x86_64
+#ifndef __SIZEOF_INT128__
+#error this program is for CPUs of 64 bits
 #endif
 
 #include <stdbool.h>

@@ -3,6 +3,8 @@
 #ifndef SHIM_WORK_H
 #define SHIM_WORK_H
 
+#include "known.h"
+
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,21 +28,34 @@ static inline void work(enum kind kind, unsigned long turns)
 
 	switch (kind) {
 	case KIND_LOOP:
-		__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
+		known_loop(turns);
 		break;
+#if defined(__aarch64__)
+	case KIND_DIVIDE:
+		__asm__ volatile("1: movz x9, #0x4240\n\tmovk x9, #0xf, lsl #16\n\tudiv x9, x9, %1\n\tsubs %0, %0, #1\n\tb.ne 1b"
+				 : "+r"(turns)
+				 : "r"(7ul)
+				 : "x9", "cc");
+		break;
+#else
 	case KIND_DIVIDE:
 		__asm__ volatile("1: mov $1000000, %%eax\n\txor %%edx, %%edx\n\tdiv %1\n\tdec %0\n\tjnz 1b"
 				 : "+r"(turns)
 				 : "r"(7)
 				 : "eax", "edx", "cc");
 		break;
+#endif
 	case KIND_MEMORY: {
 		void *at = ring;
 
 		if (!ring[0])
 			for (int i = 0; i < 512; i++)
 				ring[i] = &ring[(i * 5 + 1) % 512];
+#if defined(__aarch64__)
+		__asm__ volatile("1: ldr %1, [%1]\n\tsubs %0, %0, #1\n\tb.ne 1b" : "+r"(turns), "+r"(at) : : "cc", "memory");
+#else
 		__asm__ volatile("1: mov (%1), %1\n\tdec %0\n\tjnz 1b" : "+r"(turns), "+r"(at) : : "cc", "memory");
+#endif
 		break;
 	}
 	default:

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * /dev/ppid_map: which thread runs on which CPU now, one line of 64 bytes per
- * possible CPU, to be mapped for reading. The two modules include this and
+ * /dev/ppid_map: which thread runs on which CPU now, and what the CPU's
+ * counters stood at when it was switched to, one line of 64 bytes per possible
+ * CPU, to be mapped for reading. The two modules include this and
  * bring ppid_source_on() and ppid_source_off(), which say where switches are
  * learnt of.
  *
  * A module does nothing until its parameter "active" is 1: at load, or in
  * /sys/module. Only one can have the device: EBUSY for the other.
+ *
+ * "events" names up to two of perf's hardware events (1,0: instructions and
+ * cycles); they are opened on each CPU that is online when "active" becomes 1.
+ * The mode is 0400: the device tells everybody's pids and switches.
  */
 #ifndef PPID_MAP_H
 #define PPID_MAP_H
@@ -15,11 +20,14 @@
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/perf_event.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
+#include <linux/timex.h>
+#include <linux/version.h>
 #include <linux/vmalloc.h>
-#include <asm/msr.h>
 
 /* For local use (devices.txt). One number for both modules keeps them apart. */
 #define PPID_MINOR 240
@@ -31,16 +39,35 @@
 struct ppid_line {
 	u64 ids;	/* pid, and above it tgid; both -1: no thread */
 	u64 begun;	/* switches */
-	u64 tsc;	/* at the last one */
+	u64 tsc;	/* at the last one; on arm64 the system counter */
 	u64 done;	/* switches */
-	u64 zero[4];
+	u64 total[2];	/* what this CPU's counters stood at then */
+	u32 slice[2];	/* what of it the outgoing thread counted; -1: more */
+	u64 state;	/* of the counters, see PPID_ASKED */
 };
+
+/* Of counter i, shifted by 4 i: an event was asked for; it counted at the last switch; and ever since it was opened. */
+#define PPID_ASKED 1u
+#define PPID_LIVE  2u
+#define PPID_WHOLE 4u
+/* Why it could not be opened: an errno, at this place. */
+#define PPID_ERROR(i) (32 + 16 * (i))
+#define PPID_EVENTS 2
 
 #define PPID_NONE (~0ull)
 
 static struct ppid_line *ppid_lines;
 static enum cpuhp_state ppid_hotplug;
 static bool ppid_active;
+static int ppid_events[PPID_EVENTS] = { -1, -1 };
+
+struct ppid_counter {
+	struct perf_event *event;
+	s64 missed_ns;	/* when it was opened */
+	u16 error;
+};
+
+static DEFINE_PER_CPU(struct ppid_counter [PPID_EVENTS], ppid_counters);
 /* Parameters of the load are read before the module is there. */
 static bool ppid_loaded;
 
@@ -52,6 +79,46 @@ static __always_inline u64 ppid_ids(struct task_struct *task)
 	return (u32)task->pid | (u64)task->tgid << 32;
 }
 
+/* Time that an event could have counted and did not, since others had its counter: changes when it loses that alone. */
+static s64 ppid_missed(const struct perf_event *event)
+{
+	return READ_ONCE(event->total_time_enabled) - READ_ONCE(event->total_time_running);
+}
+
+/*
+ * The counters of this CPU, by its own PMU: neither x86 nor arm64 lets another
+ * CPU read them. The event is of this CPU and interrupts are off, so nobody
+ * else is in its pmu->read().
+ */
+static void ppid_count(struct ppid_line *line)
+{
+	struct ppid_counter *counters = *this_cpu_ptr(&ppid_counters);
+	u64 state = 0;
+	int i;
+
+	for (i = 0; i < PPID_EVENTS; i++) {
+		struct perf_event *event = READ_ONCE(counters[i].event);
+		u64 flags = 0, now, slice;
+
+		if (counters[i].error)
+			state |= (u64)counters[i].error << PPID_ERROR(i) | (u64)PPID_ASKED << 4 * i;
+		if (!event)
+			continue;
+		if (event->state == PERF_EVENT_STATE_ACTIVE && event->oncpu == smp_processor_id()) {
+			event->pmu->read(event);
+			flags |= PPID_LIVE;
+		}
+		if (ppid_missed(event) == counters[i].missed_ns)
+			flags |= PPID_WHOLE;
+		now = local64_read(&event->count);
+		slice = now - line->total[i];
+		WRITE_ONCE(line->total[i], now);
+		WRITE_ONCE(line->slice[i], slice < U32_MAX ? (u32)slice : U32_MAX);
+		state |= (flags | PPID_ASKED) << 4 * i;
+	}
+	WRITE_ONCE(line->state, state);
+}
+
 /* On the CPU that switches, with interrupts off. */
 static __always_inline void ppid_publish(struct task_struct *next)
 {
@@ -61,7 +128,8 @@ static __always_inline void ppid_publish(struct task_struct *next)
 	WRITE_ONCE(line->begun, switches);
 	smp_wmb();	/* a reader who sees the new thread sees that */
 	WRITE_ONCE(line->ids, ppid_ids(next));
-	WRITE_ONCE(line->tsc, rdtsc());
+	WRITE_ONCE(line->tsc, get_cycles());
+	ppid_count(line);
 	smp_wmb();	/* and all of it when it sees this */
 	WRITE_ONCE(line->done, switches);
 }
@@ -73,7 +141,8 @@ static void ppid_publish_current(void *unused)
 
 	if (READ_ONCE(line->ids) != PPID_NONE)
 		return;
-	WRITE_ONCE(line->tsc, rdtsc());
+	WRITE_ONCE(line->tsc, get_cycles());
+	ppid_count(line);
 	WRITE_ONCE(line->ids, ppid_ids(current));
 }
 
@@ -94,7 +163,11 @@ static int ppid_mmap(struct file *file, struct vm_area_struct *vma)
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
 	/* Neither mprotect() nor a private copy later. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	vm_flags_clear(vma, VM_MAYWRITE);
+#else
 	vma->vm_flags &= ~VM_MAYWRITE;
+#endif
 	return remap_vmalloc_range(vma, ppid_lines, vma->vm_pgoff);
 }
 
@@ -110,7 +183,7 @@ static struct miscdevice ppid_device = {
 	.minor = PPID_MINOR,
 	.name = "ppid_map",
 	.fops = &ppid_fops,
-	.mode = 0444,
+	.mode = 0400,
 };
 
 static void ppid_clear(void)
@@ -119,6 +192,52 @@ static void ppid_clear(void)
 
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
 		WRITE_ONCE(ppid_lines[cpu].ids, PPID_NONE);
+}
+
+/* Events of a CPU that is offline now, or comes back later, are not there; its line says so. */
+static void ppid_open_counters(void)
+{
+	unsigned int cpu;
+	int i;
+
+	for_each_online_cpu(cpu) {
+		struct ppid_counter *counters = per_cpu(ppid_counters, cpu);
+
+		for (i = 0; i < PPID_EVENTS; i++) {
+			struct perf_event_attr attr = {
+				.type = PERF_TYPE_HARDWARE,
+				.size = sizeof(attr),
+				.config = ppid_events[i],
+			};
+			struct perf_event *event;
+
+			if (ppid_events[i] < 0)
+				continue;
+			event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+			counters[i].error = IS_ERR(event) ? -PTR_ERR(event) : 0;
+			if (IS_ERR(event))
+				continue;
+			counters[i].missed_ns = ppid_missed(event);
+			WRITE_ONCE(counters[i].event, event);
+		}
+	}
+}
+
+/* Nobody publishes any more. */
+static void ppid_close_counters(void)
+{
+	unsigned int cpu;
+	int i;
+
+	for_each_possible_cpu(cpu) {
+		struct ppid_counter *counters = per_cpu(ppid_counters, cpu);
+
+		for (i = 0; i < PPID_EVENTS; i++) {
+			if (counters[i].event)
+				perf_event_release_kernel(counters[i].event);
+			counters[i] = (struct ppid_counter){ };
+		}
+	}
 }
 
 static int ppid_on(void)
@@ -133,6 +252,7 @@ static int ppid_on(void)
 	if (ret < 0)
 		goto deregister;
 	ppid_hotplug = ret;
+	ppid_open_counters();
 	ret = ppid_source_on();
 	if (ret)
 		goto remove;
@@ -140,6 +260,7 @@ static int ppid_on(void)
 	return 0;
 
 remove:
+	ppid_close_counters();
 	cpuhp_remove_state_nocalls(ppid_hotplug);
 deregister:
 	misc_deregister(&ppid_device);
@@ -151,6 +272,7 @@ static void ppid_off(void)
 	misc_deregister(&ppid_device);
 	/* On return no CPU is in ppid_publish(). */
 	ppid_source_off();
+	ppid_close_counters();
 	cpuhp_remove_state_nocalls(ppid_hotplug);
 	/* Whoever has it mapped reads on: nothing is known of any CPU now. */
 	ppid_clear();
@@ -184,6 +306,8 @@ static const struct kernel_param_ops ppid_active_ops = {
 };
 
 module_param_cb(active, &ppid_active_ops, &ppid_active, 0644);
+module_param_array_named(events, ppid_events, int, NULL, 0644);
+MODULE_PARM_DESC(events, "hardware events to count from the next activation on, as perf numbers them; -1: none");
 MODULE_PARM_DESC(active, "publish threads in /dev/ppid_map");
 
 static int __init ppid_init(void)
