@@ -13,7 +13,8 @@
 #define I6300ESB "0x25ab"
 enum { TIMER_1 = 0x00, TIMER_2 = 0x04, RELOAD = 0x0c, BYTES = 16 };
 enum { RELOAD_NOW = 0x100, UNLOCK_1 = 0x80, UNLOCK_2 = 0x86 };
-enum { LOCK_REGISTER = 0x68, ENABLE = 2, DISABLE = 0 };
+/* In the configuration space: what the first stage does (3: nothing), and the timer itself. */
+enum { CONFIG = 0x60, NO_INTERRUPT = 3, LOCK = 0x68, ENABLE = 2, DISABLE = 0 };
 /* A step is 32 * 1024 ticks of 33 MHz, 993 us. */
 enum { ONE_SECOND = 1007 };
 
@@ -51,33 +52,47 @@ static void put(volatile uint8_t *map, unsigned int at, uint32_t value)
 		*(volatile uint32_t *)(map + at) = value;
 }
 
-static void set(uint8_t value)
+static void set(off_t at, uint16_t value, size_t bytes)
 {
 	int config = open_or_die(part("config"), O_WRONLY);
 
-	if (pwrite(config, &value, 1, LOCK_REGISTER) != 1)
+	if (pwrite(config, &value, bytes, at) != (ssize_t)bytes)
 		die_errno("%s", part("config"));
 	close(config);
+}
+
+/* Its registers, which need not begin at a page's begin. */
+static volatile uint8_t *map_registers(void)
+{
+	unsigned long long start = 0;
+	char text[80];
+	int resource;
+	void *map;
+
+	if (get_text(part("resource"), text, sizeof(text)) <= 0 || sscanf(text, "%llx", &start) != 1)
+		die("%s does not say where its registers are", part("resource"));
+	resource = open_or_die(part("resource0"), O_RDWR);
+	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
+	if (map == MAP_FAILED)
+		die_errno("%s", part("resource0"));
+	return (volatile uint8_t *)map + (start & ((unsigned long long)sysconf(_SC_PAGESIZE) - 1));
 }
 
 int main(void)
 {
 	struct timespec left = { .tv_sec = 2, .tv_nsec = 500000000 };
 	volatile uint8_t *map;
-	int resource;
 
 	find();
 	put_text(part("enable"), "1");
-	resource = open_or_die(part("resource0"), O_RDWR);
-	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
-	if (map == MAP_FAILED)
-		die_errno("%s", part("resource0"));
+	map = map_registers();
 	put(map, TIMER_1, ONE_SECOND);
 	put(map, TIMER_2, ONE_SECOND);
 	put(map, RELOAD, RELOAD_NOW);
-	set(ENABLE);
+	set(CONFIG, NO_INTERRUPT, 2);
+	set(LOCK, ENABLE, 1);
 	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
 		;
-	set(DISABLE);
+	set(LOCK, DISABLE, 1);
 	return 0;
 }
