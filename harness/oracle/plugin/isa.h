@@ -10,6 +10,7 @@
 #include "places.h"
 
 extern const char isa_target[]; /* as QEMU calls its systems */
+extern const bool isa_has_nmis;
 
 /* -- code ----------------------------------------------------------------------------------------------- */
 

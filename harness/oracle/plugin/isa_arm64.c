@@ -13,6 +13,7 @@ enum { NO_REGISTER = 31, INSN = 4, MAX_SITES = 16 };
 #define STATE_NO_IRQ (1u << 7)
 
 const char isa_target[] = "aarch64";
+const bool isa_has_nmis = false;
 
 static uint32_t word_of(const uint8_t *code)
 {

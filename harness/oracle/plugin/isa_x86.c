@@ -9,6 +9,7 @@
 enum { FLAG_INTERRUPTS = 1 << 9 };
 
 const char isa_target[] = "x86_64";
+const bool isa_has_nmis = true;
 
 /* nopl disp32(%eax): 0f 1f 80 and the displacement. */
 int isa_mark(const uint8_t *code, size_t size)

@@ -41,6 +41,8 @@ static const char *lacks(const struct settings *settings)
 {
 	const char *reason = timer_lacks(settings);
 
+	if (!isa_has_nmis)
+		return "this instruction set has no NMIs";
 	if (!nmi_monitor_handle)
 		return "this QEMU does not export its NMIs";
 	return reason || registers_known() ? reason : "this QEMU does not export its registers";
