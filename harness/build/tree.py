@@ -186,13 +186,24 @@ def finding() -> tuple[bool, str]:
     """For `doctor`: whether builds can enter the tree on this host, and by which way; what must be fetched for it."""
     entries = load().tool_entries()
     home = tree_home(Store.default().root)
+    others = "".join(map(_other_finding, load().cross))
     if _damage(home) is not None:
         size = sum(entry.size for entry in entries) / 1e6
-        return True, f"not here yet: the first run fetches {len(entries)} packages ({size:.0f} MB)"
+        return True, f"not here yet: the first run fetches {len(entries)} packages ({size:.0f} MB){others}"
     way = find_way(Tools(home, home.name))
     if way is None:
         return False, NO_WAY
-    return True, f"{home.name[:12]}, {len(entries)} packages; QEMU by the tree's loader, builds by {way.name}"
+    here = f"{home.name[:12]}, {len(entries)} packages; QEMU by the tree's loader, builds by {way.name}"
+    return True, f"{here}{others}"
+
+
+def _other_finding(cross: str) -> str:
+    """Whether the tools for guests of another architecture are here, as the end of a sentence."""
+    if ready(cross):
+        return f"; for guests of {cross}: {tree_home(Store.default().root, cross).name[:12]}"
+    more = load().tool_entries(cross)[len(load().tools) :]
+    size = sum(entry.size for entry in more) / 1e6
+    return f"; for guests of {cross}: {len(more)} packages more ({size:.0f} MB), fetched for their first kernel"
 
 
 # -- ways for builds ---------------------------------------------------------------------------------------

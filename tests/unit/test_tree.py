@@ -123,6 +123,18 @@ def test_doctor_says_what_is_to_be_fetched(made, tmp_store, monkeypatch):
 # -- ways in -----------------------------------------------------------------------------------------------
 
 
+def test_doctor_says_whether_tools_for_other_guests_are_here(made, tmp_store, monkeypatch):
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_store.root))
+    lock = tree.load()
+    monkeypatch.setattr(tree, "load", lambda: lock.model_copy(update={"cross": {"arm64": ("gawk",)}}))
+    assert tree.finding()[1].endswith("; for guests of arm64: 1 packages more (0 MB), fetched for their first kernel")
+    made()
+    monkeypatch.setattr(tree, "find_way", lambda _tools: Way("a door", ()))
+    monkeypatch.setattr(tree, "ready", lambda _cross: True)
+    other = tree.tree_home(tmp_store.root, "arm64")
+    assert tree.finding()[1].endswith(f"; for guests of arm64: {other.name[:12]}")
+
+
 def ways() -> list[Way]:
     own = tools()
     known = [Way("bubblewrap", tuple(own.own("bwrap"))), Way("proot", tuple(own.own("proot")), proot=True)]
