@@ -24,7 +24,7 @@ class KernelManifest(Strict):
     """One kernel of a run, by the hashes of what it was built from and what came out."""
 
     key: Annotated[str, about("key in the store")]
-    arch: Annotated[str, about("i386 or x86_64")]
+    arch: Annotated[str, about("i386, x86_64 or arm64")]
     release: Annotated[str, about("as uname -r says")]
     build_id: Annotated[str | None, about("GNU build id, hex")]
     source: Annotated[dict[str, Any], about("archive: file name to sha256, or tree: hash of a tree")]
