@@ -16,7 +16,7 @@ from harness import debian
 from harness.yamlfile import Strict
 
 #: What the host itself gives; the rest comes from the tools tree.
-TOOLS = ("git", "setpriv")
+TOOLS = ("git", "setpriv", "prlimit")
 #: And with --host-tools.
 HOST_TOOLS = ("qemu-system-x86_64", "gcc", "make", "ccache", "xz")
 #: A cold run keeps a source tree, two builds, ccache and states: about this much.
@@ -42,10 +42,14 @@ class HostReport(Strict):
         return all(finding.status != "missing" for finding in self.findings)
 
 
-def examine(store: Path, kvm: Callable[[], tuple[bool, str]], tree: Callable[[], tuple[bool, str]]) -> HostReport:
+Look = Callable[[], tuple[bool, str]]
+
+
+def examine(store: Path, kvm: Look, tree: Look, sandbox: Look) -> HostReport:
     """Look at this host. `kvm` proves KVM by a boot, or says why it is not proven (harness.machine.accelerator).
 
-    `tree` says of the tools tree whether it can be entered here, and how (harness.build.tree).
+    `tree` says of the tools tree whether it can be entered here, and how (harness.build.tree); `sandbox`, what QEMU is
+    shut in, and whether nothing is missing of it (harness.machine.sandbox).
     """
     findings = [_cpu(), _memory(), _disk(store), *map(_tool, TOOLS)]
     if debian.host_tools():
@@ -53,6 +57,8 @@ def examine(store: Path, kvm: Callable[[], tuple[bool, str]], tree: Callable[[],
     else:
         entered, how = tree()
         findings.append(Finding(name="tools tree", status="ok" if entered else "missing", detail=how))
+    whole, shut_in = sandbox()
+    findings.append(Finding(name="QEMU's sandbox", status="ok" if whole else "absent", detail=shut_in))
     works, reason = kvm()
     findings.append(Finding(name="KVM", status="ok" if works else "absent", detail=reason))
     findings.append(_pmu())

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+from harness.machine import machine, process, sandbox
 from harness.machine.machine import Machine
-from harness.machine.spec import BootFiles, MachineSpec, prepare_folder
+from harness.machine.sandbox import View
+from harness.machine.spec import BootFiles, MachineSpec, prepare_folder, view
 from tests.compiling import run
 
 SOURCE = Path(__file__).with_name("slow_halt.c")
@@ -21,11 +25,17 @@ def slow_halts(folder: Path) -> Iterator[None]:
     """Every QEMU started meanwhile waits before it accounts for what ran before a halt."""
     library = folder / "slow.so"
     run("gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE)
-    os.environ["LD_PRELOAD"] = str(library)
-    try:
+
+    def seen(*words: Any) -> View:
+        usual = view(*words)
+        return dataclasses.replace(usual, readable=(*usual.readable, library))
+
+    preloaded = {**sandbox.environment(), "LD_PRELOAD": str(library)}
+    with (
+        mock.patch.object(process, "environment", return_value=preloaded),
+        mock.patch.object(machine, "view", seen),
+    ):
         yield
-    finally:
-        del os.environ["LD_PRELOAD"]
 
 
 def booted_memory(spec: MachineSpec, files: BootFiles, folder: Path) -> str:

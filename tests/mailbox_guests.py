@@ -80,7 +80,8 @@ def ends_as_it_should(name: str, folder: Path, accelerator: AcceleratorChoice, *
     trial = mailbox_trial(folder / "trial", command, accelerator, restored=restored)
     kill = (lambda machine: machine.process.kill()) if name == "kill" else None
     timeout_s = HANG_S if name == "hang" else END_S
-    assert lost_by(trial, folder / "scratch", timeout_s, kill).startswith(expected)
+    told = lost_by(trial, folder / "scratch", timeout_s, kill)
+    assert told.startswith(expected), told
 
 
 def panics_before_its_mailbox(folder: Path, accelerator: AcceleratorChoice) -> None:

@@ -33,3 +33,12 @@ def machines(marker: Path) -> list[int]:
         if machine and any(str(marker).encode() in word for word in words):
             found.append(int(entry.parent.name))
     return found
+
+
+def worker_of(machine: int) -> int:
+    """The process of krepro that runs this QEMU: its parent, or bubblewrap's, which stands between the two."""
+    process = machine
+    while True:
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        if b"bwrap" not in Path(f"/proc/{process}/cmdline").read_bytes():
+            return process

@@ -249,12 +249,16 @@ def _way(root: Path) -> Way:
 
 def find_way(tree: Tools) -> Way | None:
     """The first way that works on this host: bubblewrap (the tree's, then the host's own), then proot."""
-    bubblewraps = {"bubblewrap": tuple(tree.own("bwrap"))}
-    if shutil.which("bwrap"):  # some systems allow namespaces to their own alone
-        bubblewraps["the host's bubblewrap"] = ("bwrap",)
-    ways = [Way(name, words) for name, words in bubblewraps.items()]
+    names = ("bubblewrap", "the host's bubblewrap")
+    ways = [Way(name, words) for name, words in zip(names, bubblewraps(tree), strict=False)]
     ways.append(Way("proot, which is slower: the host allows no user namespaces", tuple(tree.own("proot")), proot=True))
     return next((way for way in ways if _works(way, tree)), None)
+
+
+def bubblewraps(used: Tools) -> list[tuple[str, ...]]:
+    """The words of each bubblewrap there is: the tree's, then the host's; whether one works is to be tried."""
+    own = [tuple(used.own("bwrap"))] if used.root is not None else []
+    return own + [("bwrap",)] * bool(shutil.which("bwrap"))  # some systems allow namespaces to their own alone
 
 
 def _works(way: Way, tree: Tools) -> bool:

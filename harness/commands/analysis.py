@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pandas as pd
 
+from harness.choices import FigureFormat
 from harness.errors import KreproError
 from harness.experiment.model import Claim
 from harness.experiment.trial import TrialRecord
@@ -16,7 +18,7 @@ from harness.measure.claims import ClaimResult, judge
 from harness.measure.dimensions import with_dimensions
 from harness.measure.trials import TRIALS
 from harness.report.figures import figure_style, write_figures
-from harness.store.resultset import Writer, read_metrics, read_tables
+from harness.store.resultset import EXPERIMENT, ResultSet, Writer, read_metrics, read_tables
 from harness.store.shown import Shown
 
 
@@ -29,6 +31,14 @@ class Analysed:
     claims: list[ClaimResult] = field(default_factory=list)
     shown: Shown = field(default_factory=Shown)
     failures: list[KreproError] = field(default_factory=list)
+
+
+def redraw(path: Path, form: FigureFormat, folder: str) -> list[str]:
+    """Draw the figures of the set at `path` again, by its own analysis, into `folder`; their paths. RunError if not."""
+    result = ResultSet(path)
+    with figure_style():
+        drawn = Analysis(path / EXPERIMENT).figures(result.tables, result.metrics)
+    return [str(written) for written in write_figures(drawn, Path(folder), form)]
 
 
 def analyse(

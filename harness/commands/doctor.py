@@ -17,9 +17,10 @@ def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
     from harness.build.store import Store
     from harness.build.tree import finding
     from harness.machine import accelerator
+    from harness.machine.sandbox import sandbox_finding
 
     store = Store.default()
-    report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding)
+    report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding, sandbox_finding)
     if json:
         print(report.model_dump_json(indent=1))
     else:

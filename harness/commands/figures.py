@@ -26,10 +26,10 @@ def figures(
 
     UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
     """
+    from harness.commands.analysis import redraw
+    from harness.commands.inside import redraw_inside
     from harness.commands.trust import execute
-    from harness.measure.analysis import Analysis
-    from harness.report.figures import figure_style, write_figures
-    from harness.store.resultset import EXPERIMENT, MANIFEST, find_result_set
+    from harness.store.resultset import MANIFEST, find_result_set
 
     finished = find_result_set(results, result)
     target = Path("figures") / finished.path.name if out is None else out
@@ -37,22 +37,21 @@ def figures(
     inside = next((path for path in [whole, *whole.parents] if (path / MANIFEST).is_file()), None)
     if inside is not None:
         raise UsageError("is a result set, which does not change", where=str(inside), hint="choose another --out")
-    tables = finished.tables
-    if not tables:
+    if not finished.tables:
         raise RunError("has no tables to draw from", where=str(finished.path))
 
-    def draw() -> list[Path]:
-        with figure_style():
-            drawn = Analysis(finished.path / EXPERIMENT).figures(tables, finished.metrics)
-        return write_figures(drawn, target, format)
-
     try:
-        written = execute(finished, draw, trust=trust)
+        written = execute(
+            finished,
+            lambda: redraw(finished.path, format, str(target)),
+            trust=trust,
+            inside=lambda: redraw_inside(finished.path, format, target),
+        )
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
     console = cli.output()
     for path in written:
-        console.print(str(path), markup=False, soft_wrap=True)
+        console.print(path, markup=False, soft_wrap=True)
     if not written:
         raise RunError("its analysis draws no figures", where=str(finished.path))
     return EXIT_OK

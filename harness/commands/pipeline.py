@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from harness.build.plugin import plugin_api
 from harness.build.store import Store, hash_tree
 from harness.build.tree import tools
 from harness.cluster.executor import DaskExecutor, connected
@@ -116,6 +117,7 @@ def measure(options: RunOptions) -> Measured:
         chosen=chosen,
     )
     plan, described = part.of(whole), planned(experiment, whole, part)
+    plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
     store = Store.default()
     load_before = load()
     home = options.results / experiment.name
@@ -172,13 +174,22 @@ class _Work:
 
     def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Analysis | None) -> Prepared:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
-        run, accel = self.run, self.options.accel
+        run, accel, file_bytes = self.run, self.options.accel, self.options.output_mib << 20
         recipes = check_plan(self.experiment, self.folder, self.plan, accel)
         at_once = bool(run.resumed) or self.options.reuse or earlier is not None
         parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
         made = Together(self.plan)
         for part in parts:
-            new = prepare_checked(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
+            new = prepare_checked(
+                self.store,
+                self.experiment,
+                self.folder,
+                part,
+                run.running,
+                accel,
+                recipes,
+                file_bytes,
+            )
             made.parts.append(new)
             clock.lap("build")
             self._describe(new, earlier, clock, first=part is parts[0])

@@ -7,27 +7,44 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+from harness.commands.inside import bubblewrap
 from harness.errors import UsageError
 from harness.harmless import harmless
+from harness.progress import warn
 from harness.store.maker import is_known, made_here
 from harness.store.resultset import ResultSet
 
 T = TypeVar("T")
-WHAT = "was not made on this host, and this executes code that is in it, with your rights"
+WHAT = "was not made on this host, and this executes code that is in it, "
+HOW = "with your rights"
+HOW_INSIDE = "in a sandbox"
 
 
-def execute(result: ResultSet, action: Callable[[], T], *, trust: bool, made_here_only: bool = False) -> T:
+def execute(
+    result: ResultSet,
+    action: Callable[[], T],
+    *,
+    trust: bool,
+    made_here_only: bool = False,
+    inside: Callable[[], T] | None = None,
+) -> T:
     """What `action` returns, which executes code of this set.
 
     Of a set whose code is not known here, only with `trust` (`--trust`), or after a yes at a terminal; else UsageError.
     Nothing else executes code of a set: what should surround it belongs here. `made_here_only`: the project's own code
-    does not do either, for data of the set that is as good as code.
+    does not do either, for data of the set that is as good as code. `inside`: the same, done in a sandbox; that is used
+    for code which is not known, where this host allows it.
     """
     path = result.path
     known = made_here(path) if made_here_only else is_known(path, result.manifest.experiment.name)
-    if not trust and not known:
-        ask(str(path), WHAT)
-    return action()
+    if known:
+        return action()
+    boxed = inside is not None and bubblewrap() is not None
+    if not trust:
+        ask(str(path), WHAT + (HOW_INSIDE if boxed else HOW))
+    if inside is not None and not boxed:
+        warn("the code of the set is executed without a sandbox: this host allows no user namespaces")
+    return inside() if inside is not None and boxed else action()
 
 
 def ask(where: str, what: str) -> None:

@@ -14,9 +14,9 @@ from rich.console import Console
 from harness.build.store import canonical
 from harness.capsule import archive
 from harness.commands.analysis import analyse
+from harness.commands.inside import run_inside
 from harness.commands.trust import execute
 from harness.errors import EXIT_OK, KreproError, RunError
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import as_stored
@@ -130,12 +130,19 @@ def _verify_analysis(result: ResultSet, *, trust: bool) -> list[str]:
 
     def again() -> list[str]:
         with step("analysing again"):
-            return _analysed_again(result, trials)
+            return analysed_again(result.path)
 
-    return execute(result, again, trust=trust)
+    def inside() -> list[str]:
+        with step("analysing again, in a sandbox"):
+            return run_inside("verify", result.path)
+
+    return execute(result, again, trust=trust, inside=inside)
 
 
-def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord]) -> list[str]:
+def analysed_again(path: Path) -> list[str]:
+    """What of the set at `path` comes out equal when it is made again by its own analysis, one line each."""
+    result = ResultSet(path)
+    trials = result.trials
     claims = result.claims
     scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
     try:

@@ -23,7 +23,7 @@ from harness.guest.ssh import SshSession
 from harness.machine.hostsched import HOST_SCHED
 from harness.machine.machine import Machine
 from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
-from harness.machine.tail import read_tail
+from harness.machine.tail import keep_end, read_tail
 from harness.scratch import discard, scratch_folder
 
 #: For a boot or a login: generous, as a host that is itself emulated takes a minute for either.
@@ -35,6 +35,8 @@ EVENTS = "qmp-events.json"
 TOLD = ("qemu.stderr", "diagnosis.txt")
 #: Bytes of one that are kept, the last ones.
 MOST_TOLD = 1 << 24
+#: Bytes of a console that are kept, the last ones: a guest may print for as long as it runs.
+MOST_CONSOLE = 1 << 26
 #: Characters of a failed trial's reason; the files have it whole.
 MOST_REASON = 500
 
@@ -81,6 +83,7 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         incoming=spec.state.path if spec.state else None,
         paused=spec.state is not None,
         plugin=spec.plugin,
+        file_bytes=spec.file_bytes,
     )
     accelerator = spec.machine.accelerator
     try:
@@ -104,6 +107,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         reason = _unexpected(error).replace(str(scratch), inside)
     finally:
         seconds["trial"] = round(time.monotonic() - started, 3)
+        if cut := machine.cut():
+            reason = f"{cut} (--output-mib allows more)"
         try:
             _keep(scratch, spec, machine)
         except (OSError, shutil.Error) as error:
@@ -117,6 +122,7 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         fidelity=with_pmu(spec.machine.fidelity, pmu),
         pmu=pmu,
         argv=tuple(machine.argv),
+        sandbox=machine.sandbox,
         seconds=seconds,
     )
 
@@ -133,7 +139,9 @@ def with_pmu(kind: Literal["virtual", "emulated", "kvm"], pmu: str) -> Fidelity:
 
 def failed_record(spec: TrialSpec, reason: str) -> TrialRecord:
     """The record of a trial that nothing is known of but that it failed."""
-    return _record(spec, reason, fidelity=spec.machine.fidelity, pmu="absent: the trial failed", argv=(), seconds={})
+    return _record(
+        spec, reason, fidelity=spec.machine.fidelity, pmu="absent: the trial failed", argv=(), sandbox="", seconds={}
+    )
 
 
 def _record(
@@ -143,6 +151,7 @@ def _record(
     fidelity: Fidelity,
     pmu: str,
     argv: tuple[str, ...],
+    sandbox: str,
     seconds: dict[str, float],
 ) -> TrialRecord:
     return TrialRecord(
@@ -162,6 +171,7 @@ def _record(
         dimensions=spec.dimensions,
         workloads=tuple(workload.name for workload in spec.workloads),
         argv=argv,
+        sandbox=sandbox,
         seconds=seconds,
         path=Path("raw") / spec.arm / str(spec.repetition),
         system_map=Path("kernels") / spec.kernel / "System.map",
@@ -216,7 +226,9 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
         if (target / name).is_dir():  # a guest may have left anything under a name of ours
             shutil.rmtree(target / name)
         source = scratch / name
-        if source.is_file() and (name == "console.log" or source.stat().st_size):
+        if name == "console.log" and source.is_file():
+            keep_end(source, target / name, MOST_CONSOLE)
+        elif source.is_file() and source.stat().st_size:
             shutil.copyfile(source, target / name)
     for name in TOLD:
         if (target / name).is_file():

@@ -23,6 +23,8 @@ from harness.scratch import sweep
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 #: What ends a command. Workers never see them: the process that started them ends them.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+#: What a guest's process is called before it is QEMU's, and then.
+STARTING = ("setpriv", "prlimit", "bwrap", "ld-linux", "qemu-system")
 KILLED = "the process that ran it was killed, twice; the host's kernel does so when memory runs out"
 
 Finished = Callable[[TrialSpec, TrialRecord], None]
@@ -164,7 +166,7 @@ def _end_orphans() -> None:
         with suppress(OSError):
             head, _, tail = status.read_text(errors="replace").rpartition(")")
             name, parent = head.partition("(")[2], int(tail.split()[1])
-            if parent == os.getpid() and name.startswith(("qemu-system", "setpriv")):
+            if parent == os.getpid() and name.startswith(STARTING):
                 os.kill(int(status.parent.name), signal.SIGKILL)
                 os.waitpid(int(status.parent.name), 0)
 

@@ -14,6 +14,7 @@ from harness.build.spec import Name
 from harness.experiment.scalar import Parameter, Scalar
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.guest.ssh import Keys
+from harness.machine.sandbox import MOST_FILE_BYTES
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
 from harness.yamlfile import Strict, about
 
@@ -49,6 +50,7 @@ class TrialSpec(Strict):
     workloads: tuple[WorkloadCommand, ...]
     folder: Path
     plugin: Plugin | None = None
+    file_bytes: int = MOST_FILE_BYTES
 
     @property
     def job(self) -> str:
@@ -76,6 +78,13 @@ class TrialRecord(Strict):
     cmdline: Annotated[dict[str, Scalar], about("the arm's", "the parameter's own")]
     workloads: Annotated[tuple[str, ...], about("names, in order")]
     argv: Annotated[tuple[Word, ...], about("QEMU's command line; empty: it was not started")] = ()
+    sandbox: Annotated[
+        Word,
+        about(
+            "what QEMU was shut in: bubblewrap + seccomp, one of them or none, and why not the others; empty: it was "
+            "not started, or the set is older than that"
+        ),
+    ] = ""
     seconds: Annotated[
         dict[str, float], about("wall time: ready until the session could begin, trial in all", "s")
     ] = {}

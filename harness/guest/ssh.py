@@ -142,17 +142,7 @@ class SshSession:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._client.connect(
-                    "127.0.0.1",
-                    port=port,
-                    username="root",
-                    pkey=key,
-                    timeout=CONNECT_TRY_S,
-                    banner_timeout=CONNECT_TRY_S,
-                    auth_timeout=CONNECT_TRY_S,
-                    allow_agent=False,
-                    look_for_keys=False,
-                )
+                self._log_in(port, key)
             except paramiko.BadHostKeyException as error:
                 raise RunError("the guest's ssh host key is not the one of its image") from error
             except (paramiko.SSHException, OSError, EOFError) as error:
@@ -163,6 +153,24 @@ class SshSession:
                 time.sleep(RETRY_S)
             else:
                 return
+
+    def _log_in(self, port: int, key: paramiko.PKey) -> None:
+        sock = self._machine.process.connection(port, CONNECT_TRY_S)
+        try:
+            self._client.connect(
+                "127.0.0.1",
+                port=port,
+                username="root",
+                pkey=key,
+                sock=sock,
+                banner_timeout=CONNECT_TRY_S,
+                auth_timeout=CONNECT_TRY_S,
+                allow_agent=False,
+                look_for_keys=False,
+            )
+        except BaseException:
+            sock.close()
+            raise
 
     def _open(self) -> paramiko.Channel:
         transport = self._client.get_transport()

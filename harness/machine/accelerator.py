@@ -8,7 +8,6 @@ a slow boot prove the contrary: a host that is itself a virtual machine takes it
 from __future__ import annotations
 
 import platform
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from harness.build.store import Artefact, Store
 from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
 from harness.machine.hostsched import read_thread
-from harness.machine.qemu import qemu_version, qemu_words
+from harness.machine.process import QemuProcess
+from harness.machine.qemu import qemu_version
+from harness.machine.sandbox import MOST_FILE_BYTES, View
 from harness.machine.spec import KVM_CPU
 from harness.progress import step
 from harness.scratch import discard
@@ -34,6 +35,8 @@ SILENCE_S = 8.0
 PATIENCE = 4.0
 #: However busily it prints: a kernel may report for ever that it does not come on.
 MOST_S = 300.0
+#: Memory of the guest that proves it.
+PROOF_MIB = 128
 #: What did not work once may have been the host's hour, so it is tried again after so long.
 FORGET_S = 600.0
 #: A kernel without a root file system comes this far and no further: its whole boot ran.
@@ -179,18 +182,19 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
     scratch = store.scratch("kvm")
     console, stderr = scratch / "console", scratch / "stderr"
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"]
-    command += [*accelerator, "-m", "128", "-no-reboot"]
+    command += [*accelerator, "-m", str(PROOF_MIB), "-no-reboot"]
     command += ["-kernel", str(kernel.file("bzImage")), "-append", "earlyprintk=serial console=ttyS0 panic=-1"]
     command += ["-serial", f"file:{console}"]
     started = time.monotonic()
     patience, waited = Patience(started), 0.0
     try:
         with stderr.open("wb") as sink:
-            process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *qemu_words(command)],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
+            process = QemuProcess(
+                command,
+                View((kernel.file("bzImage"),), scratch, kvm="kvm" in accelerator),
+                sink,
+                memory_mib=PROOF_MIB,
+                file_bytes=MOST_FILE_BYTES,
             )
         try:
             while True:
@@ -212,7 +216,7 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
                 time.sleep(LOOK_S)
         finally:
             process.kill()
-            process.wait()
+            process.close()
     finally:
         discard(scratch)
 

@@ -7,17 +7,21 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
 
-from harness.errors import KreproError, RunError, UsageError
+from harness.errors import KreproError, RunError
 from harness.machine.hostsched import HostSchedule
-from harness.machine.qemu import qemu_words
-from harness.machine.qmp import Qmp, QmpLost
-from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv
+from harness.machine.process import QemuProcess
+from harness.machine.qmp import COMMAND_TIMEOUT_S, Qmp, QmpLost
+from harness.machine.sandbox import MOST_FILE_BYTES
+from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv, view
+from harness.machine.stream import Incoming, Outgoing
 from harness.machine.tail import read_tail
+from harness.machine.vitals import HALTED, Vitals, guest_seconds, read_cpus
 
 READY = "krepro: ready"
 PANIC = "Kernel panic"
@@ -52,7 +56,8 @@ class Wait:
 class Machine:
     """A running machine; `with Machine(...) as machine:` starts QEMU and lets its CPUs run.
 
-    All host files of the machine are in `folder`: console.log, heartbeat, bulk, qemu.stderr.
+    All host files of the machine are in `folder`: console.log, heartbeat, bulk, qemu.stderr. `file_bytes`: of each of
+    them; a guest that makes one longer ends.
     """
 
     def __init__(
@@ -64,17 +69,21 @@ class Machine:
         incoming: Path | None = None,
         paused: bool = False,
         plugin: Plugin | None = None,
+        file_bytes: int = MOST_FILE_BYTES,
     ) -> None:
         self.spec = spec
         self.folder = folder
         self.argv: list[str] = []
+        self.sandbox = ""
+        self._file_bytes = file_bytes
         self._files = files
         self._incoming = incoming
         self._paused = paused
         self._plugin = plugin
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: QemuProcess | None = None
         self._qmp: Qmp | None = None
         self._stderr: IO[bytes] | None = None
+        self._state: Outgoing | None = None
         self._events: list[dict[str, Any]] = []
         self._schedule: HostSchedule | None = None
 
@@ -98,7 +107,7 @@ class Machine:
         return self._qmp
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> QemuProcess:
         if self._process is None:
             raise RunError("the machine is not running")
         return self._process
@@ -117,9 +126,13 @@ class Machine:
     def wait(self, condition: Callable[[], bool] | None, timeout_s: float, what: str) -> Wait:
         """Wait for `condition`, QEMU's exit, or a stop of the CPUs, whichever is first; without one for the other two.
 
-        GuestLost on a silent heartbeat or after `timeout_s` seconds. Why the CPUs stopped is for the caller to ask.
+        GuestLost on a silent heartbeat or after `timeout_s` seconds, under the virtual clock of the guest's too. One
+        with a mailbox has no heartbeat: GuestLost when its CPUs cannot come to anything any more. Why the CPUs stopped
+        is for the caller to ask.
         """
         deadline = time.monotonic() + timeout_s
+        vitals = Vitals(virtual=self.spec.clock == "virtual") if self.spec.session == "mailbox" else None
+        begun = self._guest_seconds()
         beat, beat_seen = -1, time.monotonic()
         poll_s = LOOK_S if condition is None else POLL_S
         met = condition or (lambda: False)
@@ -132,11 +145,19 @@ class Machine:
             if status is not None:
                 return Wait("exit", status)
             try:
-                events = self.qmp.poll(min(poll_s, max(deadline - time.monotonic(), 0.0)))
+                until = min(deadline, vitals.next) if vitals is not None else deadline
+                events = self.qmp.poll(min(poll_s, max(until - time.monotonic(), 0.0)))
+                stopped = any(event["event"] == "STOP" for event in events)
+                if vitals is not None and not stopped and time.monotonic() >= vitals.next:
+                    self._look(vitals, begun, timeout_s, what)
             except QmpLost:
-                events = []
+                if self.qmp.mute:
+                    raise self.lost(
+                        f"cannot be reached: QEMU did not answer within {COMMAND_TIMEOUT_S:.0f} s"
+                    ) from None
+                stopped = False
                 time.sleep(POLL_S)
-            if any(event["event"] == "STOP" for event in events):
+            if stopped:
                 return Wait("condition" if met() else "stopped")
             now = time.monotonic()
             size = self._size("heartbeat")
@@ -178,21 +199,25 @@ class Machine:
             return
         cpus = self.qmp.command("query-cpus-fast")
         threads = [cpu["thread-id"] for cpu in sorted(cpus, key=lambda cpu: cpu["cpu-index"])]
-        self._schedule = HostSchedule(self.process.pid, threads)
+        self._schedule = HostSchedule(self.process.pid, self.process.host_threads(threads))
 
     def save(self, target: Path) -> None:
         """Write the state of the stopped machine to `target`."""
-        if "'" in str(target):
-            raise UsageError("a saved state's path cannot hold a quote", where=str(target))
         # A stopped guest has nothing to lose to bandwidth: lift QEMU's network-sized limit.
         self.qmp.command("migrate-set-parameters", **{"max-bandwidth": 1 << 34})
-        self.qmp.command("migrate", uri=f"exec:cat > '{target}'")
+        state = Incoming(target)
+        try:
+            self.qmp.give("state", state.descriptor)
+        finally:
+            state.start()
+        self.qmp.command("migrate", uri="fd:state")
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            state = self.qmp.command("query-migrate").get("status")
-            if state == "completed":
+            status = self.qmp.command("query-migrate").get("status")
+            if status == "completed":
+                state.finish()
                 return
-            if state in {"failed", "cancelled"}:
+            if status in {"failed", "cancelled"}:
                 break
             time.sleep(POLL_S)
         raise RunError("QEMU could not save the machine's state", where=str(target))
@@ -231,26 +256,31 @@ class Machine:
         if self._plugin is not None:
             (self.folder / PLUGIN_FOLDER).mkdir(exist_ok=True)
         ours, theirs = socket.socketpair()
+        self._state = Outgoing(self._incoming) if self._incoming is not None else None
         with theirs:
-            self.argv = argv(
+            given = [theirs.fileno(), *([self._state.descriptor] if self._state is not None else [])]
+            words = argv(
                 self.spec,
                 self._files,
                 self.folder,
                 theirs.fileno(),
-                incoming=self._incoming,
+                incoming_fd=self._state.descriptor if self._state is not None else None,
                 plugin=self._plugin,
             )
             self._stderr = (self.folder / "qemu.stderr").open("wb")
-            console = self.spec.session == "console"
-            # pdeathsig: whatever kills the harness, no guest stays behind.
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *qemu_words(self.argv)],
-                stdin=None if console else subprocess.DEVNULL,
-                stdout=None if console else subprocess.DEVNULL,
-                stderr=self._stderr,
-                pass_fds=[theirs.fileno()],
-                start_new_session=not console,
+            self._process = QemuProcess(
+                words,
+                view(self.spec, self._files, self.folder, self._plugin),
+                self._stderr,
+                memory_mib=self.spec.hardware.memory_mib,
+                file_bytes=self._file_bytes,
+                pass_fds=given,
+                terminal=self.spec.session == "console",
             )
+            self.argv = self._process.argv
+            self.sandbox = self._process.sandbox.told
+        if self._state is not None:
+            self._state.start()
         try:
             self._qmp = Qmp(ours, self._events)
             if self._incoming is not None:
@@ -259,8 +289,10 @@ class Machine:
                 self.watch_host()
                 self._qmp.command("cont")
         except QmpLost as error:
-            self._process.wait(timeout=TERM_GRACE_S)
-            reason = self._stderr_text() or str(error)
+            status = None
+            with suppress(subprocess.TimeoutExpired):  # one that hangs is ended below
+                status = self._process.wait(timeout=TERM_GRACE_S)
+            reason = self._stderr_text() or (str(error) if status is None else f"it ended with status {status}")
             raise RunError(f"QEMU did not start: {reason.splitlines()[-1]}", hint=f"see {self.folder}") from error
 
     def _wait_restored(self) -> None:
@@ -273,17 +305,21 @@ class Machine:
         raise RunError("QEMU did not restore the saved state within 30 s", hint=f"see {self.folder}")
 
     def _end(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            try:
-                if self._qmp is not None:
-                    self._qmp.command("quit")
-            except KreproError:
-                pass
-            try:
-                self._process.wait(timeout=TERM_GRACE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        if self._process is not None:
+            if self._process.poll() is None:
+                try:
+                    if self._qmp is not None:
+                        self._qmp.command("quit")
+                except KreproError:
+                    pass
+                try:
+                    self._process.wait(timeout=TERM_GRACE_S)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+            self._process.close()
+        if self._state is not None:
+            self._state.close()
+            self._state = None
         if self._qmp is not None:
             self._qmp.close()
             self._qmp = None
@@ -291,6 +327,31 @@ class Machine:
             self._stderr.close()
         if self._schedule is not None:
             self._schedule.release()
+
+    def cut(self) -> str:
+        """What the limit of its files cost this machine, in words; empty: nothing. QEMU itself goes on without it."""
+        files = [path for path in self.folder.rglob("*") if path.is_file() and path.stat().st_size >= self._file_bytes]
+        names = ", ".join(sorted(path.relative_to(self.folder).as_posix() for path in files))
+        return f"the guest filled {names} with {self._file_bytes} bytes; all after them is lost" if names else ""
+
+    def _look(self, vitals: Vitals, begun: float, limit_s: float, what: str) -> None:
+        """GuestLost when the guest cannot go on, or its own clock says that it should have ended."""
+        registers = self.qmp.command("human-monitor-command", **{"command-line": "info registers -a"})
+        cpus = read_cpus(str(registers))
+        wrong = vitals.look(cpus, time.monotonic())
+        if not wrong and self._guest_seconds() - begun > limit_s:  # a silent guest's clock runs from timer to timer
+            wrong = HALTED if vitals.silent(cpus) else f"did not {what} within {limit_s:.0f} s of its own time"
+        if wrong:
+            raise self.lost(wrong)
+
+    def _guest_seconds(self) -> float:
+        """The guest's time under the virtual clock, on which the host's load has no effect; else 0."""
+        if self.spec.clock != "virtual":
+            return 0.0
+        try:
+            return guest_seconds(self.qmp.command("qom-get", path="/machine", property="rtc-time"))
+        except QmpLost:
+            return 0.0
 
     def _run_state(self) -> str:
         try:

@@ -40,6 +40,7 @@ class Qmp:
     """One QMP connection. Every event received is appended to `events`, each with the host's time in seconds."""
 
     def __init__(self, sock: socket.socket, events: list[dict[str, Any]]) -> None:
+        self.mute = False
         self._events = events
         self._loop = new_loop()
         asyncio.set_event_loop(self._loop)
@@ -52,13 +53,29 @@ class Qmp:
             raise QmpLost(f"QEMU did not answer on QMP: {error}") from error
 
     def command(self, name: str, **arguments: object) -> Any:
-        """Execute one command; QmpLost when QEMU is gone, RunError when it refuses."""
+        """Execute one command; QmpLost when QEMU is gone, RunError when it refuses.
+
+        A QEMU that did not answer within COMMAND_TIMEOUT_S is `mute`: it is not waited for again.
+        """
+        if self.mute:
+            raise QmpLost(f"QEMU does not answer, so {name} was not tried")
         try:
             return self._do(self._client.execute(name, arguments))
-        except (TimeoutError, EOFError, OSError, ExecInterruptedError, StateError) as error:
+        except TimeoutError as error:
+            self.mute = True
+            raise QmpLost(f"QEMU did not answer {name} within {COMMAND_TIMEOUT_S:.0f} s") from error
+        except (EOFError, OSError, ExecInterruptedError, StateError) as error:
             raise QmpLost(f"QEMU is gone: {name} had no answer") from error
         except QMPError as error:
             raise RunError(f"QEMU refused {name}: {error}") from error
+
+    def give(self, name: str, descriptor: int) -> None:
+        """Give QEMU an open file, which it knows by `name` then; QmpLost and RunError as `command`."""
+        try:
+            self._client.send_fd_scm(descriptor)
+        except (OSError, QMPError) as error:
+            raise QmpLost("QEMU is gone: it took no file") from error
+        self.command("getfd", fdname=name)
 
     def poll(self, wait_s: float = 0.0) -> list[dict[str, Any]]:
         """Events since the last call, waiting up to `wait_s` seconds for the first; QmpLost when QEMU is gone."""

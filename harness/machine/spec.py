@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from harness.build.spec import Hardware
 from harness.errors import UsageError
 from harness.machine.board import Board, board_of
 from harness.machine.kvmcpu import tsc_khz
+from harness.machine.sandbox import View
 from harness.yamlfile import Strict
 
 Accelerator = Literal["tcg", "kvm"]
@@ -152,13 +152,13 @@ def argv(
     folder: Path,
     qmp_fd: int,
     *,
-    incoming: Path | None = None,
+    incoming_fd: int | None = None,
     plugin: Plugin | None = None,
 ) -> list[str]:
     """QEMU's command line; host files are all in `folder`, and the CPUs wait for QMP's `cont`.
 
-    `incoming` restores a saved state instead of booting. Raises UsageError when a path holds a comma, ValueError
-    for a virtual clock without its plugin.
+    `incoming_fd`: a saved state is read from there instead of booting. Raises UsageError when a path holds a comma,
+    ValueError for a virtual clock without its plugin.
     """
     for path in (folder, files.kernel, *files.initrds, files.halt or "", files.stale or ""):
         if "," in str(path):
@@ -205,9 +205,21 @@ def argv(
         if "counters" in spec.devices:
             arguments["counters"] = str(folder / COUNTERS)
         command += ["-plugin", ",".join([f"file={plugin.path}", *(f"{k}={v}" for k, v in arguments.items())])]
-    if incoming is not None:
-        command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
+    if incoming_fd is not None:
+        command += ["-incoming", f"fd:{incoming_fd}"]
     return command
+
+
+def view(spec: MachineSpec, files: BootFiles, folder: Path, plugin: Plugin | None = None) -> View:
+    """What the QEMU of such a machine needs of the host: the files that its command line names, and its folder."""
+    named = [files.kernel, *files.initrds, files.halt, files.stale]
+    if plugin is not None:
+        named += [plugin.path, *(Path(text) for text in plugin.arguments.values() if text.startswith("/"))]
+    return View(
+        readable=tuple(path for path in named if path is not None),
+        folder=folder,
+        kvm=spec.accelerator == "kvm",
+    )
 
 
 def kvm_model(cpu: str) -> str:
@@ -246,15 +258,17 @@ def _disk(spec: MachineSpec, file: Path) -> list[str]:
 
 def _network(spec: MachineSpec) -> list[str]:
     nic = f"{spec.hardware.nic},netdev=net"
-    forwards = ",hostfwd=tcp:127.0.0.1:0-:22,guestfwd=tcp:10.0.2.100:9000-cmd:cat /dev/zero"
+    forwards = ",hostfwd=tcp:127.0.0.1:0-:22,guestfwd=tcp:10.0.2.100:9000-chardev:zeros"
+    # A pipe that has no files of its own is one file that is read and written.
+    zeros = ["-chardev", "pipe,id=zeros,path=/dev/zero"]
     if spec.record == "off":
-        return ["-netdev", f"user,id=net,restrict=on{forwards}", "-device", nic]
+        return [*zeros, "-netdev", f"user,id=net,restrict=on{forwards}", "-device", nic]
     if spec.record == "replay":
-        forwards = ""  # packets come from the log; the host's network takes no part
+        forwards, zeros = "", []  # packets come from the log; the host's network takes no part
     if spec.hardware.nic == "virtio-net-pci":
         nic += ",tx=timer"  # its usual way to send hangs in a replay
     filters = ["-object", "filter-replay,id=recorder,netdev=net"]
-    return ["-netdev", f"user,id=net,restrict=on{forwards}", "-device", nic, *filters]
+    return [*zeros, "-netdev", f"user,id=net,restrict=on{forwards}", "-device", nic, *filters]
 
 
 def initrd(files: BootFiles, folder: Path) -> Path:

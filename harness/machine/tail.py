@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,16 @@ def read_tail(path: Path, most: int = TAIL_BYTES) -> str:
         size = file.seek(0, 2)
         file.seek(max(size - most, 0))
         return file.read(most).decode(errors="replace")
+
+
+def keep_end(source: Path, target: Path, most: int) -> None:
+    """Copy a file; of a longer one its last `most` bytes, behind a line that says how many before them are left out."""
+    with source.open("rb") as file, target.open("wb") as sink:
+        left_out = max(file.seek(0, 2) - most, 0)
+        file.seek(left_out)
+        if left_out:
+            sink.write(f"krepro: {left_out} bytes before this are left out\n".encode())
+        shutil.copyfileobj(file, sink)
 
 
 class Kept:

@@ -19,6 +19,7 @@ from harness.experiment.prepare import KernelBuild, PreparedArm, check_arms, pre
 from harness.experiment.trial import TrialSpec
 from harness.machine.board import Board
 from harness.machine.qemu import qemu_version
+from harness.machine.sandbox import MOST_FILE_BYTES
 from harness.machine.spec import Plugin
 from harness.measure.symbols import read_system_map
 from harness.oracle.places import describe_places
@@ -61,13 +62,15 @@ def prepare_trials(
     plan: Sequence[PlannedTrial],
     target: Path,
     accelerator: AcceleratorChoice,
+    file_bytes: int = MOST_FILE_BYTES,
 ) -> Prepared:
     """The way from a plan to trials that can run, those of an arm with `oracle:` with the plugin.
 
-    Every arm is checked before anything is built: UsageError. Trials write below `target`/raw.
+    Every arm is checked before anything is built: UsageError. Trials write below `target`/raw. `file_bytes`: of each
+    file that a QEMU writes.
     """
     recipes = check_plan(experiment, folder, plan, accelerator)
-    return prepare_checked(store, experiment, folder, plan, target, accelerator, recipes)
+    return prepare_checked(store, experiment, folder, plan, target, accelerator, recipes, file_bytes)
 
 
 def check_plan(
@@ -89,13 +92,16 @@ def prepare_checked(
     target: Path,
     accelerator: AcceleratorChoice,
     recipes: Mapping[str, KernelRecipe],
+    file_bytes: int = MOST_FILE_BYTES,
 ) -> Prepared:
     """As `prepare_trials`, for a plan, or a part of one, whose arms `check_plan` has seen."""
     names = list(dict.fromkeys(planned.arm for planned in plan))
     arms = prepare_arms(store, experiment, folder, names, accelerator, recipes)
     oracles = {name: _oracle_of(store, experiment.arms[name], arms[name]) for name in names}
     trials = [
-        trial_spec(experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed))
+        trial_spec(
+            experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed)
+        ).model_copy(update={"file_bytes": file_bytes})
         for planned in plan
     ]
     builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}

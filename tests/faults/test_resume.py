@@ -20,7 +20,7 @@ from harness.errors import EXIT_RUN_FAILED
 from harness.paths import ROOT
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
-from tests.processes import DEFAULT_SIGNALS, eventually, machines
+from tests.processes import DEFAULT_SIGNALS, eventually, machines, worker_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
@@ -223,9 +223,9 @@ def test_a_failed_trial_is_tried_again_and_the_others_are_kept(place, undisturbe
 def test_a_killed_worker_costs_no_trial(place, undisturbed):
     process = place.start()
     assert eventually(lambda: len(machines(place.temporary)) >= 2, 300)
-    parent = int(Path(f"/proc/{machines(place.temporary)[0]}/stat").read_text().rpartition(")")[2].split()[1])
-    assert parent != process.pid
-    os.kill(parent, signal.SIGKILL)
+    worker = worker_of(machines(place.temporary)[0])
+    assert worker != process.pid
+    os.kill(worker, signal.SIGKILL)
     _, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
     result = ResultSet((place.home / "latest").resolve())

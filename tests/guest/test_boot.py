@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import paramiko
 import pytest
@@ -75,12 +76,19 @@ def _client_key(built):
     return image_keys(Store.default(), built.image, built.kernel).file("client")
 
 
-def test_the_forwarded_port_is_on_loopback_only(classic, ssh_guest):
+def test_the_forwarded_port_is_on_the_loopback_of_a_network_of_qemus_own(classic, ssh_guest):
     machine, _ = ssh_guest(classic)
     port = machine.forwarded_port()
-    listening = [line.split() for line in open("/proc/net/tcp").read().splitlines()[1:]]  # noqa: PTH123,SIM115
-    addresses = {words[1] for words in listening if words[1].endswith(f":{port:04X}") and words[3] == "0A"}
-    assert addresses == {f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}:{port:04X}"}
+    loopback = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}:{port:04X}"
+    assert listeners(Path(f"/proc/{machine.process.pid}/net/tcp"), port) == {loopback}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 5)
+
+
+def listeners(table: Path, port: int) -> set[str]:
+    """Addresses that listen on `port`, as the kernel's table has them."""
+    lines = [line.split() for line in table.read_text().splitlines()[1:]]
+    return {words[1] for words in lines if words[1].endswith(f":{port:04X}") and words[3] == "0A"}
 
 
 def test_a_panic_is_reported_with_what_the_kernel_said(classic, ssh_guest):

@@ -15,6 +15,7 @@ from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
+from harness.machine import vitals
 from harness.machine.saved import why_not_restored
 from harness.oracle.attach import prepare_trials
 
@@ -65,6 +66,19 @@ def test_equal_seeds_give_equal_bits_in_parallel_and_under_load(trials):
     expected = files(alone)
     assert {"look/stdout", "console.log", "dmesg", "job.exit"} <= expected.keys()
     assert [files(trial) for trial in loaded] == [expected] * 3
+
+
+def test_a_guest_that_is_looked_at_all_the_time_gives_the_same_bits(trials, monkeypatch):
+    looks: list[float] = []
+    look = vitals.Vitals.look
+    monkeypatch.setattr(vitals, "LOOK_VIRTUAL_S", 0.001)
+    monkeypatch.setattr(vitals.Vitals, "look", lambda self, cpus, now: looks.append(now) or look(self, cpus, now))
+    seen, unseen = trials([7], "seen")[0], trials([7], "unseen")[0]
+    assert run_trial(seen).status == "ok"
+    assert len(looks) > 30
+    monkeypatch.undo()
+    assert run_trial(unseen).status == "ok"
+    assert files(seen) == files(unseen)
 
 
 def test_another_seed_gives_other_random_numbers_addresses_and_phase(trials):

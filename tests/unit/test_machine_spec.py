@@ -12,7 +12,17 @@ from harness.build.spec import Hardware
 from harness.errors import UsageError
 from harness.experiment.model import Arm
 from harness.experiment.prepare import machine_for
-from harness.machine.spec import MAILBOX_BYTES, BootFiles, MachineSpec, argv, initrd, kvm_model, prepare_folder
+from harness.machine.spec import (
+    MAILBOX_BYTES,
+    BootFiles,
+    MachineSpec,
+    Plugin,
+    argv,
+    initrd,
+    kvm_model,
+    prepare_folder,
+    view,
+)
 
 CLASSIC = Hardware(type="pc", cpu="qemu32", memory_mib=256, nic="e1000", disk="ide", smp=False)
 MODERN = Hardware(type="q35", cpu="qemu64", memory_mib=512)
@@ -98,9 +108,27 @@ def test_disk_and_card_are_the_hardwares(hardware, device):
     assert f"-device {hardware.nic},netdev=net" in text
 
 
-def test_a_state_is_restored_from_any_path():
-    assert line(virtual(), incoming=Path("/store/state")).endswith("-incoming exec:cat /store/state")
-    assert argv(virtual(), FILES, FOLDER, 7, incoming=Path("/my store/$x"))[-1] == "exec:cat '/my store/$x'"
+def test_a_state_comes_by_an_open_file():
+    assert line(virtual(), incoming_fd=9).endswith("-incoming fd:9")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_machine_starts_a_program(kind):
+    text = " ".join(argv(KINDS[kind], FILES, FOLDER, 7, incoming_fd=9))
+    assert "exec:" not in text
+    assert "cmd:" not in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_machine_sees_the_files_that_its_command_line_names(kind):
+    machine = KINDS[kind]
+    plugin = Plugin(path=Path("/store/oracle.so"), arguments={"places": "/store/places", "modes": "pages"})
+    seen = view(machine, FILES, FOLDER, plugin)
+    named = [word for word in argv(machine, FILES, FOLDER, 7, plugin=plugin) if word.startswith("/")]
+    assert {Path(word) for word in named} <= {*seen.readable}
+    assert {Path("/store/oracle.so"), Path("/store/places")} <= {*seen.readable}
+    assert seen.folder == FOLDER
+    assert seen.kvm == (machine.accelerator == "kvm")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from harness.build.store import Store, hash_tree
-from harness.commands import comparison, prediction, reanalysis, reexecution, verification
+from harness.commands import comparison, prediction, reanalysis, reexecution, trust, verification
 from harness.commands.export import export
 from harness.commands.figures import figures
 from harness.commands.report import report
@@ -254,6 +254,7 @@ def test_reading_a_strangers_set_executes_nothing_of_it(foreign, tmp_path, capsy
 
 @pytest.mark.parametrize("name", EXECUTING)
 def test_what_must_execute_asks_first(foreign, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(trust, "bubblewrap", lambda: None)  # from in there it could leave no trace
     action = commands(foreign.path, tmp_path / "out")[name]
     with pytest.raises(UsageError, match=r"was not made on this host, and this executes code .*--trust"):
         action()
@@ -269,7 +270,8 @@ def test_what_must_execute_asks_first(foreign, tmp_path, monkeypatch, name):
     assert executed(tmp_path)
 
 
-def test_trust_executes_without_a_question(foreign, tmp_path):
+def test_trust_executes_without_a_question(foreign, tmp_path, monkeypatch):
+    monkeypatch.setattr(trust, "bubblewrap", lambda: None)
     results = foreign.path.parent.parent
     assert verification.verify(results, str(foreign.path), Console(quiet=True), trust=True) == 0
     assert executed(tmp_path)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""QEMU as a process of this host, in its sandbox: known by its own id, whatever stands between it and this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from harness.build.tree import tools
+from harness.machine.qemu import qemu_words
+from harness.machine.sandbox import Sandbox, View, environment, limits, sandbox, started
+
+ENTER = Path(__file__).with_name("enter.py")
+ENTER_S = 30.0
+#: What a shell, and bubblewrap, make of a process that a signal ended.
+SIGNALLED = 128
+
+
+class QemuProcess:
+    """A QEMU that runs, or has run; it dies with this process.
+
+    `argv` begins with QEMU's name; the attribute has the sandbox's options too. `terminal`: it has this process's
+    standard streams and session. `pid` is QEMU's on this host.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        view: View,
+        stderr: IO[bytes],
+        *,
+        memory_mib: int,
+        file_bytes: int,
+        pass_fds: Sequence[int] = (),
+        terminal: bool = False,
+    ) -> None:
+        self.sandbox: Sandbox = sandbox()
+        self.argv = [*argv, *self.sandbox.options()]
+        self._handle: int | None = None
+        reader, writer = os.pipe()
+        try:
+            words = self.sandbox.words(tools(), view, writer)
+            stream = None if terminal else subprocess.DEVNULL
+            self._outer = subprocess.Popen(
+                started([*limits(memory_mib, file_bytes), *words, *qemu_words(self.argv)]),
+                stdin=stream,
+                stdout=stream,
+                stderr=stderr,
+                pass_fds=[*pass_fds, writer] if self.sandbox.program else list(pass_fds),
+                start_new_session=not terminal,
+                env=environment(),
+            )
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        self._status = os.fdopen(reader, "rb")  # open to the end: bubblewrap writes into it once more
+        self.pid = self._find()
+        with suppress(OSError):
+            self._handle = os.pidfd_open(self.pid)
+
+    def _find(self) -> int:
+        """QEMU's process id; that of what should have started it, where that ended before."""
+        if self.sandbox.program:
+            with suppress(ValueError, KeyError, TypeError):
+                return int(json.loads(self._status.readline())["child-pid"])
+        return self._outer.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """QEMU's exit status, -N when signal N ended it, None as long as nobody has seen it end."""
+        return _as_own(self._outer.returncode, enclosed=bool(self.sandbox.program))
+
+    def poll(self) -> int | None:
+        """Its exit status as in `returncode`; None while it runs."""
+        self._outer.poll()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended; its exit status. subprocess.TimeoutExpired after `timeout` seconds."""
+        self._outer.wait(timeout)
+        status = self.returncode
+        assert status is not None
+        return status
+
+    def kill(self) -> None:
+        """Kill it; harmless when it has ended."""
+        if self._outer.poll() is not None:
+            return
+        if self._handle is None:
+            self._outer.kill()
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Wait for its end, and give up what it was watched with."""
+        self._outer.wait()
+        if self._handle is not None:  # bubblewrap may have been killed alone, and QEMU be about to die with it
+            ended = select.poll()
+            ended.register(self._handle, select.POLLIN)
+            ended.poll()
+            os.close(self._handle)
+            self._handle = None
+        self._status.close()
+
+    def connection(self, port: int, timeout_s: float) -> socket.socket:
+        """A TCP connection to a port that QEMU listens on, on the loopback of its own network. OSError without one."""
+        made = self._socket() if self.sandbox.program else socket.socket()
+        try:
+            made.settimeout(timeout_s)
+            made.connect(("127.0.0.1", port))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _socket(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                words = [sys.executable, "-I", "-S", str(ENTER), str(self.pid), str(theirs.fileno())]
+                made = subprocess.run(
+                    words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True, timeout=ENTER_S, check=False
+                )
+            if made.returncode != 0:
+                raise OSError(f"QEMU's network cannot be entered: {made.stderr.strip().splitlines()[-1:]}")
+            _, handles, _, _ = socket.recv_fds(ours, 1, 1)
+        return socket.socket(fileno=handles[0])
+
+    def host_threads(self, threads: Sequence[int]) -> list[int]:
+        """The host's ids of threads that QEMU tells by its own; as they are where it has no namespace of its own."""
+        if not self.sandbox.program:
+            return list(threads)
+        known = {}
+        for status in Path(f"/proc/{self.pid}/task").glob("[0-9]*/status"):
+            with suppress(OSError):
+                lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+                known[int(lines["NSpid"].split()[-1])] = int(lines["NSpid"].split()[0])
+        return [known[thread] for thread in threads if thread in known]
+
+
+def _as_own(status: int | None, *, enclosed: bool) -> int | None:
+    return SIGNALLED - status if enclosed and status is not None and status > SIGNALLED else status

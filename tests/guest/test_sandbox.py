@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""QEMU's sandbox: what a QEMU that a guest has taken over, played by a plugin, can do to its host."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.build.plugin import build_plugin, plugin_api
+from harness.build.store import Store
+from harness.build.tree import tools
+from harness.experiment.execution import run_trial
+from harness.machine import process
+from harness.machine.qemu import qemu_version
+from harness.machine.sandbox import Sandbox, sandbox
+from harness.machine.spec import Plugin
+from tests.mailbox_guests import mailbox_trial
+
+pytestmark = pytest.mark.timeout(900)
+
+SOURCES = Path(__file__).with_name("broken_out")
+#: What works in a sandbox of QEMU's own filter alone: it sees what its user sees.
+UNSEEN = {"read", "write", "create", "passwd", "root", "loopback", "address", "interfaces", "kill", "ptrace"}
+FILTERED = ("setuid", "priority", "mount", "vfork", "fork", "execve")
+
+
+def attack(root: Path, last: str = "") -> tuple[dict[str, int], str | None]:
+    """By what was tried, the errno that it got, 0 where it worked; why the trial failed."""
+    home = root / "home"
+    home.mkdir(parents=True)
+    (home / "secret").write_text("mine")
+    sleeper = subprocess.Popen(["sleep", "600"])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        made = build_plugin(Store.default(), "attack", SOURCES, plugin_api(qemu_version()))
+        where = {"port": str(listener.getsockname()[1]), "pid": str(sleeper.pid), "home": str(home).lstrip("/")}
+        where["last"] = last
+        trial = mailbox_trial(root / "trial", "true", "tcg", restored=False)
+        plugin = Plugin(path=made.file("attack.so"), arguments=where)
+        record = run_trial(trial.model_copy(update={"plugin": plugin}))
+    sleeper.kill()
+    sleeper.wait()
+    assert (home / "secret").read_text() == "mine"
+    lines = (trial.folder / "oracle/report").read_text().splitlines()
+    return {name: int(number) for name, number in (line.split() for line in lines)}, record.reason
+
+
+def test_a_qemu_that_is_taken_over_reaches_nothing(tmp_path):
+    assert sandbox().told == "bubblewrap + seccomp", "this host allows it"
+    attacked, reason = attack(tmp_path)
+    assert reason is None, "the guest itself is not disturbed"
+    assert attacked.keys() == UNSEEN | {"last"}
+    assert not [name for name, number in attacked.items() if number == 0]
+    assert attacked["read"] == attacked["passwd"] == errno.ENOENT
+    assert attacked["kill"] == errno.ESRCH
+
+
+@pytest.mark.parametrize("last", FILTERED)
+def test_a_qemu_that_would_start_or_become_another_is_killed(tmp_path, last):
+    attacked, reason = attack(tmp_path, last)
+    assert "last" in attacked
+    assert attacked.get(last) != 0
+    assert (reason is None) == (last in attacked), "QEMU was killed, or got an error"
+
+
+def test_without_user_namespaces_it_sees_what_its_user_sees_and_starts_nothing(tmp_path, monkeypatch):
+    alone = Sandbox((), filtered=True, why="a test")
+    monkeypatch.setattr(process, "sandbox", lambda: alone)
+    attacked, reason = attack(tmp_path / "seen")
+    assert reason is None
+    assert attacked["read"] == attacked["loopback"] == attacked["create"] == 0, "else the other test could not fail"
+    attacked, reason = attack(tmp_path / "started", "execve")
+    assert "execve" not in attacked
+    assert reason is not None, "QEMU was killed"
+
+
+def test_a_qemu_of_root_has_no_capability(tmp_path, ssh_guest, classic, monkeypatch):
+    for chosen in (sandbox(), Sandbox((), filtered=True, why="a test")):
+        monkeypatch.setattr(process, "sandbox", lambda chosen=chosen: chosen)
+        machine, session = ssh_guest(classic)
+        lines = Path(f"/proc/{machine.process.pid}/status").read_text().splitlines()
+        status = dict(line.split(":\t", 1) for line in lines)
+        assert machine.process.pid != os.getpid()
+        assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0} or (
+            os.geteuid() != 0 and not chosen.program  # the bounding set is an ordinary user's, who has none of it
+        )
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+        assert session.command("echo well") == (0, "well\n", "")
+
+
+def test_a_guest_that_writes_too_much_is_told_how_much_it_may(tmp_path):
+    trial = mailbox_trial(tmp_path / "trial", "head -c 3000000 /dev/zero >big", "tcg", restored=True)
+    record = run_trial(trial.model_copy(update={"file_bytes": 2_000_000}))
+    assert record.status == "failed"
+    assert record.reason.startswith("the guest filled bulk with 2000000 bytes; all after them is lost (--output-mib")
+    assert run_trial(trial).status == "ok"
+
+
+def test_the_set_says_what_qemu_was_shut_in(tmp_path):
+    record = run_trial(mailbox_trial(tmp_path / "trial", "true", "tcg", restored=True))
+    assert record.sandbox == sandbox().told
+    assert record.argv[-2] == "-sandbox"
+    assert tools().told.startswith("tree ")

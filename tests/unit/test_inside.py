@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""Code of a stranger's set, executed with --trust: in a sandbox, which it cannot see or reach anything from."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.build.store import hash_file
+from harness.commands import inside, trust, verification
+from harness.commands.figures import figures
+from harness.errors import KreproError, RunError, UsageError
+from harness.store.resultset import MANIFEST, ResultSet
+from harness.store.seal import content_hash, manifest_pieces
+from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
+from tests.unit.test_export import HOOKS
+
+#: Executed at import, so by whatever command executes code of the set. `{found}` is below the set's own folder.
+SPY = """
+import os as _os, socket as _socket
+
+def _try(what):
+    try:
+        return repr(what())
+    except OSError as error:
+        return error.strerror
+
+def _saw():
+    reached = _socket.socket()
+    reached.settimeout(3)
+    return "; ".join([
+        "secret " + _try(lambda: open({secret!r}).read()),
+        "set " + _try(lambda: open(__file__ + ".planted", "w")),
+        "port " + _try(lambda: reached.connect(("127.0.0.1", {port}))),
+        "user " + str(_os.environ.get("KREPRO_SECRET")),
+    ])
+
+def tables(trials):
+    _try(lambda: open({written!r}, "w"))
+    raise RuntimeError(_saw())
+
+def figures(tables):
+    raise RuntimeError(_saw())
+"""
+NOTHING = "secret No such file or directory; set Read-only file system; port Connection refused; user None"
+
+pytestmark = pytest.mark.skipif(inside.bubblewrap() is None, reason="this host allows no user namespaces")
+
+
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A set that another host made, whose analysis.py is `more` longer."""
+
+    def make(more: str = "") -> ResultSet:
+        folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + HOOKS)
+        monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "their-store"))
+        made = write_set(tmp_path / "results", folder, {"short": [100.0, 101.0]})
+        monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
+        return made if not more else resealed(made, more)
+
+    return make
+
+
+def resealed(made: ResultSet, more: str) -> ResultSet:
+    """The set with a longer analysis.py, all hashes as they must be."""
+    file = made.path / "experiment/analysis.py"
+    file.write_text(file.read_text() + more)
+    values = json.loads((made.path / MANIFEST).read_text())
+    values["files"]["experiment/analysis.py"] = hash_file(file)
+    values["experiment_files"]["analysis.py"] = hash_file(file)
+    values["id"] = f"{made.path.name.partition('-')[0]}-{content_hash(values)[:8]}"
+    (made.path / MANIFEST).write_text("".join(manifest_pieces(values)))
+    return ResultSet(made.path.rename(made.path.with_name(values["id"])))
+
+
+@pytest.fixture
+def spied(tmp_path: Path, strange, monkeypatch: pytest.MonkeyPatch):
+    """A stranger's set whose analysis tells what it could do."""
+    (tmp_path / "secret").write_text("mine")
+    monkeypatch.setenv("KREPRO_SECRET", "mine")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = {"secret": str(tmp_path / "secret"), "written": str(tmp_path / "written")}
+        yield strange(SPY.format(**where, port=listener.getsockname()[1]))
+
+
+def test_verify_and_figures_come_out_in_a_sandbox_as_without(strange, tmp_path, monkeypatch, capsys):
+    made = strange()
+    results, console = made.path.parent.parent, Console(width=200)
+    with pytest.raises(UsageError, match="executes code that is in it, in a sandbox"):
+        verification.verify(results, str(made.path), console)
+    capsys.readouterr()
+    verification.verify(results, str(made.path), console, trust=True)
+    figures(str(made.path), "svg", tmp_path / "inside", results, trust=True)
+    boxed = capsys.readouterr().out
+    monkeypatch.setattr(trust, "bubblewrap", lambda: None)
+    verification.verify(results, str(made.path), console, trust=True)
+    figures(str(made.path), "svg", tmp_path / "outside", results, trust=True)
+    assert capsys.readouterr().out.replace("outside", "inside") == boxed
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "inside").iterdir()}
+    assert drawn == {path.name: path.read_bytes() for path in (tmp_path / "outside").iterdir()}
+    assert drawn
+
+
+def test_code_of_a_stranger_sees_and_reaches_nothing(spied, tmp_path, monkeypatch):
+    results = spied.path.parent.parent
+    ways = {
+        "verify": lambda: verification.verify(results, str(spied.path), Console(quiet=True), trust=True),
+        "figures": lambda: figures(str(spied.path), "svg", tmp_path / "drawn", results, trust=True),
+    }
+    for way in ways.values():
+        with pytest.raises(RunError) as caught:
+            way()
+        assert NOTHING in str(caught.value)
+    assert not (tmp_path / "written").exists(), "what it wrote was a file in memory"
+    monkeypatch.setattr(trust, "bubblewrap", lambda: None)
+    with pytest.raises(RunError, match="secret 'mine'"):
+        ways["verify"]()
+    assert (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import os as _os\n_os._exit(0)\n", "ended with status 0 and gave no answer"),
+        ("import os as _os\n_os.write(1, b'[' * 100000)\n_os._exit(0)\n", "gave no answer"),
+        ("raise SystemExit(0)\n", "analysis.py"),
+        ("print('{\"lines\": []}')\nraise ValueError('mine')\n", "mine"),
+    ],
+)
+def test_an_answer_that_is_none_is_one_error(strange, code, says):
+    made = strange(code)
+    with pytest.raises(KreproError, match=says) as caught:
+        verification.verify(made.path.parent.parent, str(made.path), Console(quiet=True), trust=True)
+    assert "\n" not in str(caught.value)
