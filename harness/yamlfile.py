@@ -78,7 +78,7 @@ def load_model(path: Path, model: type[Model], context: Mapping[str, Any] | None
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageError(f"not valid YAML: {error.problem}", where=f"{path}:{line}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"not valid YAML: {error}", where=str(path)) from error
+        raise UsageError(f"not valid YAML: {' '.join(str(error).split())}", where=str(path)) from error
     if not isinstance(data, dict):
         raise UsageError("must be a mapping of fields", where=f"{path}:1")
     raise_all(_at_lines(path, tree, _no_json(data)))

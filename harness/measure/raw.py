@@ -107,7 +107,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     except OSError as error:
         raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
     except (ValueError, OverflowError, ParserWarning) as error:  # parser errors and UnicodeDecodeError are ValueErrors
-        raise RunError(f"is no table: {error}", where=str(path)) from error
+        raise RunError(f"is no table: {' '.join(str(error).split())}", where=str(path)) from error
     if tuple(table.columns[: len(columns)]) != tuple(columns):
         raise RunError(f"has columns {', '.join(table.columns)}, not {', '.join(columns)}", where=str(path))
     for name in columns:

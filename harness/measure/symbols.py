@@ -21,6 +21,8 @@ Names = npt.NDArray[np.str_]
 
 _TEXT_KINDS = frozenset("tTwW")
 _LINE = re.compile(r"(?P<address>[0-9a-fA-F]{8}|[0-9a-fA-F]{16}) (?P<kind>[A-Za-z?-]) (?P<name>\S+)")
+#: Of an address of 64 bits.
+ADDRESS_DIGITS = 16
 _KALLSYMS_LINE = re.compile(
     r"(?P<address>[0-9a-fA-F]+) (?P<kind>[A-Za-z?-]) (?P<name>\S+)(?:\s+\[(?P<module>[^\]]+)\])?"
 )
@@ -156,7 +158,7 @@ def with_kallsyms(symbols: SymbolMap, text: str, *, where: str = "kallsyms") -> 
     seen = hidden = 0
     for number, line in enumerate(text.splitlines(), start=1):
         match = _KALLSYMS_LINE.fullmatch(line.rstrip())
-        if match is None:
+        if match is None or len(match["address"]) > ADDRESS_DIGITS:
             raise RunError(f"not a line of kallsyms: {line[:60]!r}", where=f"{where}:{number}")
         value = int(match["address"], 16)
         seen += 1

@@ -306,13 +306,16 @@ class Oracle:
         words = self._records("pages.bin", np.dtype("<u8"))
         if words.size != report.words:
             raise RunError(f"has {words.size} words, not {report.words}", where=str(self.folder / "pages.bin"))
-        clock = self._records("pages.clk", np.dtype("<u8")).reshape(-1, 2)
+        clock = self._records("pages.clk", np.dtype("<u8"))
+        if clock.size % 2:
+            raise RunError("is cut short", where=str(self.folder / "pages.clk"))
         return PageSequence(
             words=words[first:last],
             numbers=self._records("pages.idx", np.dtype("<u8")),
-            clock=np.asarray(clock),
+            clock=np.asarray(clock.reshape(-1, 2)),
             ticks=ticks,
             shift=self.report.shift,
+            where=str(self.folder / "pages.bin"),
         )
 
     def _plausible(self, name: str, fits: npt.NDArray[np.bool_]) -> None:
@@ -340,6 +343,7 @@ class PageSequence:
     clock: npt.NDArray[np.uint64]
     ticks: int
     shift: int
+    where: str = ""
 
     def runs(self) -> pd.DataFrame:
         """All runs: page uint64 (address >> 12), write bool, kernel bool, count int64, tick uint64 (instructions
@@ -364,7 +368,11 @@ class PageSequence:
         tick = np.cumsum(words >> np.uint64(40), dtype=np.uint64) + np.uint64(ticks)
         count = (words >> np.uint64(24)) & np.uint64(0xFFFF)
         kept = count > 0
-        page = np.asarray(self.numbers)[(words[kept] & np.uint64((1 << 22) - 1)).astype(np.intp)]
+        number = (words[kept] & np.uint64((1 << 22) - 1)).astype(np.intp)
+        if number.size and number.max() >= self.numbers.size:
+            told = f"page {int(number.max())}, and pages.idx has {self.numbers.size}"
+            raise RunError(f"names {told}", where=self.where)
+        page = np.asarray(self.numbers)[number]
         return pd.DataFrame(
             {
                 "page": page,

@@ -191,5 +191,6 @@ def read_names(path: Path) -> dict[int, str]:
         table = pd.read_csv(io.StringIO(text), keep_default_na=False)
         names = {int(pid): str(comm) for pid, comm in zip(table["pid"], table["comm"], strict=True)}
     except (ValueError, KeyError, OverflowError) as error:
-        raise RunError(f"is no table of pid and comm: {error}", where=str(path)) from error
+        what = " ".join(str(error).split())
+        raise RunError(f"is no table of pid and comm: {what}", where=str(path)) from error
     return names | NO_NAMES
