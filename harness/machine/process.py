@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from harness.build.tree import tools
-from harness.machine.qemu import qemu_words
+from harness.machine.qemu import qemu_words, tools_of
 from harness.machine.sandbox import Sandbox, View, environment, limits, sandbox, started
 
 ENTER = Path(__file__).with_name("enter.py")
@@ -48,7 +47,7 @@ class QemuProcess:
         self._handle: int | None = None
         reader, writer = os.pipe()
         try:
-            words = self.sandbox.words(tools(), view, writer)
+            words = self.sandbox.words(tools_of(argv[0]), view, writer)
             stream = None if terminal else subprocess.DEVNULL
             self._outer = subprocess.Popen(
                 started([*limits(memory_mib, file_bytes), *words, *qemu_words(self.argv)]),

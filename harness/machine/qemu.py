@@ -16,12 +16,17 @@ def qemu_words(argv: Sequence[str]) -> list[str]:
     """A command line that begins with QEMU's name, as this process's tools start it. UsageError when there is none."""
     qemu = argv[0]
     qemu_version(qemu)
-    return [*tools(board_by_qemu(qemu).cross).qemu(qemu), *argv[1:]]
+    return [*tools_of(qemu).qemu(qemu), *argv[1:]]
+
+
+def tools_of(qemu: str) -> Tools:
+    """The tools that the QEMU of this name is among."""
+    return tools(board_by_qemu(qemu).cross)
 
 
 def qemu_version(qemu: str = QEMU) -> str:
     """First line of `QEMU --version`; UsageError when it does not run."""
-    return _version(tools(board_by_qemu(qemu).cross), qemu)
+    return _version(tools_of(qemu), qemu)
 
 
 @cache
