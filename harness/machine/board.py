@@ -17,7 +17,7 @@ class Board:
 
     `watchdog` is the device by which a guest stops itself (krepro-stop.c), `ending` the words that give it a way to end
     QEMU with EXIT_DONE, `heartbeat` those for its second serial port, as `heartbeat(file)`. `define`: what plugins for
-    its instruction set are compiled with.
+    its instruction set are compiled with. `tells_time`: whether QEMU tells what the machine's own clock shows.
     """
 
     arch: ArchName
@@ -26,6 +26,7 @@ class Board:
     ending: tuple[str, ...]
     heartbeat: Callable[[Path], tuple[str, ...]]
     define: tuple[str, ...] = ()
+    tells_time: bool = False
 
     @property
     def cross(self) -> str:
@@ -39,6 +40,7 @@ PC = Board(
     watchdog="ib700",
     ending=("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
     heartbeat=lambda file: ("-serial", f"file:{file}"),
+    tells_time=True,
 )
 VIRT = Board(
     arch="arm64",

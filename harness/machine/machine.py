@@ -345,8 +345,8 @@ class Machine:
             raise self.lost(wrong)
 
     def _guest_seconds(self) -> float:
-        """The guest's time under the virtual clock, on which the host's load has no effect; else 0."""
-        if self.spec.clock != "virtual":
+        """The guest's time under the virtual clock, on which the host's load has no effect; 0 where nothing tells it."""
+        if self.spec.clock != "virtual" or not self.spec.board.tells_time:
             return 0.0
         try:
             return guest_seconds(self.qmp.command("qom-get", path="/machine", property="rtc-time"))
