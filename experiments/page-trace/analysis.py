@@ -18,6 +18,7 @@ from harness.measure.rows import TableRows
 
 from .cases import decode_known, decode_neighbour
 from .declared import METRICS, TABLES
+from .dwells import decode_dwells
 from .figures import draw
 from .measures import measure
 from .model import decode_model
@@ -39,6 +40,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             decode_known(rows, trial)
         if trial.params.get("method") == "neighbour":
             decode_neighbour(rows, trial)
+    decode_dwells(rows, trials)
     decode_model(rows, [trial for trial in trials if trial.arm == EXACT])
     return rows.frames()
 

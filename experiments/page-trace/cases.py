@@ -11,6 +11,7 @@ import numpy as np
 from harness.errors import RunError
 from harness.measure.raw import Trial, read_answer, read_json, read_json_lines
 from harness.measure.rows import TableRows
+from harness.measure.statistics import median_estimate
 
 from .known import known_of
 from .programs import counts
@@ -62,20 +63,26 @@ def decode_neighbour(rows: TableRows, trial: Trial) -> None:
 
 def _speeds(path: Path) -> dict[str, Any]:
     segments = [line for line in read_json_lines(path) if "segment" in line]
-    times = []
+    chunks, times = [], []
     for one, two in zip(segments[::2], segments[1::2], strict=True):
         alone, beside = (one, two) if one["arm"] == "a" else (two, one)
         if alone["ran_through"] and beside["ran_through"]:
             times.append([value for side in (alone, beside) for value in (_undisturbed(side), side["wall_ns"])])
+            chunks.append(len(alone["chunk_ns"]))
     if not times:
         raise RunError("no pair of segments in which both commands ran through", where=str(path))
     pairs = np.array(times, dtype=np.float64)
+    if not (pairs > 0).all():
+        raise RunError("a segment took no time: the guest's clock stood still", where=str(path))
+    slowdown = median_estimate(pairs[:, 3] / pairs[:, 1] - 1)
     return {
         "pairs": len(pairs),
-        "alone": 1e9 / float(np.median(pairs[:, 0])),
-        "beside": 1e9 / float(np.median(pairs[:, 2])),
-        "slowdown": float(np.median(pairs[:, 2] / pairs[:, 0])) - 1,
-        "slowdown_whole": float(np.median(pairs[:, 3] / pairs[:, 1])) - 1,
+        "alone": 1e9 * float(np.median(np.array(chunks) / pairs[:, 1])),
+        "beside": 1e9 * float(np.median(np.array(chunks) / pairs[:, 3])),
+        "slowdown": slowdown.value,
+        "slowdown_low": slowdown.low,
+        "slowdown_high": slowdown.high,
+        "slowdown_fastest": float(np.median(pairs[:, 2] / pairs[:, 0])) - 1,
     }
 
 

@@ -31,6 +31,8 @@ COUNTS = (
     count("kept", "pages that were kept because a step went on"),
     count("drops", "times that the kernel's flushes emptied the second page table"),
     count("recycled", "pages of the second page table that were used again"),
+    count("unfit", "tasks whose data the kernel could not see: it lay on pages that can be executed"),
+    count("cut", "visits that the file had no room for"),
 )
 
 RUNS = Table(
@@ -57,8 +59,9 @@ COMPARISONS = Table(
         count("extra", "visits of the trace that the oracle has not"),
         count("unexplained", "missing and extra visits of class unknown"),
         count("explained", "missing and extra visits of all other classes"),
-        count("left_out", "the oracle's accesses (runs) of pages that the trace calls code: compared with nothing"),
+        count("left_out", "the oracle's accesses (runs) of pages that the guest maps as code: compared with nothing"),
         count("runs", "the oracle's accesses (runs) in all"),
+        count("code_unmapped", "pages that the trace calls code and the guest's maps do not"),
     ),
 )
 DIFFERENCES = Table(
@@ -90,10 +93,43 @@ NEIGHBOUR = Table(
     (
         *KEY,
         count("pairs", "pairs of segments, one of each, in which both programs ran through"),
-        number("alone", "count/s", "chunks of work beside the untraced program: fastest tenth, median of segments"),
+        number("alone", "count/s", "chunks of work beside the untraced program, median of segments"),
         number("beside", "count/s", "the same beside the traced one"),
-        number("slowdown", "1", "median over pairs of the ratio of the fastest tenths' times, less 1"),
-        number("slowdown_whole", "1", "median over pairs of the ratio of the whole segments' times, less 1"),
+        number("slowdown", "1", "median over pairs of the ratio of the segments' times, less 1"),
+        number("slowdown_low", "1", "begin of its 95 % interval over the pairs; NaN: too few pairs"),
+        number("slowdown_high", "1", "its end"),
+        number("slowdown_fastest", "1", "median over pairs of the ratio of the fastest tenths' times, less 1"),
+    ),
+)
+TRACER = Table(
+    "tracer",
+    "one trial of a trace: what the tracer itself takes, by a program of known visits (workload cost)",
+    (
+        *KEY,
+        number("plain_ns", "ns", "for a visit whose next one is by another instruction"),
+        number("again_ns", "ns", "for a visit whose next one is by the same instruction, at another time"),
+        number("second_ns", "ns", "for a visit after which the instruction goes on to another page"),
+        number("stepped_ns", "ns", "for a visit after which an instruction of several pages is done"),
+        number("access_ns", "ns", "what an access of the known program takes"),
+    ),
+)
+DWELLS = Table(
+    "dwells",
+    "one traced program beside the same program undisturbed; errors are medians over visits of 100 accesses and more, "
+    "NaN with fewer than 10 of these",
+    (
+        *KEY,
+        count("visits", "visits to data pages of the undisturbed program"),
+        count("compared", "of these, visits whose duration is known on both sides"),
+        count("long", "of these, visits of 100 accesses and more"),
+        number("traced_error", "1", "of the duration as traced"),
+        number("dwell_error", "1", "of the duration less the tracer's own time"),
+        number("count_error", "1", "of the accesses, estimated from that by what the known program's accesses take"),
+        number("count_error_own", "1", "of the accesses, estimated by the program's own mean time per access"),
+        number("short_ns", "ns", "error of the duration of visits of fewer accesses, median; NaN: there is none"),
+        number("short_accesses", "count", "error of their accesses, median; NaN: there is none"),
+        number("own_access_ns", "ns", "the undisturbed program's time per access"),
+        number("time_error", "1", "of the whole program's time, less the tracer's own; NaN: it made no visit"),
     ),
 )
 PAGES = Table(
@@ -219,9 +255,10 @@ VISITS = Table(
 )
 #: What the traces of one arm say of the programs.
 MODEL = (PAGES, CURVE, WORKINGSET, REUSE, KINDS, ADVICE, STREAMS, TRANSITIONS, MAP, VISITS)
-TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, *MODEL]
+TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, TRACER, DWELLS, *MODEL]
 
 _PROGRAM = "program; without one: "
+_ERROR = "median error of a visit's {}, of visits of 100 accesses and more, beside the undisturbed program"
 METRICS = [
     Metric(
         "slowdown", "1", "lower", "time by the method, of the time untraced; same clock, same seed", "program", True
@@ -235,7 +272,7 @@ METRICS = [
         "unrecorded",
         "count",
         "lower",
-        "visits by the kernel's count less those that the trace's file holds, absolute",
+        "visits by the kernel's count less those that the trace's file holds, or says it had no room for, absolute",
         f"{_PROGRAM}all of the trial",
     ),
     fact(
@@ -287,8 +324,20 @@ METRICS = [
         "left_out_share",
         "1",
         "lower",
-        "of the oracle's accesses, those of pages that the trace calls code; of the program that has most",
+        "of the oracle's accesses, those of pages that the guest maps as code; of the program that has most",
     ),
+    fact("code_unmapped", "count", "lower", "pages that traces call code and the guest's maps do not, of all programs"),
+    fact("unfit", "count", "lower", "tasks whose data the kernel could not see, of all programs"),
+    fact("dwell_error", "1", "lower", _ERROR.format("duration less the tracer's own time"), "program"),
+    fact("dwell_error_worst", "1", "lower", "the same, of the program that has most"),
+    fact("traced_error", "1", "lower", _ERROR.format("duration as traced"), "program"),
+    fact("count_error", "1", "lower", _ERROR.format("accesses by the time that the known program's take"), "program"),
+    fact("count_error_worst", "1", "lower", "the same, of the program that has most"),
+    fact("count_error_own", "1", "lower", _ERROR.format("accesses by the program's own mean time of one"), "program"),
+    fact("count_error_own_worst", "1", "lower", "the same, of the program that has most"),
+    fact("time_error", "1", "lower", "of the program's time, less the tracer's own, beside the untraced time", "program"),
+    fact("time_error_worst", "1", "lower", "the same, of the program that has most"),
+    fact("visit_ns", "ns", "lower", "the tracer's own time for a visit whose next one is by another instruction"),
     fact("irregular", "1", "neither", "share of visits that no stride foresees", "program"),
     fact("advice_coverage", "1", "higher", "visits that advice for the next one foresaw, of all visits", "program"),
     fact("advice_accuracy", "1", "higher", "right advices for the next visit, of those given", "program"),
@@ -298,14 +347,14 @@ METRICS = [
         "neighbour_slowdown",
         "1",
         "lower",
-        "how much longer a neighbour's fastest chunks (tenth) take beside a traced program than beside an untraced one",
+        "how much longer a neighbour's work takes beside a traced program than beside an untraced one, whole segments",
         timing=True,
     ),
     Metric(
-        "neighbour_slowdown_whole",
+        "neighbour_slowdown_fastest",
         "1",
         "lower",
-        "the same of whole segments: it sees what slows down most of the chunks, too",
+        "the same of the fastest tenth of each segment's chunks: it does not see what slows down the others",
         timing=True,
     ),
 ]

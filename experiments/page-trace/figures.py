@@ -20,6 +20,12 @@ METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon")
 WALL = ("traced-wall", "lackey-wall")
 #: The neighbour's time may differ by so many percent: the claims' bounds.
 NEIGHBOUR_BOUND = 3.0
+#: Metric and arm, and what the figure calls them.
+NEIGHBOURS = {
+    "neighbour_slowdown/neighbour": "on another CPU",
+    "neighbour_slowdown_fastest/neighbour": "fastest tenth\nof its chunks",
+    "neighbour_slowdown/neighbour-same-cpu": "on the same CPU",
+}
 
 
 def draw(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
@@ -125,10 +131,8 @@ def loss(metrics: pd.DataFrame) -> Figure | None:
 
 def neighbour(metrics: pd.DataFrame) -> Figure | None:
     """How much longer another process takes while a program is traced."""
-    families = {"neighbour_slowdown": "fastest tenth\nof its chunks", "neighbour_slowdown_whole": "whole\nsegments"}
-    samples = {
-        label: 100 * metrics.loc[metrics["metric"] == name, "value"].to_numpy() for name, label in families.items()
-    }
+    rows = metrics.assign(place=metrics["metric"] + "/" + metrics["arm"])
+    samples = {label: 100 * rows.loc[rows["place"] == name, "value"].to_numpy() for name, label in NEIGHBOURS.items()}
     samples = {label: values for label, values in samples.items() if values.size}
     if not samples:
         return None

@@ -13,9 +13,13 @@ from harness.measure.trials import LEFT_OUT
 
 from .cases import KNOWN, NEIGHBOUR
 from .declared import METRICS
+from .dwells import DWELLS, TRACER
 from .model import MODEL
 from .programs import COMPARISON, OUTPUT, RUN, TRACE
 from .trace.comparison import CLASSES
+
+#: Of a neighbour's slowdown, the widest interval that tells of its bounds of 3 % either way.
+MOST_WIDTH = 0.06
 
 Tables = dict[str, pd.DataFrame]
 Values = dict[str, Any]
@@ -116,7 +120,7 @@ class _Programs:
         counted: dict[str, Callable[[Values], float]] = {
             "visits": lambda row: row["records"],
             "lost": lambda row: row["lost"],
-            "unrecorded": lambda row: abs(row["records"] - row["file_records"]),
+            "unrecorded": lambda row: abs(row["records"] - row["file_records"] - row["cut"]),
             "unaccounted": lambda row: abs(row["unaccounted"]),
         }
         tell(self._traces, TRACE, counted, "")
@@ -181,6 +185,7 @@ class _Trials:
             if method == "trace":
                 self._counts(arm, trial, self._of("traces", arm, trial), TRACE)
                 self._compared(arm, trial)
+                self._dwells(arm, trial)
             if method not in ("plain", "known", "neighbour"):
                 self._output(arm, trial)
             if method == "known":
@@ -194,8 +199,15 @@ class _Trials:
         self._sum(arm, trial, "known_wrong", KNOWN, lambda: int((~cases["exact"]).sum()))
 
     def _neighbour(self, arm: str, trial: int, speeds: pd.DataFrame) -> None:
-        self._sum(arm, trial, "neighbour_slowdown", NEIGHBOUR, lambda: speeds["slowdown"].iloc[0])
-        self._sum(arm, trial, "neighbour_slowdown_whole", NEIGHBOUR, lambda: speeds["slowdown_whole"].iloc[0])
+        low, high = (float(speeds[name].min()) for name in ("slowdown_low", "slowdown_high"))
+        wide = high - low > MOST_WIDTH
+        reason = self._missing.of(arm, trial, [NEIGHBOUR])
+        if reason is None and wide:
+            reason = f"its 95 % interval over the pairs, {low:.3f} to {high:.3f}, is wider than {MOST_WIDTH:g}"
+        self._rows.put(
+            arm, trial, "neighbour_slowdown", None if reason else speeds["slowdown"].iloc[0], reason=reason
+        )
+        self._sum(arm, trial, "neighbour_slowdown_fastest", NEIGHBOUR, lambda: speeds["slowdown_fastest"].iloc[0])
 
     def _of(self, name: str, arm: str, trial: int) -> pd.DataFrame:
         frame = self._tables[name]
@@ -208,10 +220,11 @@ class _Trials:
     def _counts(self, arm: str, trial: int, counts: pd.DataFrame, part: str) -> None:
         self._sum(arm, trial, "unaccounted", part, lambda: float(counts["unaccounted"].abs().sum()))
         self._sum(arm, trial, "lost", part, lambda: float(counts["lost"].sum()))
-        unrecorded = (counts["records"] - counts["file_records"]).abs()
+        unrecorded = (counts["records"] - counts["file_records"] - counts["cut"]).abs()
         self._sum(arm, trial, "unrecorded", part, lambda: float(unrecorded.sum()))
         if part == TRACE:
             self._sum(arm, trial, "steps", part, lambda: float(counts["steps"].sum()))
+            self._sum(arm, trial, "unfit", part, lambda: float(counts["unfit"].sum()))
 
     def _compared(self, arm: str, trial: int) -> None:
         compared, differences = self._of("comparisons", arm, trial), self._of("differences", arm, trial)
@@ -225,12 +238,29 @@ class _Trials:
         put("extra", lambda: float(compared["extra"].sum()))
         put("missing_share", lambda: _share(compared["missing"].sum(), compared["oracle"].sum()))
         put("missing_share_worst", lambda: float((compared["missing"] / compared["oracle"]).max()))
+        put("code_unmapped", lambda: float(compared["code_unmapped"].sum()))
         put("left_out_share", lambda: float((compared["left_out"] / compared["runs"]).max()))
         visits = compared.set_index("workload")["oracle"]
         for name in CLASSES:
             rows = differences[differences["class"] == name].set_index("workload")
             share = (rows["missing"] + rows["extra"]) / visits
             self._share_of_class(arm, trial, name, share)
+
+    def _dwells(self, arm: str, trial: int) -> None:
+        told, tracer = self._of("dwells", arm, trial), self._of("tracer", arm, trial)
+        if tracer.empty and self._missing.of(arm, trial, [TRACER]) is None:
+            return  # nothing told what the tracer takes
+        self._sum(arm, trial, "visit_ns", TRACER, lambda: float(tracer["plain_ns"].iloc[0]))
+        reason = self._missing.of(arm, trial, [TRACER, DWELLS])
+        for name in ("dwell_error", "traced_error", "count_error", "count_error_own", "time_error"):
+            for row in told.to_dict("records"):
+                value: float | None = row[name]
+                none = None if pd.notna(value) else f"only {row['long']} of its visits have 100 accesses and more"
+                self._rows.put(arm, trial, f"{name}.{row['workload']}", None if none else value, reason=none)
+            if name != "traced_error":
+                worst = float(told[name].max())
+                none = reason or (None if pd.notna(worst) else "no program has ten visits of 100 accesses and more")
+                self._rows.put(arm, trial, f"{name}_worst", None if none else worst, reason=none)
 
     def _share_of_class(self, arm: str, trial: int, name: str, share: pd.Series[float]) -> None:
         self._sum(arm, trial, f"difference_share.{name}", COMPARISON, lambda: float(share.max()))

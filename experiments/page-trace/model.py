@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The access model: what the traces of one arm say of the programs. A trace is read in pieces, once for all tables."""
+"""The access model: what the traces of one arm say of the programs, in their own time: without what the tracer took.
+
+A trace is read in pieces, once for all tables.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pandas as pd
 from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
+from .dwells import cost_of, programs_of
 from .trace.accessmap import AccessMap
 from .trace.pages import PageTable
 from .trace.program import Program
@@ -32,9 +36,10 @@ def decode_model(rows: TableRows, trials: Sequence[Trial]) -> None:
     """The tables of `declared.MODEL`; map and visits of each workload's first trial."""
     shown: set[str] = set()
     for trial in trials:
-        for workload in trial.workloads:
+        for workload in programs_of(trial):
             with rows.part(trial, MODEL, workload):
-                frames = model_tables(Program(Trace(trial.path / workload / "trace")), first=workload not in shown)
+                program = Program(Trace(trial.path / workload / "trace"), cost_of(trial))
+                frames = model_tables(program, first=workload not in shown)
                 for name, frame in frames.items():
                     rows.put(name, frame, trial, workload)
                 shown.add(workload)
@@ -42,8 +47,7 @@ def decode_model(rows: TableRows, trials: Sequence[Trial]) -> None:
 
 def model_tables(program: Program, *, first: bool) -> dict[str, pd.DataFrame]:
     """The tables of one program by name; `first`: with map and visits."""
-    begin, end = program.span
-    step = max(1, (end - begin) // INTERVALS + 1)
+    step = max(1, program.lasted // INTERVALS + 1)
     tables: dict[str, Table] = {
         "pages": PageTable(),
         "curve": WorkingSetCurve(),

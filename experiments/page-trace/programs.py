@@ -14,7 +14,9 @@ from harness.measure.raw import Answer, Trial, read_answer, read_bytes
 from harness.measure.rows import TableRows
 from harness.oracle.reader import Oracle, asked_for
 
+from .dwells import programs_of
 from .trace.comparison import compare
+from .trace.maps import read_maps
 from .trace.program import Program
 from .trace.records import Trace
 from .trace.stats import TraceStats
@@ -38,7 +40,7 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
     method = str(trial.params.get("method", ""))
     if method not in METHODS:
         return
-    for span, workload in enumerate(trial.workloads):
+    for span, workload in enumerate(programs_of(trial)):
         folder = trial.path / workload
         output: str | None = None
         with rows.part(trial, OUTPUT, workload):
@@ -55,20 +57,21 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
         if asked_for(trial.path):
             with rows.part(trial, COMPARISON, workload):
                 # One program is selected per workload, in order.
-                _compare(rows, trial, workload, folder / "trace", span)
+                _compare(rows, trial, workload, span)
 
 
 def counts(stats: TraceStats, trace: Trace) -> dict[str, Any]:
     """The columns COUNTS of one trace."""
-    names = ("faults", "records", "lost", "code", "slow", "upgrades", "spurious", "steps", "kept", "drops", "recycled")
+    names = ("faults", "records", "lost", "code", "slow", "upgrades", "spurious", "steps", "kept", "drops", "recycled", "unfit")
     values: dict[str, Any] = {name: getattr(stats, name) for name in ("window", *names)}
-    return values | {"file_records": trace.written_visits, "unaccounted": stats.unaccounted}
+    return values | {"file_records": trace.written_visits, "unaccounted": stats.unaccounted, "cut": stats.left_out}
 
 
-def _compare(rows: TableRows, trial: Trial, workload: str, trace: Path, span: int) -> None:
-    """The comparison of a trace with the oracle's selection number `span`."""
+def _compare(rows: TableRows, trial: Trial, workload: str, span: int) -> None:
+    """The comparison of a program's trace with the oracle's selection number `span`."""
+    folder: Path = trial.path / workload
     exact = Oracle(trial.path).pages(span)
-    program = Program(Trace(trace))
+    program, maps = Program(Trace(folder / "trace")), read_maps(folder / "maps")
     runs = 0
 
     def counted() -> Iterator[pd.DataFrame]:
@@ -77,7 +80,8 @@ def _compare(rows: TableRows, trial: Trial, workload: str, trace: Path, span: in
             runs += len(frame)
             yield frame
 
-    compared = compare(program.chunks(), counted(), program.code_pages())
+    compared = compare(program.chunks(), counted(), maps.code_pages())
+    called_code = program.code_pages()
     unknown = compared.differences[compared.differences["class"] == "unknown"]
     unexplained = int(unknown["missing"].sum() + unknown["extra"].sum())
     row = {
@@ -89,6 +93,7 @@ def _compare(rows: TableRows, trial: Trial, workload: str, trace: Path, span: in
         "explained": compared.missing + compared.extra - unexplained,
         "left_out": compared.oracle_code,
         "runs": runs,
+        "code_unmapped": int((~maps.code(called_code)).sum()),
     }
     rows.put("comparisons", row, trial, workload)
     rows.put("differences", compared.differences, trial, workload)

@@ -37,8 +37,10 @@ def beside_the_paper(metrics: pd.DataFrame, claims: Sequence[ClaimResult]) -> Fr
             for name in ("stream", "matmul-ijk", "sort")
         ),
         ("MB per untraced second: matmul", "small", values.number("data_rate.matmul-ijk", 1e-6), "no figure given"),
-        ("a neighbour's slowdown", "0", values.share("neighbour_slowdown_whole", "neighbour"), "whole segments"),
-        ("accesses from time on a page", "possible", "not compared", "a visit's time is mostly its fault's"),
+        ("a neighbour's slowdown", "0", values.share("neighbour_slowdown", "neighbour"), "on another CPU"),
+        ("… on the same CPU", "0", values.share("neighbour_slowdown", "neighbour-same-cpu"), "virtual clock"),
+        ("time on a page: median error", "0", values.share("dwell_error_worst"), "worst program, tracer's time off"),
+        ("accesses from time on a page", "possible", values.share("count_error_worst"), "median error, worst program"),
         ("threads, dirty bits, TLB flushes", "not said", "not compared", "the README says what they take"),
     ]
     shown = {"The patent, and here": pd.DataFrame(rows, columns=["what", "the patent", "here", "note"])}
@@ -71,6 +73,10 @@ def summaries(tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> Fram
     shown |= _by_program("Share of visits that a window of so many pages misses", values, windows)
     slower = {title: (arm, "slowdown") for arm, title in WINDOWS.items()}
     shown |= _by_program("Times slower, by pages in the window", values, slower)
+    errors = {"time as traced": "traced_error", "without the tracer": "dwell_error", "accesses": "count_error"}
+    errors |= {"accesses, own rate": "count_error_own", "whole time": "time_error"}
+    columns = {title: (EXACT, name) for title, name in errors.items()}
+    shown |= _by_program("Median error of visits of 100 accesses and more", values, columns)
     known = tables["known"]
     if len(known):
         cases = known.groupby("arm", sort=False).agg(cases=("case", "size"), exact=("exact", "sum"))

@@ -1,13 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # by-method COMMAND...: run a command in the way that KREPRO_METHOD names; what that yields lies beside its output.
-# plain: only timed; trace: by pagetrace with a window of KREPRO_WINDOW pages, and marked for the oracle; lackey; damon.
-out=/run/krepro/out/$KREPRO_WORKLOAD
-case $KREPRO_METHOD in
-plain) exec timed "$out/plain.json" "$@" ;;
-trace) exec pagetrace -c -w "$KREPRO_WINDOW" -o "$out/trace" -s "$out/trace.json" -- roi-exec "$@" ;;
-lackey) exec lackey "$out/lackey.json" "$@" ;;
-damon) exec damonrec -s 1000 -a 20000 -o "$out/damon.trace" "$out/damon.json" "$@" ;;
+# plain: only timed; exact: marked for the oracle; trace: by pagetrace with a window of KREPRO_WINDOW pages, and marked
+# for the oracle; lackey; damon. Its addresses are the same each time, whatever the method: no random ones, and an
+# environment that says nothing of the method.
+out=/run/krepro/out/$KREPRO_WORKLOAD method=$KREPRO_METHOD window=$KREPRO_WINDOW
+case $method in
+plain) exec in-place timed "$out/plain.json" "$@" ;;
+exact) exec in-place timed "$out/exact.json" roi-exec "$@" ;;
+trace) exec in-place pagetrace -c -w "$window" -o "$out/trace" -s "$out/trace.json" -m "$out/maps" -- roi-exec "$@" ;;
+lackey) exec in-place lackey "$out/lackey.json" "$@" ;;
+damon) exec in-place damonrec -s 1000 -a 20000 -o "$out/damon.trace" "$out/damon.json" "$@" ;;
 esac
-echo "by-method: KREPRO_METHOD is '$KREPRO_METHOD', not plain, trace, lackey or damon" >&2
+echo "by-method: KREPRO_METHOD is '$method', not plain, exact, trace, lackey or damon" >&2
 exit 2

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * neighbour: how fast a process runs while this or that command runs on another CPU.
+ * neighbour: how fast a process runs while this or that command runs on another CPU, or on its own.
  *
  *   neighbour [-c CPU] [-o CPU] [-n PAIRS] [-k CHUNKS] [-m CHUNK_US] [-w WARM_UP_MS] [-a COMMAND] [-b COMMAND]
  *
- *   -c, -o  its own CPU (1) and that of the commands (0)
+ *   -c, -o  its own CPU (1) and that of the commands (0), which may be the same
  *   -n      pairs of segments (50), one with command a and one with command b each
  *   -k, -m  chunks of work in a segment (100), and about how long one takes (1000)
  *   -w      how long a command runs before its segment begins (50)
@@ -94,6 +94,8 @@ static uint64_t calibrate(uint64_t chunk_us)
 		took = now_ns() - begin;
 		best = took < best ? took : best;
 	}
+	if (!best)
+		die("the clock stands still: no time passes in %llu rounds of work", (unsigned long long)rounds);
 	return rounds * chunk_us * 1000 / best + 1;
 }
 
@@ -215,8 +217,6 @@ int main(int argc, char **argv)
 	}
 	if (optind != argc)
 		die_usage(USAGE);
-	if (options.own_cpu == options.other_cpu)
-		die_usage("-c and -o: one CPU is no neighbour of itself");
 	/* What a shell leaves behind when it is ended is to be waited for here. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	pin_or_die(options.own_cpu);

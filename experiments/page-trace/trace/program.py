@@ -10,14 +10,17 @@ import numpy as np
 
 from harness.errors import RunError
 
+from .cost import NOTHING, Cost, own_time
 from .records import EXEC, Records, Trace, Words, code_pages
 
 
 class Program:
     """One traced program, read piece by piece as often as it is asked for."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, cost: Cost = NOTHING) -> None:
+        """`cost`: what the tracer itself takes."""
         self._trace = trace
+        self._cost = cost
 
     def chunks(self) -> Iterator[Records]:
         """The records behind the last exec."""
@@ -28,8 +31,8 @@ class Program:
             yield records.where(np.arange(len(records)) >= first)
 
     def code_pages(self) -> Words:
-        """Pages that the whole trace calls code, the program's and those of what ran before it: sorted, shape (m,)."""
-        return code_pages(self._trace.chunks())
+        """Pages that the trace calls code: sorted, shape (m,)."""
+        return code_pages(self.chunks())
 
     @cached_property
     def span(self) -> tuple[int, int]:
@@ -40,10 +43,21 @@ class Program:
         return int(times[0][0]), int(times[-1][1])
 
     def since_exec(self) -> Iterator[Records]:
-        """The same records, their time counted from the first of them."""
-        for records in self.chunks():
-            records.time_ns[:] -= self.span[0]
-            yield records
+        """The same records, their time counted from the first of them and without what the tracer itself took."""
+
+        def moved() -> Iterator[Records]:
+            for records in self.chunks():
+                records.time_ns[:] -= self.span[0]
+                yield records
+
+        return own_time(moved(), self._cost)
+
+    @cached_property
+    def lasted(self) -> int:
+        """Time of the last record by `since_exec`, ns; RunError when there is none."""
+        if self._cost is NOTHING:
+            return self.span[1] - self.span[0]
+        return max(int(records.time_ns[-1]) for records in self.since_exec() if len(records))
 
     @cached_property
     def _exec(self) -> int:

@@ -45,7 +45,7 @@ struct answer matmul_run(const struct options *o)
 			}
 		}
 	}
-	return (struct answer){ n * n * n, 0 };
+	return (struct answer){ n * n * n, 0, 0 };
 }
 
 void matmul_finish(const struct options *o, struct answer *answer)
@@ -120,7 +120,7 @@ struct answer sort_run(const struct options *o)
 		quicksort(sorted, sorted + o->n - 1);
 	else
 		qsort(sorted, o->n, sizeof(int), compare);
-	return (struct answer){ comparisons, 0 };
+	return (struct answer){ comparisons, 0, 0 };
 }
 
 void sort_finish(const struct options *o, struct answer *answer)
@@ -164,7 +164,7 @@ static uint64_t place_of(uint64_t key)
 
 struct answer hashjoin_run(const struct options *o)
 {
-	struct answer answer = { 3 * o->n, 0 };
+	struct answer answer = { 3 * o->n, 0, 0 };
 	uint64_t matches = 0;
 
 	for (uint64_t i = 0; i < o->n; i++) {

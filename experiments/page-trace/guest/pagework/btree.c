@@ -138,7 +138,7 @@ void btree_prepare(const struct options *o)
 
 struct answer btree_run(const struct options *o)
 {
-	struct answer answer = { 2 * o->n, 0 };
+	struct answer answer = { 2 * o->n, 0, 0 };
 	uint64_t state = o->seed + 1, found = 0;
 
 	for (uint64_t i = 0; i < o->n; i++)

@@ -10,6 +10,7 @@
  *   sort      --n --algorithm quick|qsort          n ints
  *   hashjoin  --n                                  n rows built, 2 n probed
  *   btree     --n                                  n insertions, n lookups
+ *   turns     --n                                  n visits of each of a few known kinds
  *
  * --seed N; --touch: write to each page beforehand; --select: the oracle records the pages of the measured part,
  * --select-all: of everything from main on. The time that the measured part took goes to standard error.
@@ -28,6 +29,7 @@ static const struct workload workloads[] = {
 	{ "sort", { .n = 4000, .algorithm = "quick" }, sort_prepare, sort_run, sort_finish },
 	{ "hashjoin", { .n = 4000 }, hashjoin_prepare, hashjoin_run, NULL },
 	{ "btree", { .n = 4000 }, btree_prepare, btree_run, NULL },
+	{ "turns", { .n = 2000 }, turns_prepare, turns_run, NULL },
 };
 
 enum { O_SEED, O_PAGES, O_ROUNDS, O_N, O_BYTES, O_STORE, O_TOUCH, O_ORDER, O_ALGORITHM, O_SELECT, O_SELECT_ALL };
@@ -113,7 +115,7 @@ int main(int argc, char **argv)
 	while (argc > 1 && i < n && strcmp(argv[1], workloads[i].name))
 		i++;
 	if (argc < 2 || i == n)
-		die_usage("usage: pagework stream|stride|random|chase|matmul|sort|hashjoin|btree [--OPTION VALUE...]");
+		die_usage("usage: pagework stream|stride|random|chase|matmul|sort|hashjoin|btree|turns [--OPTION VALUE...]");
 	options = workloads[i].usual;
 	read_options(argc - 1, argv + 1, &options, &select, &select_all);
 	if (select_all)
@@ -128,9 +130,12 @@ int main(int argc, char **argv)
 	end = now_ns();
 	if (workloads[i].finish)
 		workloads[i].finish(&options, &answer);
-	printf("{\"workload\": \"%s\", \"seed\": %llu, \"operations\": %llu, \"checksum\": \"%016llx\"}\n",
+	printf("{\"workload\": \"%s\", \"seed\": %llu, \"operations\": %llu, \"checksum\": \"%016llx\"",
 	       workloads[i].name, (unsigned long long)options.seed, (unsigned long long)answer.operations,
 	       (unsigned long long)answer.checksum);
+	if (answer.page)
+		printf(", \"page\": %llu", (unsigned long long)answer.page);
+	puts("}");
 	fprintf(stderr, "{\"elapsed_ns\": %llu}\n", (unsigned long long)(end - begin));
 	fflush(stdout);
 	if (select_all)

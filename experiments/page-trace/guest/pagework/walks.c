@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Walks over pages: stream, stride, random, chase. Every access is of 8 bytes. */
+/* Walks over pages: stream, stride, random, chase, turns. Every access is of 8 bytes. */
 #include "work.h"
 
 static volatile uint64_t *walked;
@@ -17,7 +17,7 @@ void walk_prepare(const struct options *o)
 /* The same for stream and stride: from the first word on, every `step` words, `rounds` times. */
 static struct answer walk_by(const struct options *o, uint64_t step)
 {
-	struct answer answer = { 0, o->seed };
+	struct answer answer = { 0, o->seed, 0 };
 	const uint64_t n = words(o);
 
 	for (uint64_t round = 0; round < o->rounds; round++) {
@@ -49,7 +49,7 @@ struct answer stride_run(const struct options *o)
 
 struct answer random_run(const struct options *o)
 {
-	struct answer answer = { o->n, 0 };
+	struct answer answer = { o->n, 0, 0 };
 	uint64_t state = o->seed;
 
 	for (uint64_t i = 0; i < o->n; i++) {
@@ -83,7 +83,7 @@ void chase_prepare(const struct options *o)
 
 struct answer chase_run(const struct options *o)
 {
-	struct answer answer = { o->n, 0 };
+	struct answer answer = { o->n, 0, 0 };
 	uint64_t step = o->bytes / 8, at = 0;
 
 	for (uint64_t i = 0; i < o->n; i++) {
@@ -91,5 +91,41 @@ struct answer chase_run(const struct options *o)
 		answer.checksum += at;
 	}
 	answer.checksum = mix(answer.checksum, at);
+	return answer;
+}
+
+/*
+ * Known visits, for what each kind of them costs a tracer and what an access takes: to pages 0 and 1 by two instructions
+ * in turn, to 2 and 3 by one, to 4 and 5 by one with 100 accesses each, to 6 and 7 by one that touches both, with page 8
+ * in between.
+ */
+enum { TURNS_PAGES = 9, TURNS_ACCESSES = 100 };
+
+void turns_prepare(const struct options *o)
+{
+	(void)o;
+	walked = memory(TURNS_PAGES * PAGE, true);
+}
+
+struct answer turns_run(const struct options *o)
+{
+	const volatile uint64_t *const page[] = { walked, walked + PAGE / 8, walked + 8 * (PAGE / 8) };
+	const volatile uint64_t *across = (const volatile uint64_t *)((uintptr_t)walked + 7 * PAGE - 4);
+	struct answer answer = { 4 * o->n, o->seed, (uintptr_t)walked / PAGE };
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < o->n; i++) {
+		sum += *page[0];
+		sum += *page[1];
+	}
+	for (uint64_t first = 2; first <= 4; first += 2)
+		for (uint64_t i = 0; i < o->n; i++)
+			for (uint64_t k = 0; k < (first == 2 ? 1 : TURNS_ACCESSES); k++)
+				sum += walked[(first + i % 2) * (PAGE / 8)];
+	for (uint64_t i = 0; i < o->n; i++) {
+		sum += *across;
+		sum += *page[2];
+	}
+	answer.checksum = mix(answer.checksum, sum);
 	return answer;
 }

@@ -13,6 +13,7 @@ struct options {
 
 struct answer {
 	uint64_t operations, checksum;
+	uint64_t page; /* the first of its memory, where a reader has to know; else 0 */
 };
 
 /* prepare() gets memory and fills it, run() is what is measured and allocates nothing, finish() looks at the result. */
@@ -39,6 +40,8 @@ struct answer stride_run(const struct options *o);
 struct answer random_run(const struct options *o);
 void chase_prepare(const struct options *o);
 struct answer chase_run(const struct options *o);
+void turns_prepare(const struct options *o);
+struct answer turns_run(const struct options *o);
 /* arrays.c */
 void matmul_prepare(const struct options *o);
 struct answer matmul_run(const struct options *o);

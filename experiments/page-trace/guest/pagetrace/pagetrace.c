@@ -2,26 +2,29 @@
 /*
  * pagetrace: record the order of the pages that a command, or a running process, touches.
  *
- *   pagetrace [-w N] [-f] [-c] [-r RECORDS] [-o FILE] [-s STATS] [--] COMMAND...
- *   pagetrace [-w N] [-f] [-c] [-r RECORDS] [-o FILE] [-s STATS] -p PID
+ *   pagetrace [-w N] [-f] [-c] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] [-m MAPS] [--] COMMAND...
+ *   pagetrace [-w N] [-f] [-c] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] -p PID
  *
  *   -w N        data pages that stay accessible, 1 to 64 (1: every visit is seen; more: some are not)
  *   -f          trace children too
  *   -c          record pages of code too
+ *   -z          pack the trace: 5 to 8 bytes a visit instead of 24 (output.c)
+ *   -l BYTES    size of the trace at most; visits that there is no room for are left out at its end, and counted
  *   -r RECORDS  size of the ring between kernel and launcher, a power of two (262144)
  *   -o FILE     the trace (pagetrace.out); - is standard output
  *   -s STATS    what was counted, one line of JSON
+ *   -m MAPS     the command's mappings at its end, as /proc/PID/maps has them
  *   -p PID      until that process ends, or until SIGINT, SIGTERM or SIGHUP
  *
  * The trace is a struct file_header, then records as the kernel wrote them
- * (page_trace.h). The command is traced from before its exec. SIGINT, SIGTERM,
+ * (page_trace.h), or packed ones (output.c). The command is traced from before its exec. SIGINT, SIGTERM,
  * SIGHUP and SIGQUIT are passed on to it. The exit status is the command's, or
  * 128 + n if signal n ended it; 125 if tracing failed, 126 and 127 if the
  * command could not be run or found. If the trace cannot be written any more,
  * the trace is stopped, the command runs on to its end, and the status is 125.
  */
-#include "krepro.h"
-#include "page_trace.h"
+#include "maps.h"
+#include "output.h"
 
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -30,47 +33,35 @@
 #include <sys/wait.h>
 
 #define DEVICE	"/dev/page_trace"
-#define USAGE	"usage: pagetrace [-w N] [-f] [-c] [-r RECORDS] [-o FILE] [-s STATS] [--] COMMAND... | -p PID"
+#define USAGE	"usage: pagetrace [-w N] [-f] [-c] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] " \
+		"[-m MAPS] [--] COMMAND... | -p PID"
 
 enum {
 	DEFAULT_RECORDS = 1 << 18,
 	LEAST_RECORDS = 1 << 10,
 	MOST_RECORDS = 1 << 22,
+	LEAST_BYTES = 4096,
 	/* Most records per write: the kernel gets room again while a full ring is still being written. */
 	WRITE_RECORDS = 1 << 15,
 };
 
-struct file_header {
-	char magic[8];		/* "KRPTRACE" */
-	uint32_t version;	/* 1 */
-	uint32_t record_bytes;
-	uint32_t window;
-	uint32_t flags;		/* PAGE_TRACE_* */
-	int32_t pid;
-	uint32_t page_shift;
-	uint64_t start_ns;	/* CLOCK_MONOTONIC, when the trace had just started */
-	uint8_t zeros[24];
-};
-
-_Static_assert(sizeof(struct file_header) == 64, "the header is 64 bytes");
-_Static_assert(sizeof(struct page_trace_record) == 24, "a record is 24 bytes");
-
 struct options {
-	const char *output, *stats;
+	const char *output, *stats, *maps;
 	char *const *command;	/* NULL with -p */
 	uint32_t window, flags, records;
+	uint64_t most_bytes;
+	bool packed;
 	pid_t pid;
 };
 
 struct trace {
-	int device, output, signals;
+	int device, signals;
+	struct output output;
 	struct page_trace_ring *ring;
 	const struct page_trace_record *record;
 	uint32_t mask;
 	uint64_t tail;
-	uint64_t written;	/* bytes of records */
 	uint64_t drains;	/* times that records were there to be written */
-	int error;		/* errno of the write that failed */
 };
 
 struct command {
@@ -86,21 +77,24 @@ static void parse(struct options *options, int argc, char **argv)
 	int option;
 
 	opterr = 0;
-	while ((option = getopt(argc, argv, "+w:fcr:o:s:p:")) != -1) {
+	while ((option = getopt(argc, argv, "+w:fczl:r:o:s:m:p:")) != -1) {
 		switch (option) {
 		case 'w': options->window = argument("-w", optarg, 1, PAGE_TRACE_MAX_WINDOW); break;
 		case 'f': options->flags |= PAGE_TRACE_FOLLOW; break;
 		case 'c': options->flags |= PAGE_TRACE_CODE; break;
+		case 'z': options->packed = true; break;
+		case 'l': options->most_bytes = argument("-l", optarg, LEAST_BYTES, INT64_MAX); break;
 		case 'r': options->records = argument("-r", optarg, LEAST_RECORDS, MOST_RECORDS); break;
 		case 'o': options->output = optarg; break;
 		case 's': options->stats = optarg; break;
+		case 'm': options->maps = optarg; break;
 		case 'p': options->pid = argument("-p", optarg, 1, INT32_MAX); break;
 		default: die_usage(USAGE);
 		}
 	}
 	if (options->records & (options->records - 1))
 		die_usage("-r: %u is not a power of two", options->records);
-	if (!options->pid == (optind == argc))
+	if (!options->pid == (optind == argc) || (options->pid && options->maps))
 		die_usage(USAGE);
 	if (!options->pid)
 		options->command = argv + optind;
@@ -168,20 +162,31 @@ static void drain(struct trace *trace)
 	uint64_t head = __atomic_load_n(&trace->ring->head, __ATOMIC_ACQUIRE);
 
 	trace->drains += head != trace->tail;
-	while (head != trace->tail && !trace->error) {
+	while (head != trace->tail && !trace->output.error) {
 		uint64_t first = trace->tail & trace->mask, room = trace->mask + 1 - first;
 		uint64_t count = head - trace->tail;
-		size_t size, done;
 
 		count = count < room ? count : room;
 		count = count < WRITE_RECORDS ? count : WRITE_RECORDS;
-		size = count * sizeof(*trace->record);
-		done = write_all(trace->output, trace->record + first, size);
-		if (done != size)
-			trace->error = errno;
-		trace->written += done;
+		output_put(&trace->output, trace->record + first, count);
 		trace->tail += count;
 		__atomic_store_n(&trace->ring->tail, trace->tail, __ATOMIC_RELEASE);
+	}
+}
+
+/* It has ended, or stopped for its launcher and then goes on. */
+static void take_child(struct command *command)
+{
+	int status;
+
+	while (!command->ended &&
+	       wait4(command->pid, &status, WNOHANG, &command->usage) == command->pid) {
+		if (WIFSTOPPED(status)) {
+			maps_stopped(command->pid, status);
+			continue;
+		}
+		command->wait_status = status;
+		command->ended = true;
 	}
 }
 
@@ -193,9 +198,7 @@ static bool take_signals(int signals, struct command *command)
 
 	while (read(signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD) {
-			if (!command->ended)
-				command->ended = wait4(command->pid, &command->wait_status, WNOHANG,
-						       &command->usage) == command->pid;
+			take_child(command);
 		} else if (!command->pid || command->ended) {
 			go_on = false;
 		} else if (info.ssi_code != SI_KERNEL) {
@@ -215,7 +218,7 @@ static void follow(struct trace *trace, struct command *command)
 	};
 	bool ended = false;
 
-	while (!ended && !trace->error) {
+	while (!ended && !trace->output.error) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			die_errno("poll");
 		ended = fds[1].revents && !take_signals(trace->signals, command);
@@ -243,10 +246,13 @@ static int warn(const struct page_trace_stats *stats, const struct trace *trace,
 			    "%llu tasks given up, as their data is executable",
 			 (unsigned long long)stats->lost, (unsigned long long)stats->other_lost,
 			 (unsigned long long)stats->unfit);
-	if (!trace->error)
+	if (trace->output.left_out)
+		complain(0, "warning: %s is as large as it may be: %llu visits are left out at its end", output,
+			 (unsigned long long)trace->output.left_out);
+	if (!trace->output.error)
 		return 0;
-	return complain(trace->error, "%s: the trace ends after %llu records", output,
-			(unsigned long long)(trace->written / sizeof(*trace->record)));
+	return complain(trace->output.error, "%s: the trace ends after %llu bytes", output,
+			(unsigned long long)trace->output.written);
 }
 
 /* One line of JSON; bytes is the size of the trace with its header. */
@@ -270,22 +276,22 @@ static int write_stats(int fd, const struct options *options, const struct page_
 	return dprintf(fd,
 		       "\"window\": %u, \"follow\": %s, \"pid\": %d, \"exit_status\": %s, \"elapsed_ns\": %llu, "
 		       "\"user_ns\": %llu, \"system_ns\": %llu, \"start_ioctl_ns\": %llu, \"ring_records\": %u, "
-		       "\"drains\": %llu, \"bytes\": %llu, \"written\": %s, \"exact\": %s}\n",
+		       "\"drains\": %llu, \"bytes\": %llu, \"left_out\": %llu, \"written\": %s, \"exact\": %s}\n",
 		       options->window, options->flags & PAGE_TRACE_FOLLOW ? "true" : "false",
 		       command->pid ? command->pid : options->pid, status, (unsigned long long)elapsed_ns,
 		       (unsigned long long)timeval_ns(command->usage.ru_utime),
 		       (unsigned long long)timeval_ns(command->usage.ru_stime),
 		       (unsigned long long)start_ioctl_ns, options->records, (unsigned long long)trace->drains,
-		       (unsigned long long)(sizeof(struct file_header) + trace->written),
-		       trace->error ? "false" : "true",
-		       options->window == 1 && !stats->lost && !stats->unfit && !trace->error ? "true" : "false");
+		       (unsigned long long)(sizeof(struct file_header) + trace->output.written),
+		       (unsigned long long)trace->output.left_out, trace->output.error ? "false" : "true",
+		       options->window == 1 && !stats->lost && !stats->unfit && !trace->output.left_out &&
+				       !trace->output.error ? "true" : "false");
 }
 
 int main(int argc, char **argv)
 {
 	struct options options = { .output = "pagetrace.out", .window = 1, .records = DEFAULT_RECORDS };
-	struct file_header header = { .magic = "KRPTRACE", .version = 1, .page_shift = 12,
-				      .record_bytes = sizeof(struct page_trace_record) };
+	struct file_header header = { .magic = "KRPTRACE", .page_shift = 12 };
 	struct page_trace_start start;
 	struct page_trace_stats stats;
 	struct command command = { 0 };
@@ -303,8 +309,12 @@ int main(int argc, char **argv)
 	to_stdout = !strcmp(options.output, "-");
 	if (to_stdout)
 		options.output = "standard output";
-	trace.output = to_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : create_or_die(options.output);
-	if (trace.output < 0)
+	trace.output = (struct output){
+		.fd = to_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : create_or_die(options.output),
+		.packed = options.packed,
+		.most = options.most_bytes,
+	};
+	if (trace.output.fd < 0)
 		die_errno("%s", options.output);
 	if (options.stats)
 		stats_file = create_or_die(options.stats);
@@ -312,6 +322,8 @@ int main(int argc, char **argv)
 	if (options.command) {
 		command.held = hold_command(options.command, &original, 0);
 		command.pid = command.held.pid;
+		if (options.maps)
+			maps_watch(command.pid, options.maps);
 	}
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
@@ -326,10 +338,12 @@ int main(int argc, char **argv)
 		    start_hint(errno, command.pid));
 	header.start_ns = now_ns();
 	map_ring(&trace);
+	header.version = options.packed ? 2 : 1;
+	header.record_bytes = options.packed ? 0 : sizeof(struct page_trace_record);
 	header.window = options.window;
 	header.flags = options.flags;
 	header.pid = start.pid;
-	if (write_all(trace.output, &header, sizeof(header)) != sizeof(header))
+	if (write_all(trace.output.fd, &header, sizeof(header)) != sizeof(header))
 		die_errno("%s", options.output);
 
 	begin_ns = now_ns();
@@ -339,17 +353,18 @@ int main(int argc, char **argv)
 	if (ioctl(trace.device, PAGE_TRACE_STOP))
 		die_errno("stopping the trace");
 	drain(&trace);
+	output_end(&trace.output);
 	if (ioctl(trace.device, PAGE_TRACE_STATS, &stats))
 		die_errno("the trace's statistics");
-	if (trace.error && !to_stdout) {
+	if (trace.output.error && !to_stdout && !options.packed) {
 		/* A decoder is to find whole records; what is no regular file stays as it is. */
-		trace.written -= trace.written % sizeof(struct page_trace_record);
-		if (ftruncate(trace.output, sizeof(header) + trace.written) && errno != EINVAL)
+		trace.output.written -= trace.output.written % sizeof(struct page_trace_record);
+		if (ftruncate(trace.output.fd, sizeof(header) + trace.output.written) && errno != EINVAL)
 			complain(errno, "%s", options.output);
 	}
 	/* Disks and networks may say only now that they are full. */
-	if (close(trace.output) && !trace.error)
-		trace.error = errno;
+	if (close(trace.output.fd) && !trace.output.error)
+		trace.output.error = errno;
 	wait_for(&command, trace.signals);
 
 	status = warn(&stats, &trace, options.output);
