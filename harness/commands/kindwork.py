@@ -72,6 +72,13 @@ mkfifo /tmp/silent
 came=$(nc 10.0.2.100 9000 <>/tmp/silent | head -c 1048576 | wc -c)
 [ "$came" = 1048576 ] || fail "net: $came of 1048576 bytes came"
 """
+#: What is written there is the host's to look at, so this only tries the port.
+_STREAM = """\
+for at in /sys/class/virtio-ports/*; do
+[ "$(cat $at/name)" = krepro.stream ] && port=/dev/${at##*/}
+done
+[ -c "$port" ] && head -c 1048576 /dev/zero >$port || fail 'stream: the port does not take what is written'
+"""
 #: Nobody in the guest expects the oracle's NMIs, and the kernel says so of each.
 _QUIET = "echo 0 >/proc/sys/kernel/printk\n"
 _COUNTERS = f"""\
@@ -93,6 +100,7 @@ def work_of(kind: Kind) -> Workload:
     parts += [_EDU] * ("edu" in kind.devices)
     parts += [_DISK] * ("disk" in kind.devices)
     parts += [_NET] * ("net" in kind.devices)
+    parts += [_STREAM] * ("stream" in kind.devices)
     parts += [_COUNTERS] * ("counters" in kind.oracle)
     parts += [_PAGES] * ("pages" in kind.oracle)
     return Workload(command="".join(parts), timeout_s=TIMEOUT_S)

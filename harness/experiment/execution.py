@@ -22,7 +22,7 @@ from harness.guest.session import JobResult, Session
 from harness.guest.ssh import SshSession
 from harness.machine.hostsched import HOST_SCHED
 from harness.machine.machine import Machine
-from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, prepare_folder
+from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, STREAM, prepare_folder
 from harness.machine.tail import keep_end, read_tail
 from harness.scratch import discard, scratch_folder
 
@@ -233,6 +233,9 @@ def _keep(scratch: Path, spec: TrialSpec, machine: Machine) -> None:
     for name in TOLD:
         if (target / name).is_file():
             (target / name).write_text(neutral(read_tail(target / name, MOST_TOLD)), encoding="utf-8")
+    if "stream" in spec.machine.devices and (scratch / STREAM).is_file():
+        shutil.rmtree(target / STREAM, ignore_errors=True)  # a guest may have left anything under this name
+        shutil.move(scratch / STREAM, target / STREAM)
     if (scratch / PLUGIN_FOLDER).is_dir():
         # A guest leaves by paths of its own choosing: what it put there would pass for the plugin's.
         shutil.rmtree(target / PLUGIN_FOLDER, ignore_errors=True)

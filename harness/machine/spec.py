@@ -19,7 +19,7 @@ from harness.yamlfile import Strict
 Accelerator = Literal["tcg", "kvm"]
 Clock = Literal["virtual", "wall"]
 SessionKind = Literal["ssh", "mailbox", "console"]
-Device = Literal["edu", "disk", "net", "counters"]
+Device = Literal["edu", "disk", "net", "counters", "stream"]
 Record = Literal["off", "record", "replay"]
 
 #: Devices whose completions come from host threads or the host's network, and so cannot keep the bits.
@@ -41,6 +41,8 @@ RECORDING_KEYS = "keys.cpio"
 #: The file behind the memory of the device counters (ivshmem), in the machine's folder.
 COUNTERS = "counters"
 COUNTERS_BYTES = 4096
+#: What a guest wrote to the port krepro.stream while it ran, in the machine's folder.
+STREAM = "stream"
 #: isa-debug-exit turns the 0 of a guest that has done its job into this exit status of QEMU; others give it themselves.
 EXIT_DONE = 1
 #: Where a plugin writes, below the machine's folder.
@@ -185,6 +187,9 @@ def argv(
     command += ["-device", "virtio-serial-pci,id=ports,ioeventfd=off"]
     command += ["-chardev", f"file,id=bulk,path={folder / 'bulk'}"]
     command += ["-device", "virtserialport,bus=ports.0,chardev=bulk,name=krepro.bulk"]
+    if "stream" in spec.devices:
+        command += ["-chardev", f"file,id=stream,path={folder / STREAM}"]
+        command += ["-device", "virtserialport,bus=ports.0,chardev=stream,name=krepro.stream"]
     # A panic stops the CPUs and is looked at; the watchdog is how a guest stops itself to be saved (krepro-stop.c).
     command += ["-device", "pvpanic-pci", "-device", board.watchdog]
     command += ["-action", "panic=pause,watchdog=pause,reboot=shutdown"]
