@@ -196,6 +196,13 @@ def _others(folder: Path) -> Iterator[str]:
             yield f"api: {name} gives {got}, not {wanted}"
     if (folder / "api").read_text().count("\n") < 45:
         yield "api: too few answers"
+    # What the trace cannot see is counted; an LDT hides something only with page table isolation.
+    for kind, unfit in (("rwx", 1), ("ldt", int("pti=on" in (folder / "shape").read_text()))):
+        stats = read_answer(folder / "blind" / kind, TraceStats)
+        if stats.unfit != unfit or stats.exact == bool(unfit):
+            yield f"blind/{kind}: {stats.unfit} tasks unfit, exact {stats.exact}"
+    if (said := (folder / "setid").read_text()) != "untraced 0\ntraced 1000\n":
+        yield f"setid: {said}"
     if (folder / "killed.launchers").read_text().split() != ["137"] * 5:
         yield f"killed: launchers ended with {(folder / 'killed.launchers').read_text().split()}"
     if (folder / "killed.exit").read_text().strip() != "0":

@@ -204,9 +204,7 @@ class _Trials:
         reason = self._missing.of(arm, trial, [NEIGHBOUR])
         if reason is None and wide:
             reason = f"its 95 % interval over the pairs, {low:.3f} to {high:.3f}, is wider than {MOST_WIDTH:g}"
-        self._rows.put(
-            arm, trial, "neighbour_slowdown", None if reason else speeds["slowdown"].iloc[0], reason=reason
-        )
+        self._rows.put(arm, trial, "neighbour_slowdown", None if reason else speeds["slowdown"].iloc[0], reason=reason)
         self._sum(arm, trial, "neighbour_slowdown_fastest", NEIGHBOUR, lambda: speeds["slowdown_fastest"].iloc[0])
 
     def _of(self, name: str, arm: str, trial: int) -> pd.DataFrame:

@@ -62,8 +62,8 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
 
 def counts(stats: TraceStats, trace: Trace) -> dict[str, Any]:
     """The columns COUNTS of one trace."""
-    names = ("faults", "records", "lost", "code", "slow", "upgrades", "spurious", "steps", "kept", "drops", "recycled", "unfit")
-    values: dict[str, Any] = {name: getattr(stats, name) for name in ("window", *names)}
+    names = ("window", "faults", "records", "lost", "code", "slow", "upgrades", "spurious", "steps", "kept", "drops")
+    values: dict[str, Any] = {name: getattr(stats, name) for name in (*names, "recycled", "unfit")}
     return values | {"file_records": trace.written_visits, "unaccounted": stats.unaccounted, "cut": stats.left_out}
 
 

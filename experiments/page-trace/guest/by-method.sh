@@ -2,15 +2,25 @@
 # SPDX-License-Identifier: MIT
 # by-method COMMAND...: run a command in the way that KREPRO_METHOD names; what that yields lies beside its output.
 # plain: only timed; exact: marked for the oracle; trace: by pagetrace with a window of KREPRO_WINDOW pages, and marked
-# for the oracle; lackey; damon. Its addresses are the same each time, whatever the method: no random ones, and an
+# for the oracle; stream: by pagetrace, packed, to the host's port while it runs; lackey; damon. Its addresses are the same each time, whatever the method: no random ones, and an
 # environment that says nothing of the method.
 out=/run/krepro/out/$KREPRO_WORKLOAD method=$KREPRO_METHOD window=$KREPRO_WINDOW
 case $method in
 plain) exec in-place timed "$out/plain.json" "$@" ;;
 exact) exec in-place timed "$out/exact.json" roi-exec "$@" ;;
 trace) exec in-place pagetrace -c -w "$window" -o "$out/trace" -s "$out/trace.json" -m "$out/maps" -- roi-exec "$@" ;;
+stream)
+	for at in /sys/class/virtio-ports/*; do
+		[ "$(cat "$at/name")" = krepro.stream ] && port=/dev/${at##*/}
+	done
+	[ -c "$port" ] || {
+		echo "by-method: the machine has no port krepro.stream: devices: [stream]" >&2
+		exit 125
+	}
+	exec in-place pagetrace -c -z -l "$KREPRO_MOST_BYTES" -w "$window" -o "$port" -s "$out/trace.json" \
+		-m "$out/maps" -- "$@" ;;
 lackey) exec in-place lackey "$out/lackey.json" "$@" ;;
 damon) exec in-place damonrec -s 1000 -a 20000 -o "$out/damon.trace" "$out/damon.json" "$@" ;;
 esac
-echo "by-method: KREPRO_METHOD is '$method', not plain, exact, trace, lackey or damon" >&2
+echo "by-method: KREPRO_METHOD is '$method', not plain, exact, trace, stream, lackey or damon" >&2
 exit 2

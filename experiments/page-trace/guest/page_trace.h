@@ -44,7 +44,8 @@ struct page_trace_start {
  * @recycled:	all pages of a task dropped because its tables were used up
  * @tasks:	tasks that were traced
  * @live:	of these, still traced
- * @unfit:	tasks given up: executable data, or no memory for page tables
+ * @unfit:	tasks not seen whole: executable data, an LDT with page table
+ *		isolation, or no memory for page tables
  * @other_lost:	records other than visits that found the ring full
  */
 struct page_trace_stats {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A page trace's file: a header of 64 bytes, then records of three little-endian 64-bit words.
+"""A page trace's file: a header of 64 bytes, then records of three little-endian 64-bit words, or packed (`packed`).
 
     word 0   time << 12 | flags            time: ns since the start; flags: bits 0-3 below, bits 8-11 the type
     word 1   page << 12 | tid bits 0-11    page: number, address >> 12
@@ -23,9 +23,11 @@ import numpy.typing as npt
 from harness.errors import RunError
 
 from .anew import KERNEL, SAME, replaced
+from .packed import blocks, scan
 
 MAGIC = b"KRPTRACE"
-VERSION = 1
+#: Of files whose records are words, and of packed ones.
+PLAIN, PACKED = 1, 2
 RECORD_BYTES = 24
 PAGE_SHIFT = 12
 MAX_WINDOW = 64
@@ -58,13 +60,14 @@ Flags = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class Header:
     """What the launcher wrote first: the window, flags of PAGE_TRACE_START, the process, the start in ns of
-    CLOCK_MONOTONIC.
+    CLOCK_MONOTONIC; and whether the records are packed.
     """
 
     window: int
     flags: int
     pid: int
     start_ns: int
+    packed: bool
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,10 @@ class Trace:
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
         self.header = _header(raw, path)
+        self.packed = self.header.packed
+        if self.packed:
+            self.records = scan(path, HEADER.itemsize)
+            return
         self.records, rest = divmod(size - HEADER.itemsize, RECORD_BYTES)
         if rest:
             raise RunError(f"is cut short: {rest} bytes after record {self.records}", where=str(path))
@@ -145,6 +152,8 @@ class Trace:
         """Time of the last record, in ns since the start; 0 when there is none."""
         if not self.records:
             return 0
+        if self.packed:
+            return max(int(words[-1, 0]) >> 12 for _, words in self._words(CHUNK))
         with self.path.open("rb") as file:
             file.seek(HEADER.itemsize + (self.records - 1) * RECORD_BYTES)
             return int.from_bytes(file.read(8), "little") >> 12
@@ -186,12 +195,31 @@ class Trace:
     def _words(self, records: int) -> Iterator[tuple[int, Words]]:
         """The file's words, in a buffer that is used again, each with the number of its first record."""
         buffer = np.empty((min(records, max(1, self.records)), 3), dtype="<u8")
+        if self.packed:
+            yield from _filled(blocks(self.path, HEADER.itemsize), buffer)
+            return
         with self.path.open("rb", buffering=0) as file:
             file.seek(HEADER.itemsize)
             for first in range(0, self.records, records):
                 part = buffer[: min(records, self.records - first)]
                 _fill(file, part, self.path)
                 yield first, part
+
+
+def _filled(parts: Iterable[Words], buffer: Words) -> Iterator[tuple[int, Words]]:
+    """The rows of `parts`, as many at a time as `buffer` takes, each time with the number of the first."""
+    first = held = 0
+    for part in parts:
+        rest = part
+        while len(rest):
+            n = min(len(rest), len(buffer) - held)
+            buffer[held : held + n] = rest[:n]
+            rest, held = rest[n:], held + n
+            if held == len(buffer):
+                yield first, buffer
+                first, held = first + held, 0
+    if held:
+        yield first, buffer[:held]
 
 
 @dataclass
@@ -244,18 +272,19 @@ def _header(raw: bytes, path: Path) -> Header:
     if len(raw) < HEADER.itemsize:
         raise RunError(f"is cut short: a header of {len(raw)} bytes", where=str(path))
     fields = np.frombuffer(raw, dtype=HEADER)[0]
+    packed = bool(fields["version"] == PACKED)
     wrong: dict[str, Any] = {
         "magic": raw[:8] != MAGIC,
-        "version": fields["version"] != VERSION,
-        "record_bytes": fields["record_bytes"] != RECORD_BYTES,
+        "version": fields["version"] not in (PLAIN, PACKED),
+        "record_bytes": fields["record_bytes"] != (0 if packed else RECORD_BYTES),
         "page_shift": fields["page_shift"] != PAGE_SHIFT,
         "window": not 1 <= fields["window"] <= MAX_WINDOW,
         "zeros": any(raw[40:]),
     }
     for name, is_wrong in wrong.items():
         if is_wrong:
-            raise RunError(f"is no page trace of version {VERSION}: its {name} is wrong", where=str(path))
-    return Header(int(fields["window"]), int(fields["flags"]), int(fields["pid"]), int(fields["start_ns"]))
+            raise RunError(f"is no page trace of version {PLAIN} or {PACKED}: its {name} is wrong", where=str(path))
+    return Header(int(fields["window"]), int(fields["flags"]), int(fields["pid"]), int(fields["start_ns"]), packed)
 
 
 def _fill(file: Any, part: Words, path: Path) -> None:

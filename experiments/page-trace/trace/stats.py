@@ -10,8 +10,9 @@ class TraceStats(Answer):
     """Counters of struct page_trace_stats, then the launcher's; numbers of page faults unless said otherwise.
 
     `exit_status` is the command's as a shell has it, None of a process that was there before; `written` whether the
-    trace could be written to its end; `left_out` visits that it had no room for; `bytes` its size with the header; `user_ns` and `system_ns` the command's;
-    `exact` what the launcher holds: window 1, and nothing lost, given up, left out or cut off.
+    trace could be written to its end; `left_out` visits that it had no room for; `bytes` its size with the header;
+    `user_ns` and `system_ns` the command's; `exact` what the launcher holds: window 1, and nothing lost, given up, left
+    out or cut off.
     """
 
     faults: int

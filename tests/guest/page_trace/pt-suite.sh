@@ -5,7 +5,7 @@ ms=$1
 out=/run/krepro/out/$KREPRO_WORKLOAD
 export GLIBC_TUNABLES=glibc.pthread.rseq=0
 cd "$out" || exit 1
-mkdir -p known storm untraced traced chain
+mkdir -p known storm untraced traced chain blind
 
 # An address above 47 bits is had only where there are five levels.
 grep -qw la57 /proc/cpuinfo && five=5 || five=4
@@ -39,6 +39,9 @@ for kind in calm clones forks changes futex signals; do
 	wait $launcher
 done
 pagetrace -o chain/trace -s chain/stats ptstorm execs 100 >chain/json
+
+for kind in rwx ldt; do pagetrace -o /dev/null -s "blind/$kind" ptblind $kind; done
+ptsetid >setid
 
 # A launcher that is killed ends its trace and nothing else.
 ptstorm calm $((ms * 4)) >killed.json &

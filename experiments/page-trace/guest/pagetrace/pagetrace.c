@@ -243,7 +243,7 @@ static int warn(const struct page_trace_stats *stats, const struct trace *trace,
 {
 	if (stats->lost || stats->other_lost || stats->unfit)
 		complain(0, "warning: %llu visits and %llu other records lost (a larger ring, -r, helps); "
-			    "%llu tasks given up, as their data is executable",
+			    "%llu tasks not seen whole: they have executable data, or an LDT",
 			 (unsigned long long)stats->lost, (unsigned long long)stats->other_lost,
 			 (unsigned long long)stats->unfit);
 	if (trace->output.left_out)
