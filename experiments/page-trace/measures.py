@@ -15,9 +15,11 @@ from .cases import KNOWN, NEIGHBOUR
 from .declared import METRICS
 from .dwells import DWELLS, TRACER
 from .model import MODEL
-from .programs import COMPARISON, OUTPUT, RUN, TRACE
+from .programs import COMPARISON, METHODS, OUTPUT, RUN, TRACE, TRACES
 from .trace.comparison import CLASSES
 
+#: The arm whose program is the shortest of those whose traces stream to the host.
+SHORTEST = "stream-1"
 #: Of a neighbour's slowdown, the widest interval that tells of its bounds of 3 % either way.
 MOST_WIDTH = 0.06
 
@@ -90,7 +92,7 @@ class _Programs:
         """In the order of the tables; programs that only have problems come last."""
         programs = [*self._runs, *self._traces, *self._comparisons, *self._advice]
         for arm, trial, workload in dict.fromkeys([*programs, *self._missing.workloads()]):
-            if self._method[arm] in ("plain", "trace", "lackey", "damon"):
+            if self._method[arm] in METHODS:
                 self._program(arm, trial, workload)
 
     def _program(self, arm: str, trial: int, workload: str) -> None:
@@ -110,13 +112,20 @@ class _Programs:
         )
         if method != "plain":
             tell(self._runs, RUN, {"bytes": lambda row: row["bytes"]}, "the method says nothing of its data")
+        if method not in ("plain", "stream"):
             self._beside(key, "slowdown", "plain", lambda run, bare: run["seconds"] / bare["seconds"], timed=True)
             self._beside(key, "same_output", "plain", lambda run, bare: float(run["output"] == bare["output"]))
-        if method != "trace":
-            return
+        if method == "trace":
+            self._beside_others(key)
+        if method in TRACES:
+            self._traced(key, method, tell)
+
+    def _beside_others(self, key: tuple[str, int, str]) -> None:
         self._beside(key, "data_rate", "plain", lambda run, bare: run["bytes"] / bare["seconds"], timed=True)
         self._beside(key, "time_of_lackey", "lackey", lambda run, other: run["seconds"] / other["seconds"], timed=True)
         self._beside(key, "bytes_of_lackey", "lackey", lambda run, other: run["bytes"] / other["bytes"])
+
+    def _traced(self, key: tuple[str, int, str], method: str, tell: Callable[..., None]) -> None:
         counted: dict[str, Callable[[Values], float]] = {
             "visits": lambda row: row["records"],
             "lost": lambda row: row["lost"],
@@ -124,6 +133,9 @@ class _Programs:
             "unaccounted": lambda row: abs(row["unaccounted"]),
         }
         tell(self._traces, TRACE, counted, "")
+        if method == "stream":
+            self._long(key)
+            return
         compared: dict[str, Callable[[Values], float]] = {
             "missing": lambda row: row["missing"],
             "extra": lambda row: row["extra"],
@@ -135,6 +147,31 @@ class _Programs:
         tell(self._irregular, MODEL, {"irregular": lambda row: row["share"]}, "the program made no visit")
         tell(self._advice, MODEL, {"advice_coverage": lambda row: row["coverage"]}, "the program made no visit")
         tell(self._advice, MODEL, {"advice_accuracy": lambda row: row["accuracy"]}, "no advice was given")
+
+    def _long(self, key: tuple[str, int, str]) -> None:
+        """What a visit costs in a long run, and beside the shortest one of its kind."""
+        run, trace = self._runs.get(key), self._traces.get(key)
+        reason = self._missing.of(key[0], key[1], [RUN, TRACE], key[2])
+
+        def visit_s(own: Values, counts: Values) -> float:
+            return float(own["seconds"] / counts["records"]) if counts["records"] else float("nan")
+
+        if run is None or trace is None:
+            told: tuple[float | None, float | None] = (None, None)
+        else:
+            kept = trace["records"] - trace["cut"]
+            told = visit_s(run, trace) * 1e9, run["bytes"] / kept if kept else None
+        self._rows.put(*key[:2], "visit_time", told[0], reason=reason)
+        self._rows.put(*key[:2], "bytes_per_visit", told[1], reason=reason)
+        short = (SHORTEST, *key[1:])
+        beside, counts = self._runs.get(short), self._traces.get(short)
+        if beside is None or counts is None:
+            reason = reason or self._missing.of(SHORTEST, key[1], [RUN, TRACE], key[2])
+            reason = reason or f"arm {SHORTEST} did not run in this repetition"
+            self._rows.put(*key[:2], "visit_time_ratio", None, reason=reason)
+        else:
+            ratio = None if told[0] is None else told[0] / (1e9 * visit_s(beside, counts))
+            self._rows.put(*key[:2], "visit_time_ratio", ratio, reason=reason)
 
     def _beside(
         self,
@@ -182,11 +219,12 @@ class _Trials:
     def put(self) -> None:
         for arm, trial, params in self._trials:
             method = dict(pair.split("=", 1) for pair in params.split()).get("method", "")
-            if method == "trace":
+            if method in TRACES:
                 self._counts(arm, trial, self._of("traces", arm, trial), TRACE)
+            if method == "trace":
                 self._compared(arm, trial)
                 self._dwells(arm, trial)
-            if method not in ("plain", "known", "neighbour"):
+            if method not in ("plain", "exact", "stream", "known", "neighbour"):
                 self._output(arm, trial)
             if method == "known":
                 self._known(arm, trial, self._of("known", arm, trial))

@@ -22,7 +22,9 @@ from .trace.records import Trace
 from .trace.stats import TraceStats
 
 #: What each method says lies in METHOD.json.
-METHODS = ("plain", "trace", "lackey", "damon")
+METHODS = ("plain", "trace", "stream", "lackey", "damon")
+#: Those that trace pages.
+TRACES = ("trace", "stream")
 #: Names of parts, as the table problems has them: what a metric over all programs of a trial needs.
 RUN, OUTPUT, TRACE, COMPARISON = "run", "output", "trace", "comparison"
 
@@ -46,13 +48,14 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
         with rows.part(trial, OUTPUT, workload):
             output = hashlib.sha256(read_bytes(folder / "stdout")).hexdigest()
         with rows.part(trial, RUN, workload):
-            run = read_answer(folder / f"{method}.json", Run)
+            run = read_answer(folder / ("trace.json" if method in TRACES else f"{method}.json"), Run)
             row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": run.bytes, "output": output}
             rows.put("runs", row | {"exit_status": run.exit_status}, trial, workload)
-        if method != "trace":
+        if method not in TRACES:
             continue
         with rows.part(trial, TRACE, workload):
-            stats, trace = read_answer(folder / "trace.json", TraceStats), Trace(folder / "trace")
+            path = trial.path / "stream" if method == "stream" else folder / "trace"
+            stats, trace = read_answer(folder / "trace.json", TraceStats), Trace(path)
             rows.put("traces", counts(stats, trace), trial, workload)
         if asked_for(trial.path):
             with rows.part(trial, COMPARISON, workload):

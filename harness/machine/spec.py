@@ -187,9 +187,7 @@ def argv(
     command += ["-device", "virtio-serial-pci,id=ports,ioeventfd=off"]
     command += ["-chardev", f"file,id=bulk,path={folder / 'bulk'}"]
     command += ["-device", "virtserialport,bus=ports.0,chardev=bulk,name=krepro.bulk"]
-    if "stream" in spec.devices:
-        command += ["-chardev", f"file,id=stream,path={folder / STREAM}"]
-        command += ["-device", "virtserialport,bus=ports.0,chardev=stream,name=krepro.stream"]
+    command += _stream(folder) if "stream" in spec.devices else []
     # A panic stops the CPUs and is looked at; the watchdog is how a guest stops itself to be saved (krepro-stop.c).
     command += ["-device", "pvpanic-pci", "-device", board.watchdog]
     command += ["-action", "panic=pause,watchdog=pause,reboot=shutdown"]
@@ -251,6 +249,11 @@ def _clock(spec: MachineSpec, files: BootFiles, folder: Path) -> list[str]:
         raise ValueError("a machine with a virtual clock needs BootFiles.halt")
     words = ["-plugin", f"file={files.halt}", "-icount", f"shift={spec.icount_shift},sleep=off"]
     return [*words, "-rtc", f"base={RTC_BASE:%Y-%m-%dT%H:%M:%S},clock=vm", "-seed", "1"]
+
+
+def _stream(folder: Path) -> list[str]:
+    port = "virtserialport,bus=ports.0,chardev=stream,name=krepro.stream"
+    return ["-chardev", f"file,id=stream,path={folder / STREAM}", "-device", port]
 
 
 def _disk(spec: MachineSpec, file: Path) -> list[str]:

@@ -45,7 +45,7 @@ def line(machine: MachineSpec, **options: object) -> str:
 
 
 KINDS = {
-    "virtual": virtual(cmdline=("quiet",), devices=("edu",)),
+    "virtual": virtual(cmdline=("quiet",), devices=("edu", "stream")),
     "wall": spec(devices=("edu", "disk", "net"), cpus=2),
     "mailbox": spec(session="mailbox"),
     "console": spec(session="console", devices=("edu", "disk", "net")),
@@ -69,6 +69,7 @@ def test_every_machine(kind):
     append = [word for word in words[words.index("-append") + 1].split() if not word.startswith("tsc_early_khz=")]
     assert append == [*machine.cmdline, f"krepro.session={machine.session}"]
     assert ("-device edu" in text) == ("edu" in machine.devices)
+    assert (f"file,id=stream,path={FOLDER / 'stream'}" in words) == ("stream" in machine.devices)
     assert ("stdio" in text) == (kind == "console")
     assert ("-icount" in words) == (kind == "virtual")
     assert ("fw_cfg" in text) == (machine.session == "mailbox")
@@ -174,7 +175,7 @@ IMPOSSIBLE = [
     ({"hardware": CLASSIC, "cpus": 2}, "this kernel drives one CPU only"),
     ({"cpus": 0}, "Input should be greater than or equal to 1"),
     ({"icount_shift": 11}, "Input should be less than or equal to 10"),
-    ({"devices": ["usb"]}, "Input should be 'edu', 'disk', 'net' or 'counters'"),
+    ({"devices": ["usb"]}, "Input should be 'edu', 'disk', 'net', 'counters' or 'stream'"),
     ({"colour": "red"}, "Extra inputs are not permitted"),
 ]
 

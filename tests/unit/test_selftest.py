@@ -132,7 +132,7 @@ def test_the_experiments_here_have_every_dimension_of_a_kind():
     assert {(kind.accelerator, kind.clock) for kind in kinds} == {("kvm", "wall"), ("tcg", "wall"), ("tcg", "virtual")}
     assert {kind.session for kind in kinds} == {"ssh", "mailbox"}
     assert {kind.cpus for kind in kinds} >= {1, 2}
-    assert {device for kind in kinds for device in kind.devices} == {"edu", "disk", "net", "counters"}
+    assert {device for kind in kinds for device in kind.devices} == {"edu", "disk", "net", "counters", "stream"}
     assert any(kind.record for kind in kinds)
     assert any("pti" in kind.parameters for kind in kinds)
     for one in found:

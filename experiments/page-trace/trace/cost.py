@@ -98,6 +98,7 @@ class Clock:
     def __init__(self, cost: Cost) -> None:
         self._cost = cost
         self._taken = 0.0
+        self._begun = False
         self._ip, self._same = np.uint64(0), False
 
     def own_ns(self, records: Records) -> Floats:
@@ -108,6 +109,9 @@ class Clock:
         ip, same = records.ip[visits], records.same[visits]
         if ip.size:
             taken[visits] = self._cost.by_kind[_kinds(ip, same, self._ip, self._same)]
+            if not self._begun:  # no visit came before
+                taken[np.argmax(visits)] = 0.0
+                self._begun = True
             self._ip, self._same = ip[-1], bool(same[-1])
         total = self._taken + np.cumsum(taken)
         if total.size:

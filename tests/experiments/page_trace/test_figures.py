@@ -63,7 +63,7 @@ def measured(trials):
                     (arm, trial, f"bytes.{program}", size * (1 + place)),
                 ]
             rows += [(arm, trial, f"missing_share.{program}", share) for arm, share in lost.items()]
-        for name in ("neighbour_slowdown", "neighbour_slowdown_whole"):
+        for name in ("neighbour_slowdown", "neighbour_slowdown_fastest"):
             rows.append(("neighbour", trial, name, float(random.normal(0, 0.01))))
     return pd.DataFrame(rows, columns=["arm", "trial", "metric", "value"])
 

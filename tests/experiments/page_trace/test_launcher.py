@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.page_trace.trace.maps import read_maps
+from experiments.page_trace.trace.records import LOST, VISIT, Trace
 
 from harness.build.programs import build_program, program_sources
 from harness.paths import EXPERIMENTS, ROOT
@@ -122,8 +124,53 @@ def test_a_reader_that_goes_away_ends_the_trace_and_not_the_command(start, tmp_p
     process.stdout.read(1000)
     process.stdout.close()
     assert process.wait(60) == 125
-    assert process.stderr.read().endswith(b" records: Broken pipe\n")
+    assert process.stderr.read().endswith(b" bytes: Broken pipe\n")
     assert (tmp_path / "ran").exists()
+
+
+def test_a_packed_trace_has_every_record(launch, tmp_path):
+    done, stats = launch("-z", "-o", "trace", "true", total=100_000)
+    assert (done.returncode, done.stderr, stats["exact"], stats["left_out"]) == (0, b"", True, 0)
+    trace = Trace(tmp_path / "trace")
+    assert (trace.packed, trace.records) == (True, 100_000)
+    heads = np.concatenate([words[:, 0].copy() for _, words in trace._words(7_000)])
+    # The made-up records are numbers: bits 4 to 7 of a record's first word are nothing's, and are not kept.
+    assert np.array_equal(heads, np.arange(100_000, dtype=np.uint64) & ~np.uint64(0xF0))
+    assert stats["bytes"] == (tmp_path / "trace").stat().st_size < 100_000 * 6
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_what_a_file_may_not_hold_is_left_out_and_counted(launch, tmp_path, packed):
+    flags = ["-z"] if packed else []
+    done, stats = launch(*flags, "-l", "400000", "-o", "trace", "true", total=100_000)
+    assert (done.returncode, stats["exact"], stats["written"]) == (0, False, True)
+    assert b"is as large as it may be" in done.stderr
+    size = (tmp_path / "trace").stat().st_size
+    assert stats["bytes"] == size <= 400_000
+    types = np.arange(100_000) >> 8 & 0xF
+    kept = np.concatenate([words[:, 0].copy() for _, words in Trace(tmp_path / "trace")._words(1 << 16)])
+    assert kept[-1] >> np.uint64(8) & np.uint64(0xF) == LOST
+    assert stats["left_out"] == np.count_nonzero(types[kept.size - 1 :] == VISIT) > 0
+    lost = [words[-1, 1] >> np.uint64(12) for _, words in Trace(tmp_path / "trace")._words(1 << 20)]
+    assert lost[-1] == stats["left_out"]
+
+
+def test_the_commands_mappings_are_those_at_its_end(launch, tmp_path):
+    done, stats = launch("-m", "maps", "-o", "trace", "sh", "-c", "kill -USR1 $$; exit 9")
+    assert (done.returncode, stats["exit_status"]) == (128 + signal.SIGUSR1,) * 2
+    done, stats = launch(
+        "-m",
+        "maps",
+        "-o",
+        "trace",
+        sys.executable,
+        "-c",
+        "import signal, os; signal.signal(10, lambda *_: print('caught')); os.kill(os.getpid(), 10); os._exit(9)",
+    )
+    assert (done.returncode, done.stdout, stats["exit_status"]) == (9, b"caught\n", 9)
+    maps = read_maps(tmp_path / "maps")
+    assert any(mapping.name == "[stack]" for mapping in maps.mappings)
+    assert any(mapping.executable and "python" in mapping.name for mapping in maps.mappings)
 
 
 def test_losses_are_warned_of_and_are_not_exact(launch, tmp_path):
@@ -139,7 +186,7 @@ def test_losses_are_warned_of_and_are_not_exact(launch, tmp_path):
 def test_a_task_given_up_is_warned_of_and_its_status_passed_on(launch):
     done, stats = launch("sh", "-c", "sleep 0.2; exit 5", unfit=1)
     assert (done.returncode, stats["exit_status"], stats["exact"]) == (5, 5, False)
-    assert b"1 tasks given up" in done.stderr
+    assert b"1 tasks not seen whole" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -178,7 +225,7 @@ def test_a_trace_that_cannot_be_written_any_more_ends_and_the_command_does_not(s
     limited += "r.setrlimit(r.RLIMIT_FSIZE, (50_000, 50_000)); os.execv(sys.argv[1], sys.argv[1:])"
     process = start("sh", "-c", "sleep 0.2; touch ran; exit 4", prefix=[sys.executable, "-c", limited])
     whole = (50_000 - HEADER.itemsize) // 24
-    said = f"pagetrace: trace: the trace ends after {whole} records: File too large\n"
+    said = f"pagetrace: trace: the trace ends after {24 * whole} bytes: File too large\n"
     assert (process.wait(60), process.stderr.read().decode()) == (125, said)
     stats = json.loads((tmp_path / "stats").read_text())
     assert np.array_equal(records((tmp_path / "trace").read_bytes()), np.arange(whole))

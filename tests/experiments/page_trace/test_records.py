@@ -103,7 +103,7 @@ def test_a_trace_of_nothing(tmp_path):
         (header()[:63], "cut short: a header of 63 bytes"),
         (header() + bytes(25), "cut short: 1 bytes after record 1"),
         (header(magic=b"KRPTRACF"), "its magic is wrong"),
-        (header(version=2), "its version is wrong"),
+        (header(version=3), "its version is wrong"),
         (header(record_bytes=32), "its record_bytes is wrong"),
         (header(page_shift=13), "its page_shift is wrong"),
         (header(window=0), "its window is wrong"),

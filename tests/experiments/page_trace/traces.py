@@ -60,8 +60,8 @@ STATS = {
     "faults": 100, "records": 60, "lost": 1, "code": 9, "slow": 20, "upgrades": 6, "spurious": 4, "steps": 3,
     "kept": 2, "drops": 1, "recycled": 0, "tasks": 1, "live": 0, "unfit": 0, "other_lost": 0, "window": 1,
     "follow": 0, "pid": 100, "exit_status": 0, "elapsed_ns": 5_000_000, "user_ns": 4_000_000,
-    "system_ns": 10_000, "start_ioctl_ns": 9_000, "ring_records": 1024, "drains": 3, "bytes": 1504, "written": 1,
-    "exact": 1,
+    "system_ns": 10_000, "start_ioctl_ns": 9_000, "ring_records": 1024, "drains": 3, "bytes": 1504, "left_out": 0,
+    "written": 1, "exact": 1,
 }  # fmt: skip
 
 
