@@ -23,6 +23,8 @@ from tests.mutation import turns
 HEADER = 64
 TRACED = ("stream", "stride-page", "random", "sort")
 _COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexplained", "explained", "difference_share"}
+_KINDS = ("dwell_error", "count_error", "count_error_own", "time_error")
+_DWELLS = {*_KINDS, *(f"{name}_worst" for name in _KINDS), "traced_error"}
 #: What follows from a file's content, whatever it is.
 MAY_CHANGE = {
     # Without it nobody knows that the host disturbed these trials: it did, and their times are left out.
@@ -32,15 +34,21 @@ MAY_CHANGE = {
         "data_rate",
         "time_of_lackey",
         "neighbour_slowdown",
-        "neighbour_slowdown_whole",
+        "neighbour_slowdown_fastest",
     },
-    "stdout": {"same_output"},
-    "trace": {*_COMPARED, "left_out_share", "unrecorded", "irregular", "advice_coverage", "advice_accuracy"},
-    "pages.bin": {*_COMPARED, "left_out_share"},
-    "pages.idx": {*_COMPARED, "left_out_share"},
+    "stdout": {"same_output", "visit_ns", *_DWELLS},
+    "maps": {*_COMPARED, *_DWELLS, "left_out_share", "code_unmapped"},
+    "stream": {"unrecorded"},
+    "trace": {
+        *_COMPARED, *_DWELLS, "visit_ns", "left_out_share", "code_unmapped", "unrecorded", "irregular",
+        "advice_coverage", "advice_accuracy",
+    },
+    "pages.bin": {*_COMPARED, *_DWELLS, "left_out_share"},
+    "pages.idx": {*_COMPARED, *_DWELLS, "left_out_share"},
+    "pages.clk": _DWELLS,
     "dwell.trace": {"unrecorded", "known_wrong"},
     "fork-copy.trace": {"unrecorded", "known_wrong"},
-}
+}  # fmt: skip
 
 Words = npt.NDArray[np.uint64]
 Tables = dict[str, pd.DataFrame]
@@ -143,9 +151,9 @@ def a_page_that_nobody_touched(golden: Golden) -> None:
     _rewrite(golden.raw("traced") / "sort" / "trace", change)
 
 
-@turns("little-left-out", kind="raw")
+@turns("code-as-mapped", kind="raw")
 def data_is_called_code(golden: Golden) -> None:
-    """A trace calls the page that its program visits most often code."""
+    """A trace calls the page that its program visits most often code; the guest's maps do not."""
 
     def change(words: Words) -> Words:
         pages, times = np.unique(words[_own(words), 1] >> np.uint64(12), return_counts=True)
@@ -155,6 +163,80 @@ def data_is_called_code(golden: Golden) -> None:
         return np.concatenate([words, code])
 
     _rewrite(golden.raw("traced") / "sort" / "trace", change)
+
+
+@turns("little-left-out", kind="raw")
+def maps_call_data_code(golden: Golden) -> None:
+    """By the guest's maps, the memory of a program can be executed."""
+    path = golden.raw("traced") / "random" / "maps"
+    lines = path.read_text().splitlines()
+    path.write_text("".join(line.replace("rw-p", "rwxp", "[" not in line) + "\n" for line in lines))
+
+
+@turns("every-visit", also=("little-missing-altogether", "nothing-added"), kind="raw")
+def two_pages_change_names(golden: Golden) -> None:
+    """In a trace, the two pages that are visited most often have each other's names from its middle on."""
+
+    def change(words: Words) -> Words:
+        own = _own(words)
+        pages, times = np.unique(words[own, 1] >> np.uint64(12), return_counts=True)
+        first, second = pages[np.argsort(times)[-2:]]
+        late = own[own.size // 2 :]
+        page = words[late, 1] >> np.uint64(12)
+        swapped = np.where(page == first, second, np.where(page == second, first, page))
+        words[late, 1] = swapped << np.uint64(12) | words[late, 1] & np.uint64(0xFFF)
+        return words
+
+    _rewrite(golden.raw("traced") / "sort" / "trace", change)
+
+
+@turns("nothing-added", also=("every-visit",), kind="raw")
+def a_stretch_twice(golden: Golden) -> None:
+    """A hundred visits in the middle of a trace are there twice, and the kernel's counts are higher by as many."""
+
+    def change(words: Words) -> Words:
+        own = _own(words)
+        return np.insert(words, own[1100], words[own[1000:1100]], axis=0)
+
+    _rewrite(golden.raw("traced") / "sort" / "trace", change)
+
+
+@turns("every-visit", also=("little-missing-altogether", "nothing-added"), kind="raw")
+def a_stretch_backwards(golden: Golden) -> None:
+    """Two hundred visits in the middle of a trace are in the opposite order."""
+
+    def change(words: Words) -> Words:
+        own = _own(words)[1000:1200]
+        words[own, 1] = words[own[::-1], 1]
+        return words
+
+    _rewrite(golden.raw("traced") / "sort" / "trace", change)
+
+
+@turns("nothing-blind", kind="raw")
+def executable_data(golden: Golden) -> None:
+    """The kernel says that a task has data on pages that can be executed."""
+    _stats(golden, "traced", lambda answer: {"unfit": 1}, "sort")
+
+
+# -- time on a page ------------------------------------------------------------------------------------------
+
+
+@turns("dwell", kind="raw")
+def a_fast_clock(golden: Golden) -> None:
+    """A trace's times run twice as fast."""
+
+    def change(words: Words) -> Words:
+        words[:, 0] = (words[:, 0] >> np.uint64(12)) * np.uint64(2) << np.uint64(12) | words[:, 0] & np.uint64(0xFFF)
+        return words
+
+    _rewrite(golden.raw("traced") / "stream" / "trace", change)
+
+
+@turns("counts", "counts-own-rate", "corrected-time")
+def programs_that_access_evenly(tables: Tables) -> None:
+    """Estimates of accesses and of whole times are wrong by a twentieth."""
+    tables["dwells"][["count_error", "count_error_own", "time_error"]] = 0.05
 
 
 def _copied(golden: Golden, arm: str, *copies: str) -> None:
@@ -344,6 +426,43 @@ def a_lackey_as_light_as_a_trace(tables: Tables) -> None:
     runs.loc[runs["arm"] == "lackey", ["seconds", "bytes"]] /= 50
 
 
+# -- long runs -----------------------------------------------------------------------------------------------
+
+LONG = ("stream-16", "stream-bounded", "stream-long")
+
+
+def _long(golden: Golden) -> None:
+    """Trials of the other lengths are like that of the shortest."""
+    _copied(golden, "stream-1", *LONG)
+
+
+@turns("streamed-whole", "bounded-whole", "long-run", kind="raw", before=_long)
+def visits_that_are_in_no_file(golden: Golden) -> None:
+    """The kernel counts a hundred visits more than the files hold or say they left out."""
+    for arm in LONG:
+        more = {"records": 100, "faults": 100}
+        _stats(golden, arm, lambda answer, more=more: {key: answer[key] + n for key, n in more.items()}, "long")  # type: ignore[misc]
+
+
+@turns("long-run-nothing-lost", kind="raw", before=_long)
+def a_full_ring_in_a_long_run(golden: Golden) -> None:
+    """The kernel says that it lost a visit."""
+    _stats(golden, "stream-long", lambda answer: {"lost": 1, "faults": answer["faults"] + 1}, "long")
+
+
+@turns("longer-costs-no-more", kind="raw", before=_long)
+def a_visit_that_takes_longer_in_a_long_run(golden: Golden) -> None:
+    """The longer program takes twice as long."""
+    _stats(golden, "stream-16", lambda answer: {"elapsed_ns": 2 * answer["elapsed_ns"]}, "long")
+
+
+@turns("streamed-small", "bounded-size", kind="raw", before=_long)
+def larger_files(golden: Golden) -> None:
+    """The launcher says that it wrote three times as many bytes."""
+    for arm in LONG[:2]:
+        _stats(golden, arm, lambda answer: {"bytes": 3 * answer["bytes"]}, "long")
+
+
 # -- known sequences -----------------------------------------------------------------------------------------
 
 MACHINES = ("known-pti", "known-la57", "known-smp", "known-smp-pti-la57")
@@ -420,9 +539,9 @@ def walks_change_places(golden: Golden) -> None:
 # -- the neighbour -------------------------------------------------------------------------------------------
 
 
-def _slower(golden: Golden, share: float, factor: float) -> None:
+def _slower(golden: Golden, share: float, factor: float, arm: str = "neighbour") -> None:
     """This share of the neighbour's chunks beside the traced program takes so many times as long."""
-    path = golden.raw("neighbour") / "neighbour" / "stdout"
+    path = golden.raw(arm) / arm / "stdout"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         if line.get("arm") == "b":
@@ -446,13 +565,31 @@ def _alike(golden: Golden) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-@turns("neighbour", also=("neighbour-whole",), kind="raw", before=_alike)
+def _even(golden: Golden) -> None:
+    """The same, each chunk of a segment as long as the others: which of them are slow does not matter."""
+    _alike(golden)
+    path = golden.raw("neighbour") / "neighbour" / "stdout"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if "segment" in line:
+            line["chunk_ns"] = [line["wall_ns"] // len(line["chunk_ns"])] * len(line["chunk_ns"])
+            line["wall_ns"] = sum(line["chunk_ns"])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@turns("neighbour", "neighbour-fastest", kind="raw", before=_alike)
 def a_slower_neighbour(golden: Golden) -> None:
     """All chunks of the neighbour's work take a tenth longer beside the traced program."""
     _slower(golden, 1.0, 1.1)
 
 
-@turns("neighbour-whole", kind="raw", before=_alike)
-def a_neighbour_that_is_slower_at_times(golden: Golden) -> None:
-    """Two chunks of ten take ten times as long beside the traced program; the fastest tenth does not see it."""
-    _slower(golden, 0.2, 10.0)
+@turns("neighbour", kind="raw", before=_even)
+def a_neighbour_that_is_slower_most_of_the_time(golden: Golden) -> None:
+    """Seven chunks of ten take ten times as long beside the traced program; the fastest tenth does not see it."""
+    _slower(golden, 0.7, 10.0)
+
+
+@turns("neighbour-same-cpu", kind="raw")
+def a_slower_neighbour_on_the_same_cpu(golden: Golden) -> None:
+    """The same on one CPU, all chunks a tenth longer."""
+    _slower(golden, 1.0, 1.1, "neighbour-same-cpu")

@@ -65,7 +65,7 @@ def test_own_time_is_that_of_the_records_less_what_the_tracer_took(size):
     rows += [record(3, 4300, ip=0x20), record(4, 5500, ip=0x20, flags=SAME), record(5, 8700, ip=0x30)]
     words = words_of(rows)
     parts = [decode(words[i : i + size]) for i in range(0, len(words), size)]
-    # 1000 before each visit but the first, 1000 for the code page, 1500 for the same instruction, 1200 and 3000 around the step.
+    # 1000 before each visit but the first and for the code page; 1500: the same instruction; 1200, 3000: the step.
     times = np.concatenate([part.time_ns for part in own_time(parts, COST)])
     assert times.tolist() == [0, 100, 100, 800, 800, 1000]
     parts = [decode(words[i : i + size]) for i in range(0, len(words), size)]
