@@ -40,9 +40,11 @@ RUNS = Table(
     "one program that a trial ran by the arm's method",
     (
         *KEY,
-        string("method", "plain, trace, lackey or damon"),
+        string("method", "plain, trace, stream, lackey, lackey-data or damon"),
         number("seconds", "s", "from start to end, by the guest's clock"),
-        number("bytes", "B", "of data that the method gave; NaN: plain gives none"),
+        number(
+            "bytes", "B", "of data that the method gave, by lackey-data of its lines of data; NaN: plain gives none"
+        ),
         number("exit_status", "1", "the program's, as a shell has it"),
         string("output", "SHA-256 of what it printed; null: the file could not be read"),
     ),
@@ -295,6 +297,13 @@ METRICS = [
         "time_of_lackey", "1", "lower", "time traced, of the time under lackey; same clock and seed", "program", True
     ),
     fact("bytes_of_lackey", "1", "lower", "bytes of the trace, of those of lackey, same clock and seed", "program"),
+    fact(
+        "bytes_of_lackey_data",
+        "1",
+        "lower",
+        "bytes of the trace, of those of lackey's lines of data accesses, same clock and seed",
+        "program",
+    ),
     fact("missing", "count", "lower", "visits of the oracle's that the trace has not", "program"),
     fact("extra", "count", "lower", "visits of the trace that the oracle has not", f"{_PROGRAM}all of the trial"),
     fact(

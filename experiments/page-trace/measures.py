@@ -20,7 +20,7 @@ from .trace.comparison import CLASSES
 
 #: The arm whose program is the shortest of those whose traces stream to the host.
 SHORTEST = "stream-1"
-#: Of a neighbour's slowdown, the widest interval that tells of its bounds of 3 % either way.
+#: Of a neighbour's slowdown, the widest interval that tells of its bounds of 3 % either way; unless it is beyond them.
 MOST_WIDTH = 0.06
 
 Tables = dict[str, pd.DataFrame]
@@ -112,7 +112,7 @@ class _Programs:
         )
         if method != "plain":
             tell(self._runs, RUN, {"bytes": lambda row: row["bytes"]}, "the method says nothing of its data")
-        if method not in ("plain", "stream"):
+        if method not in ("plain", "stream", "lackey-data"):
             self._beside(key, "slowdown", "plain", lambda run, bare: run["seconds"] / bare["seconds"], timed=True)
             self._beside(key, "same_output", "plain", lambda run, bare: float(run["output"] == bare["output"]))
         if method == "trace":
@@ -124,6 +124,7 @@ class _Programs:
         self._beside(key, "data_rate", "plain", lambda run, bare: run["bytes"] / bare["seconds"], timed=True)
         self._beside(key, "time_of_lackey", "lackey", lambda run, other: run["seconds"] / other["seconds"], timed=True)
         self._beside(key, "bytes_of_lackey", "lackey", lambda run, other: run["bytes"] / other["bytes"])
+        self._beside(key, "bytes_of_lackey_data", "lackey-data", lambda run, other: run["bytes"] / other["bytes"])
 
     def _traced(self, key: tuple[str, int, str], method: str, tell: Callable[..., None]) -> None:
         counted: dict[str, Callable[[Values], float]] = {
@@ -224,7 +225,7 @@ class _Trials:
             if method == "trace":
                 self._compared(arm, trial)
                 self._dwells(arm, trial)
-            if method not in ("plain", "exact", "stream", "known", "neighbour"):
+            if method not in ("plain", "exact", "stream", "lackey-data", "known", "neighbour"):
                 self._output(arm, trial)
             if method == "known":
                 self._known(arm, trial, self._of("known", arm, trial))
@@ -238,7 +239,7 @@ class _Trials:
 
     def _neighbour(self, arm: str, trial: int, speeds: pd.DataFrame) -> None:
         low, high = (float(speeds[name].min()) for name in ("slowdown_low", "slowdown_high"))
-        wide = high - low > MOST_WIDTH
+        wide = high - low > MOST_WIDTH and low <= MOST_WIDTH / 2 and high >= -MOST_WIDTH / 2
         reason = self._missing.of(arm, trial, [NEIGHBOUR])
         if reason is None and wide:
             reason = f"its 95 % interval over the pairs, {low:.3f} to {high:.3f}, is wider than {MOST_WIDTH:g}"

@@ -22,7 +22,7 @@ from .trace.records import Trace
 from .trace.stats import TraceStats
 
 #: What each method says lies in METHOD.json.
-METHODS = ("plain", "trace", "stream", "lackey", "damon")
+METHODS = ("plain", "trace", "stream", "lackey", "lackey-data", "damon")
 #: Those that trace pages.
 TRACES = ("trace", "stream")
 #: Names of parts, as the table problems has them: what a metric over all programs of a trial needs.
@@ -30,11 +30,14 @@ RUN, OUTPUT, TRACE, COMPARISON = "run", "output", "trace", "comparison"
 
 
 class Run(Answer):
-    """What every method's launcher says; `bytes` is absent where it gave no data."""
+    """What every method's launcher says; `bytes` is absent where it gave no data, `data_bytes` where it is not lackey
+    that counts its lines by kind.
+    """
 
     elapsed_ns: int
     exit_status: int | None
     bytes: int | None = None
+    data_bytes: int | None = None
 
 
 def decode_programs(rows: TableRows, trial: Trial) -> None:
@@ -49,7 +52,8 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
             output = hashlib.sha256(read_bytes(folder / "stdout")).hexdigest()
         with rows.part(trial, RUN, workload):
             run = read_answer(folder / ("trace.json" if method in TRACES else f"{method}.json"), Run)
-            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": run.bytes, "output": output}
+            size = run.data_bytes if method == "lackey-data" else run.bytes
+            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": size, "output": output}
             rows.put("runs", row | {"exit_status": run.exit_status}, trial, workload)
         if method not in TRACES:
             continue

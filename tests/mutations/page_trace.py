@@ -90,7 +90,13 @@ def _own(words: Words) -> npt.NDArray[np.intp]:
 # -- beside the oracle ---------------------------------------------------------------------------------------
 
 
-@turns("file-whole", "little-missing-altogether", "no-visit-at-the-ends-missing", also=("advice-stride",), kind="raw")
+@turns(
+    "file-whole",
+    "little-missing-altogether",
+    "no-visit-at-the-ends-missing",
+    also=("advice-stride", "dwell", "counts", "counts-own-rate"),
+    kind="raw",
+)
 def cut_to_a_twentieth(golden: Golden) -> None:
     """Every trace is cut to the twentieth of its program's visits that comes first; the kernel's counts stay."""
     for program in TRACED:
@@ -461,6 +467,25 @@ def larger_files(golden: Golden) -> None:
     """The launcher says that it wrote three times as many bytes."""
     for arm in LONG[:2]:
         _stats(golden, arm, lambda answer: {"bytes": 3 * answer["bytes"]}, "long")
+
+
+def _data(tables: Tables) -> None:
+    """Lackey's lines of data by the virtual clock: a hundredth and more is a page trace."""
+    runs, trials = tables["runs"], tables["trials"]
+    stream = runs[(runs["arm"] == "traced") & (runs["workload"] == "stream")]
+    names = ("stream", "stride", "sort")
+    size = float(runs.loc[(runs["arm"] == "traced") & runs["workload"].isin(names), "bytes"].max())
+    more = [stream.assign(arm="lackey-data", method="lackey-data", workload=name, bytes=10 * size) for name in names]
+    tables["runs"] = pd.concat([runs, stream.assign(workload="stride"), *more], ignore_index=True)
+    arm = trials[trials["arm"] == "traced"].assign(arm="lackey-data", params="method=lackey-data")
+    tables["trials"] = pd.concat([trials, arm], ignore_index=True)
+
+
+@turns(*(f"less-data-than-lines-of-data-{name}" for name in ("stream", "stride", "sort")), before=_data)
+def more_lines_of_data(tables: Tables) -> None:
+    """Lackey gives a thousand times the bytes of a page trace in lines of data."""
+    runs = tables["runs"]
+    runs.loc[runs["arm"] == "lackey-data", "bytes"] *= 1000
 
 
 # -- known sequences -----------------------------------------------------------------------------------------
