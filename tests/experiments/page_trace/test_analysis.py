@@ -222,7 +222,7 @@ def test_a_segment_whose_command_did_not_run_through_does_not_count(tmp_path):
 
 
 def test_an_interval_that_is_wider_than_the_bounds_tells_nothing(tmp_path):
-    pairs = [([100.0] * 10, [100.0 + 3 * i] * 10) for i in range(12)]
+    pairs = [([100.0] * 10, [100.0 + 4 * (i - 6)] * 10) for i in range(12)]
     (row,) = measured([neighbour(tmp_path, pairs)]).loc[[("neighbour", "neighbour_slowdown")]].to_dict("records")
     assert pd.isna(row["value"])
     assert "is wider than 0.06" in row["reason"]
