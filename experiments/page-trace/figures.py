@@ -17,7 +17,7 @@ from .model_figures import access_model, reuse_distance, working_set, working_se
 
 #: The arms of each clock, in the order of their looks; an arm looks the same in every figure.
 METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon")
-WALL = ("traced-wall", "lackey-wall")
+WALL = ("traced-wall", "lackey-wall", "damon")
 #: The neighbour's time may differ by so many percent: the claims' bounds.
 NEIGHBOUR_BOUND = 3.0
 #: Metric and arm, and what the figure calls them.
