@@ -75,8 +75,8 @@ def summaries(tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> Fram
     shown |= _by_program("Times slower, by pages in the window", values, slower)
     errors = {"time as traced": "traced_error", "without the tracer": "dwell_error", "accesses": "count_error"}
     errors |= {"accesses, own rate": "count_error_own", "whole time": "time_error"}
-    columns = {title: (EXACT, name) for title, name in errors.items()}
-    shown |= _by_program("Median error of visits of 100 accesses and more", values, columns)
+    wrong = {title: (EXACT, name) for title, name in errors.items()}
+    shown |= _by_program("Median error of visits of 100 accesses and more", values, wrong)
     known = tables["known"]
     if len(known):
         cases = known.groupby("arm", sort=False).agg(cases=("case", "size"), exact=("exact", "sum"))

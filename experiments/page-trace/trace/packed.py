@@ -120,4 +120,5 @@ def _words(head: np.void, raw: bytes, known: dict[str, Words], where: str) -> Wo
 def _looked_up(number: npt.NDArray[np.unsignedinteger], known: Words, where: str) -> Words:
     if number.size and int(number.max()) >= known.size:
         raise RunError(f"has number {int(number.max())} of {known.size} pages or instructions", where=where)
-    return known[number]
+    values: Words = known[number]
+    return values
