@@ -345,7 +345,7 @@ class Machine:
             raise self.lost(wrong)
 
     def _guest_seconds(self) -> float:
-        """The guest's time under the virtual clock, on which the host's load has no effect; 0 where nothing tells it."""
+        """The guest's time under the virtual clock, which no load of the host changes; 0 where nothing tells it."""
         if self.spec.clock != "virtual" or not self.spec.board.tells_time:
             return 0.0
         try:
