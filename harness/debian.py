@@ -7,6 +7,7 @@ Standard library only: `inv` imports this before the virtual environment exists.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -91,5 +92,6 @@ def install(packages: Sequence[str]) -> None:
 
 
 def ensure_guest_packages() -> None:
-    """Install what building and booting guests needs and is missing; see `install`."""
-    install(missing(GUEST_PACKAGES))
+    """Install what building and booting guests needs and is missing; see `install`. Without dpkg nothing is known."""
+    if shutil.which("dpkg-query"):
+        install(missing(GUEST_PACKAGES))

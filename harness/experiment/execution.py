@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -37,6 +38,8 @@ TOLD = ("qemu.stderr", "diagnosis.txt")
 MOST_TOLD = 1 << 24
 #: Bytes of a console that are kept, the last ones: a guest may print for as long as it runs.
 MOST_CONSOLE = 1 << 26
+#: Bytes: less than what any guest leaves.
+LEAST_FREE = 4096
 #: Characters of a failed trial's reason; the files have it whole.
 MOST_REASON = 500
 
@@ -109,6 +112,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
         seconds["trial"] = round(time.monotonic() - started, 3)
         if cut := machine.cut():
             reason = f"{cut} (--output-mib allows more)"
+        elif reason and not _has_room(scratch):  # QEMU goes on without what it cannot write
+            reason = f"no space left for temporary files (TMPDIR), so {reason}"
         try:
             _keep(scratch, spec, machine)
         except (OSError, shutil.Error) as error:
@@ -176,6 +181,11 @@ def _record(
         path=Path("raw") / spec.arm / str(spec.repetition),
         system_map=Path("kernels") / spec.kernel / "System.map",
     )
+
+
+def _has_room(folder: Path) -> bool:
+    free = os.statvfs(folder)
+    return free.f_bavail * free.f_frsize >= LEAST_FREE
 
 
 def _unexpected(error: Exception) -> str:

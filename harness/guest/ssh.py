@@ -148,6 +148,7 @@ class SshSession:
             except (paramiko.SSHException, OSError, EOFError) as error:
                 if self._machine.process.poll() is not None:
                     raise self._machine.lost("ended before ssh answered") from error
+                self._machine.check_answers()
                 if time.monotonic() > deadline:
                     raise self._machine.lost(f"did not answer ssh within {timeout_s:.0f} s: {error}") from error
                 time.sleep(RETRY_S)

@@ -18,7 +18,7 @@ from harness.machine.hostsched import HostSchedule
 from harness.machine.process import QemuProcess
 from harness.machine.qmp import COMMAND_TIMEOUT_S, Qmp, QmpLost
 from harness.machine.sandbox import MOST_FILE_BYTES
-from harness.machine.spec import PLUGIN_FOLDER, BootFiles, MachineSpec, Plugin, argv, view
+from harness.machine.spec import DISK_BYTES, PLUGIN_FOLDER, RECORDING, BootFiles, MachineSpec, Plugin, argv, view
 from harness.machine.stream import Incoming, Outgoing
 from harness.machine.tail import read_tail
 from harness.machine.vitals import HALTED, Vitals, guest_seconds, read_cpus
@@ -33,6 +33,8 @@ LOOK_S = 1.0
 HEARTBEAT_LIMIT_S = 30.0
 TERM_GRACE_S = 3.0
 CONSOLE_TAIL_LINES = 12
+#: Files in a machine's folder that get as long as a guest makes them.
+WRITTEN = ("console.log", "heartbeat", "bulk", RECORDING, "qemu.stderr")
 #: What a guest did whose CPUs stand still, by QEMU's run state. All but the first is no panic.
 STOPS = {
     "guest-panicked": "panicked",
@@ -75,7 +77,7 @@ class Machine:
         self.folder = folder
         self.argv: list[str] = []
         self.sandbox = ""
-        self._file_bytes = file_bytes
+        self._file_bytes = max(file_bytes, DISK_BYTES) if "disk" in spec.devices else file_bytes
         self._files = files
         self._incoming = incoming
         self._paused = paused
@@ -152,9 +154,7 @@ class Machine:
                     self._look(vitals, begun, timeout_s, what)
             except QmpLost:
                 if self.qmp.mute:
-                    raise self.lost(
-                        f"cannot be reached: QEMU did not answer within {COMMAND_TIMEOUT_S:.0f} s"
-                    ) from None
+                    raise self._unreachable() from None
                 stopped = False
                 time.sleep(POLL_S)
             if stopped:
@@ -182,6 +182,16 @@ class Machine:
             return "ended"
         state = self._run_state()
         return STOPS.get(state, f"was stopped ({state})")
+
+    def check_answers(self) -> None:
+        """GuestLost when QEMU itself does not answer any more: for waits that look at something else."""
+        try:
+            self.qmp.command("query-status")
+        except QmpLost:
+            raise self._unreachable() from None
+
+    def _unreachable(self) -> GuestLost:
+        return self.lost(f"cannot be reached: QEMU did not answer within {COMMAND_TIMEOUT_S:.0f} s")
 
     def resume(self) -> None:
         """Let the CPUs run (again); what happened before is no news to a later `wait`, nor in `host_schedule`."""
@@ -330,8 +340,9 @@ class Machine:
 
     def cut(self) -> str:
         """What the limit of its files cost this machine, in words; empty: nothing. QEMU itself goes on without it."""
-        files = [path for path in self.folder.rglob("*") if path.is_file() and path.stat().st_size >= self._file_bytes]
-        names = ", ".join(sorted(path.relative_to(self.folder).as_posix() for path in files))
+        written = [*(self.folder / name for name in WRITTEN), *(self.folder / PLUGIN_FOLDER).rglob("*")]
+        full = [path for path in written if path.is_file() and path.stat().st_size >= self._file_bytes]
+        names = ", ".join(sorted(path.relative_to(self.folder).as_posix() for path in full))
         return f"the guest filled {names} with {self._file_bytes} bytes; all after them is lost" if names else ""
 
     def _look(self, vitals: Vitals, begun: float, limit_s: float, what: str) -> None:

@@ -16,9 +16,19 @@ from typing import Any
 from harness.paths import ROOT
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
-ANALYSIS = (
-    "TABLES, METRICS = [], []\n\n\ndef tables(trials):\n    return {}\n\n\ndef metrics(tables):\n    return None\n"
-)
+ANALYSIS = """\
+from harness.measure.rows import MetricRows, TableRows
+
+TABLES, METRICS = [], []
+
+
+def tables(trials):
+    return TableRows(TABLES).frames()
+
+
+def metrics(tables):
+    return MetricRows(METRICS, tables["problems"]).frame()
+"""
 #: Longer than any of these runs takes, on a busy machine.
 MOST_S = 1500.0
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.rows import fault
 from tests.unit.test_damage import check_damage, pairs
 
 
+@fault("a raw file is missing, cut or noise", "it costs what it tells, with a reason; all else stands")
 @pytest.mark.parametrize(("name", "arm"), pairs(chosen=False))
 def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path):
     check_damage(name, arm, tmp_path, every_state=True)

@@ -7,13 +7,15 @@ import os
 
 import pytest
 
-from tests.fuzzing import fuzz, readers
+from tests.faults.rows import fault
+from tests.fuzzing import MOST_S, fuzz, readers
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(36000)]
 READERS = readers()
 MUTATIONS = int(os.environ.get("KREPRO_MUTATIONS", "100000"))
 
 
+@fault(f"any of {len(READERS)} kinds of foreign files is mutated", "an error in one line, or a value", MOST_S)
 @pytest.mark.parametrize("name", READERS)
 def test_many_mutated_files_are_errors_or_values(name, tmp_path):
     outcome = fuzz(READERS[name], tmp_path, MUTATIONS, seed=2)

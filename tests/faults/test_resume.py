@@ -20,6 +20,7 @@ from harness.errors import EXIT_RUN_FAILED
 from harness.paths import ROOT
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
+from tests.faults.rows import fault
 from tests.processes import DEFAULT_SIGNALS, eventually, machines, worker_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
@@ -120,6 +121,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
     return result
 
 
+@fault("SIGKILL of the harness, at 20 moments of one run", "the same command goes on; same digest")
 def test_a_run_of_60_trials_killed_at_20_random_moments_comes_out_as_one_that_was_not(place, tmp_path_factory):
     undisturbed, _ = Place(tmp_path_factory.mktemp("alone")).run(*MORE)
     assert undisturbed is not None
@@ -220,6 +222,7 @@ def test_a_failed_trial_is_tried_again_and_the_others_are_kept(place, undisturbe
     assert reused.manifest.digest == undisturbed.manifest.digest
 
 
+@fault("a worker process is killed (as when memory runs out)", "its trial runs again; nothing is lost")
 def test_a_killed_worker_costs_no_trial(place, undisturbed):
     process = place.start()
     assert eventually(lambda: len(machines(place.temporary)) >= 2, 300)
@@ -233,6 +236,7 @@ def test_a_killed_worker_costs_no_trial(place, undisturbed):
     assert not list(place.temporary.iterdir())
 
 
+@fault("results full in the middle of a run", "code 3; sealed trials are kept, the same command goes on")
 def test_a_full_disk_keeps_what_was_sealed(place, undisturbed):
     small = place.results
     small.mkdir()
@@ -256,6 +260,7 @@ def test_a_full_disk_keeps_what_was_sealed(place, undisturbed):
         subprocess.run(["umount", "-l", small], check=True)
 
 
+@fault("bytes that are no UTF-8 on stderr or in a file's name", "that trial fails, and says so")
 def test_bytes_that_are_no_text_cost_their_own_trial(place):
     yaml = place.folder / "experiment.yaml"
     yaml.write_text(

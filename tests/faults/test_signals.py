@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.paths import ROOT
+from tests.faults.rows import fault
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(3600)]
@@ -98,6 +99,7 @@ def members(session: int) -> list[str]:
     return found
 
 
+@fault("Ctrl-C once, twice or five times, during trials", "code 130, one line", MOST_S)
 @pytest.mark.parametrize("arm", ["virtual", "wall"])
 @pytest.mark.parametrize("gap_s", [0.02, 0.1, 0.4])
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -105,11 +107,13 @@ def test_ctrl_c_any_number_of_times(endless, arm, count, gap_s):
     ended(endless, arm, [signal.SIGINT] * count, gap_s, terminal=True)
 
 
+@fault("SIGTERM, SIGHUP or SIGINT to the harness alone", "code 130, one line", MOST_S)
 @pytest.mark.parametrize("arm", ["virtual", "wall"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_to_the_harness_alone(endless, arm, number):
     ended(endless, arm, [number], 0.0, terminal=False)
 
 
+@fault("the terminal is closed", "code 130", MOST_S)
 def test_a_terminal_that_is_closed_ends_all(endless):
     ended(endless, "virtual", [signal.SIGHUP, signal.SIGCONT, signal.SIGTERM], 0.05, terminal=True)

@@ -23,6 +23,7 @@ from harness.experiment.runner import run_trials
 from harness.machine.saved import qemu_version
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
+from tests.faults.rows import fault
 from tests.halting import booted_memory, slow_halts
 from tests.processes import eventually, machines
 
@@ -39,6 +40,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 """
 
 
+@fault("two busy loops beside 40 boots of one state", "the same bits each time")
 def test_every_newly_made_state_gives_the_same_bits(tmp_path: Path):
     folder = EXPERIMENTS / "irq-hotspot"
     experiment = load_experiment(folder)
@@ -74,6 +76,7 @@ def test_without_its_plugin_the_virtual_clock_is_not_exact(tmp_path: Path):
         assert len({booted_memory(spec, files, tmp_path / str(boot)) for boot in range(3)}) > 1
 
 
+@fault("SIGKILL or SIGTERM at any moment, 15 times", "no guest, no set that is not whole; the store is whole")
 def test_runs_killed_at_random_moments_leave_no_guest_no_set_and_a_whole_store(tmp_path: Path):
     moments = random.Random(1)
     command = [sys.executable, "-m", "invoke", "run", "irq-hotspot", "--arms", "tick,n4", "--results", str(tmp_path)]

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+"""docs/reliability.md says what the tests of faults say."""
+
+from __future__ import annotations
+
+from tests.reliability_page import PAGE, page
+
+
+def test_the_page_is_that_of_the_tests():
+    assert PAGE.read_text() == page(), "python -m tests.reliability_page writes it"
+    assert page().count("\n| ") > 30
