@@ -95,8 +95,8 @@ class RunOptions:
     output_mib: Annotated[
         int,
         Option(
-            "MiB that a guest may make one of its files on the host have: console, bulk data, recording; a trial that "
-            "writes more fails. Of a console the last 64 MiB are kept",
+            "MiB that each output of a guest may have on the host: console, bulk data, recording; a trial with more "
+            "fails. Of a console the last 64 MiB are kept",
             least=1,
         ),
     ] = FILE_MIB

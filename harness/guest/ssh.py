@@ -19,7 +19,7 @@ from harness.errors import RunError
 from harness.guest.bulk import Bulk
 from harness.guest.pipe import Feed, Sink
 from harness.guest.session import JobResult, collect
-from harness.machine.machine import Machine
+from harness.machine.machine import GuestLost, Machine
 from harness.machine.tail import BLOCK_BYTES, Kept
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # failed attempts while the guest boots are no news
@@ -210,7 +210,10 @@ class SshSession:
             raise self._machine.lost(self._machine.ending(outcome))
         if channel.recv_exit_status() == NO_STATUS:  # does not block: the channel has ended
             # What closed it is told in a moment.
-            last = self._machine.wait(None, LAST_WORDS_S, "say why its ssh connection was closed")
+            try:
+                last = self._machine.wait(None, LAST_WORDS_S, "say why its ssh connection was closed")
+            except GuestLost as error:
+                raise self._machine.lost("closed its ssh connection") from error
             raise self._machine.lost(self._machine.ending(last))
         channel.settimeout(CONNECT_TRY_S)
         try:

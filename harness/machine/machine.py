@@ -32,6 +32,8 @@ LOOK_S = 1.0
 #: A guest whose heartbeat (one byte a second) stops for this long is hung; generous, as TCG on a busy host crawls.
 HEARTBEAT_LIMIT_S = 30.0
 TERM_GRACE_S = 3.0
+#: For hundreds of MB, on a host that is busy.
+RESTORE_S = 120.0
 CONSOLE_TAIL_LINES = 12
 #: Files in a machine's folder that get as long as a guest makes them.
 WRITTEN = ("console.log", "heartbeat", "bulk", RECORDING, "qemu.stderr")
@@ -306,13 +308,13 @@ class Machine:
             raise RunError(f"QEMU did not start: {reason.splitlines()[-1]}", hint=f"see {self.folder}") from error
 
     def _wait_restored(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + RESTORE_S
         while time.monotonic() < deadline:
             status = self.qmp.command("query-status")["status"]
             if status not in {"inmigrate", "prelaunch"}:
                 return
             time.sleep(0.002)
-        raise RunError("QEMU did not restore the saved state within 30 s", hint=f"see {self.folder}")
+        raise RunError(f"QEMU did not restore the saved state within {RESTORE_S:.0f} s", hint=f"see {self.folder}")
 
     def _end(self) -> None:
         if self._process is not None:

@@ -96,7 +96,7 @@ FAULTS = {
     ),
 }
 SSH_FAULTS = {
-    "sshd-killed": Fault("killall dropbear; sleep 1", wall="the guest (lost its ssh connection|closed its ssh)"),
+    "sshd-killed": Fault("killall dropbear; sleep 1", wall="the guest (lost|closed) its ssh connection"),
     "ssh-stalled": Fault("killall -STOP dropbear", wall="the guest did not finish its job within 80 s", most_s=200),
 }
 ALL = {"virtual": FAULTS, "wall": {**FAULTS, **SSH_FAULTS}}
