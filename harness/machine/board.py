@@ -17,7 +17,8 @@ class Board:
 
     `watchdog` is the device by which a guest stops itself (krepro-stop.c), `ending` the words that give it a way to end
     QEMU with EXIT_DONE, `heartbeat` those for its second serial port, as `heartbeat(file)`. `define`: what plugins for
-    its instruction set are compiled with. `tells_time`: whether QEMU tells what the machine's own clock shows.
+    its instruction set are compiled with. `tells_time`: whether QEMU tells what its own clock shows; `emulated_pmu`:
+    whether it emulates hardware counters.
     """
 
     arch: ArchName
@@ -27,6 +28,7 @@ class Board:
     heartbeat: Callable[[Path], tuple[str, ...]]
     define: tuple[str, ...] = ()
     tells_time: bool = False
+    emulated_pmu: bool = False
 
     @property
     def cross(self) -> str:
@@ -50,6 +52,7 @@ VIRT = Board(
     # The board has one port of its own; a card is the second.
     heartbeat=lambda file: ("-chardev", f"file,id=heartbeat,path={file}", "-device", "pci-serial,chardev=heartbeat"),
     define=("-DGUEST_ARM64",),
+    emulated_pmu=True,
 )
 #: By the name of QEMU's machine; all others are PCs.
 BOARDS = {"virt": VIRT}

@@ -12,10 +12,12 @@
 int main(void)
 {
 	const uint64_t block[2] = { ADP_STOPPED_APPLICATION_EXIT, DONE };
+
+	sync();
+	/* No call between these and the instruction: it would change them. */
 	register uint64_t operation __asm__("x0") = SYS_EXIT;
 	register const uint64_t *argument __asm__("x1") = block;
 
-	sync();
 	__asm__ volatile("hlt #0xf000" : "+r"(operation) : "r"(argument) : "memory");
 	die("this machine takes no semihosting call");
 }

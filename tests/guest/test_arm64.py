@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""A guest of arm64: it boots, is restored and repeats every bit; its oracle and its PMU count work that is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.build.store import Store, hash_tree
+from harness.experiment.model import Experiment, load_experiment
+from harness.experiment.plan import PlannedTrial, trial_seed
+from harness.experiment.runner import run_trials
+from harness.experiment.trial import TrialRecord
+from harness.measure.analysis import Analysis
+from harness.measure.symbols import SymbolMap, read_system_map
+from harness.oracle.attach import prepare_trials
+from harness.oracle.reader import LAP, Oracle
+from harness.paths import EXPERIMENTS
+from tests.guest.test_oracle import ACCESSES, LOOP, PAGES, PLACE, SEED, bits, expected_pages
+
+pytestmark = pytest.mark.timeout(5400)  # its kernel is built by the first test that needs it
+KERNEL = "modern-6.1-arm64"
+
+
+def run(target: Path, arms: dict[str, tuple[str, dict[str, object]]]) -> tuple[dict[str, TrialRecord], SymbolMap]:
+    """Trials of arms, each with one command, and the kernel's symbols. Arms with one command have one workload."""
+    named = {command: f"work-{i}" for i, command in enumerate(dict.fromkeys(command for command, _ in arms.values()))}
+    (target / "experiment").mkdir(parents=True)
+    experiment = Experiment.model_validate(
+        {
+            "name": "known",
+            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
+            "workloads": {name: {"command": command} for command, name in named.items()},
+            "arms": {
+                name: {"kernel": KERNEL, "clock": "virtual", "workloads": [named[command]]} | arm
+                for name, (command, arm) in arms.items()
+            },
+        }
+    )
+    plan = [PlannedTrial(name, 0, 5) for name in arms]
+    prepared = prepare_trials(Store.default(), experiment, target / "experiment", plan, target / "out", "tcg")
+    records = run_trials(prepared.trials)
+    assert [(record.arm, record.status, record.reason) for record in records if record.status != "ok"] == []
+    names = read_system_map(prepared.builds[KERNEL].kernel.file("System.map"))
+    return {record.arm: record.relocated(target / "out") for record in records}, names
+
+
+def stdout(record: TrialRecord) -> str:
+    (path,) = record.path.glob("work-*/stdout")
+    return path.read_text()
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory) -> tuple[dict[str, TrialRecord], SymbolMap]:
+    """Known work under the virtual clock, by oracle."""
+    loop, pages = f"krepro-known loop {LOOP}", f"krepro-known pages {SEED} {ACCESSES} pair"
+    every = ("krepro-known loop 1000000; cat /proc/interrupts; date +%N", {"oracle": ["functions", "pages", "sampler"]})
+    return run(
+        tmp_path_factory.mktemp("arm64"),
+        {
+            "loop": (loop, {"oracle": ["functions"]}),
+            "pages": (pages, {"oracle": ["pages"]}),
+            "counters": (f"krepro-counter {LOOP // 2}", {"devices": ["counters"], "oracle": ["counters"]}),
+            "plain": (every[0], {}),
+            "every": every,
+            "again": every,
+            "counter": ("krepro-pmu", {"icount_shift": 0}),
+        },
+    )
+
+
+def test_a_loop_is_counted_by_the_oracles_functions(known):
+    records, names = known
+    table = Oracle(records["loop"].path).functions(names, kind=LAP)
+    counted = int(table.loc[table["context"] == "user", "instructions"].sum())
+    assert abs(counted - LOOP) <= LOOP * 1e-4
+
+
+def test_contexts_hold_what_must_be_in_them(known):
+    records, names = known
+    oracle = Oracle(records["loop"].path)
+    table = oracle.functions(names)
+    where = table.pivot_table(index="function", columns="context", values="instructions", aggfunc="sum", fill_value=0)
+    in_them = {
+        "gic_handle_irq": "interrupt",
+        "el0_svc": "task",
+        "do_mem_abort": "exception",
+        "handle_softirqs": "softirq",
+    }
+    for function, context in in_them.items():
+        assert where.loc[function].sum() == where.loc[function, context] > 0, function
+    assert oracle.report.functions is not None
+    assert oracle.report.functions.lost_frames == 0
+
+
+def test_the_page_sequence_is_identical_and_another_process_is_left_out(known):
+    runs = Oracle(known[0]["pages"].path).pages().runs()
+    mine = runs[(runs["page"] >= PLACE) & (runs["page"] < PLACE + PAGES)]
+    assert not mine["kernel"].any()
+    pages, writes = expected_pages(SEED, ACCESSES)
+    assert int(mine["count"].sum()) == ACCESSES
+    assert np.array_equal(np.repeat(mine["page"].to_numpy().astype(np.int64) - PLACE, mine["count"]), pages)
+    assert np.array_equal(np.repeat(mine["write"].to_numpy(), mine["count"]), writes)
+
+
+def test_a_guest_reads_the_oracles_counter(known):
+    said = json.loads(stdout(known[0]["counters"]))
+    (counted,) = np.subtract(said["after"], said["before"])
+    assert LOOP <= counted <= 1.01 * LOOP
+
+
+def test_attaching_changes_no_bit_and_every_bit_repeats(known):
+    plain, every, again = (known[0][name] for name in ("plain", "every", "again"))
+    for record in (every, again):
+        assert bits(record) == bits(plain)
+    assert hash_tree(every.path / "oracle") == hash_tree(again.path / "oracle")
+
+
+def test_the_pmu_counts_known_work(known):
+    record = known[0]["counter"]
+    assert record.pmu is not None
+    assert record.pmu.startswith("ok: 20000")
+    assert record.fidelity == "virtual+pmu"
+    assert stdout(record).startswith("ok: 20000")
+
+
+def test_two_cpus_and_ssh(tmp_path):
+    arms: dict[str, tuple[str, dict[str, object]]] = {
+        "ssh": ("uname -m; grep -c ^processor /proc/cpuinfo; krepro-pmu", {"clock": "wall", "cpus": 2}),
+        "mailbox": ("nproc", {"clock": "wall", "session": "mailbox", "cpus": 2, "oracle": ["counters"],
+                              "devices": ["counters"]}),
+    }  # fmt: skip
+    records, _ = run(tmp_path, arms)
+    said = stdout(records["ssh"])
+    assert said.startswith("aarch64\n2\nabsent: ")
+    assert records["ssh"].fidelity == records["mailbox"].fidelity == "emulated"
+    assert stdout(records["mailbox"]) == "2\n"
+    assert Oracle(records["mailbox"].path).report.absent("counters") is None
+
+
+# -- shim: the counters that the slot publishes ----------------------------------------------------------------
+
+
+def test_published_counters_count_the_observed_cpu_and_are_refused_where_they_do_not(tmp_path):
+    folder = EXPERIMENTS / "shim"
+    experiment = load_experiment(folder)
+    plan = [PlannedTrial(arm, 0, trial_seed(1, k)) for k, arm in enumerate(("arm64", "arm64-tracepoint"))]
+    prepared = prepare_trials(Store.default(), experiment, folder, plan, tmp_path, "tcg")
+    records = [record.relocated(tmp_path) for record in run_trials(prepared.trials)]
+    assert [(record.status, record.reason) for record in records] == [("ok", None)] * 2
+    analysis = Analysis(folder)
+    metrics = analysis.metrics(analysis.tables(records))
+    value = metrics.pivot_table(index="metric", columns="arm", values="value")
+    for arm in ("arm64", "arm64-tracepoint"):
+        assert value.loc["slot_wrong", arm] == 0
+        assert value.loc["pmu_published_error", arm] <= 0.001
+        assert value.loc["pmu_idle_share", arm] <= 0.001
+        assert value.loc["pmu_own_refused", arm] == value.loc["pmu_crowded_refused", arm] == 1
