@@ -174,22 +174,14 @@ class _Work:
 
     def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Analysis | None) -> Prepared:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
-        run, accel, file_bytes = self.run, self.options.accel, self.options.output_mib << 20
+        run, accel = self.run, self.options.accel
         recipes = check_plan(self.experiment, self.folder, self.plan, accel)
         at_once = bool(run.resumed) or self.options.reuse or earlier is not None
         parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
         made = Together(self.plan)
         for part in parts:
-            new = prepare_checked(
-                self.store,
-                self.experiment,
-                self.folder,
-                part,
-                run.running,
-                accel,
-                recipes,
-                file_bytes,
-            )
+            new = prepare_checked(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
+            new = new.limited(self.options.output_mib << 20)
             made.parts.append(new)
             clock.lap("build")
             self._describe(new, earlier, clock, first=part is parts[0])

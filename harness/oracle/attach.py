@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from harness.experiment.prepare import KernelBuild, PreparedArm, check_arms, pre
 from harness.experiment.trial import TrialSpec
 from harness.machine.board import Board
 from harness.machine.qemu import qemu_version
-from harness.machine.sandbox import MOST_FILE_BYTES
 from harness.machine.spec import Plugin
 from harness.measure.symbols import read_system_map
 from harness.oracle.places import describe_places
@@ -54,6 +53,10 @@ class Prepared:
     states: Mapping[str, Artefact]
     why_tcg: Mapping[str, str]
 
+    def limited(self, file_bytes: int) -> Prepared:
+        """The same, with so many bytes for each file that a QEMU writes."""
+        return replace(self, trials=[spec.model_copy(update={"file_bytes": file_bytes}) for spec in self.trials])
+
 
 def prepare_trials(
     store: Store,
@@ -62,15 +65,13 @@ def prepare_trials(
     plan: Sequence[PlannedTrial],
     target: Path,
     accelerator: AcceleratorChoice,
-    file_bytes: int = MOST_FILE_BYTES,
 ) -> Prepared:
     """The way from a plan to trials that can run, those of an arm with `oracle:` with the plugin.
 
-    Every arm is checked before anything is built: UsageError. Trials write below `target`/raw. `file_bytes`: of each
-    file that a QEMU writes.
+    Every arm is checked before anything is built: UsageError. Trials write below `target`/raw.
     """
     recipes = check_plan(experiment, folder, plan, accelerator)
-    return prepare_checked(store, experiment, folder, plan, target, accelerator, recipes, file_bytes)
+    return prepare_checked(store, experiment, folder, plan, target, accelerator, recipes)
 
 
 def check_plan(
@@ -92,16 +93,13 @@ def prepare_checked(
     target: Path,
     accelerator: AcceleratorChoice,
     recipes: Mapping[str, KernelRecipe],
-    file_bytes: int = MOST_FILE_BYTES,
 ) -> Prepared:
     """As `prepare_trials`, for a plan, or a part of one, whose arms `check_plan` has seen."""
     names = list(dict.fromkeys(planned.arm for planned in plan))
     arms = prepare_arms(store, experiment, folder, names, accelerator, recipes)
     oracles = {name: _oracle_of(store, experiment.arms[name], arms[name]) for name in names}
     trials = [
-        trial_spec(
-            experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed)
-        ).model_copy(update={"file_bytes": file_bytes})
+        trial_spec(experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed))
         for planned in plan
     ]
     builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}
