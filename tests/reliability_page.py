@@ -18,7 +18,7 @@ ends with its exit code and one line, and no process, temporary file or half-wri
 `./inv test --faults` runs them; it takes hours, since each reader of foreign files is given 100,000 mutations
 (`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
 
-This page is written by `python -m tests.reliability_page`.
+This page is written by `python -m tests.reliability_page` from what the tests expect.
 
 ## Guests
 

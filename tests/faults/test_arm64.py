@@ -21,7 +21,8 @@ from harness.oracle.reader import LAP, Oracle
 from harness.paths import EXPERIMENTS
 from tests.guest.test_oracle import ACCESSES, LOOP, PAGES, PLACE, SEED, bits, expected_pages
 
-pytestmark = pytest.mark.timeout(5400)  # its kernel is built by the first test that needs it
+#: Its kernel is built by the first test that needs it.
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(5400)]
 KERNEL = "modern-6.1-arm64"
 
 
