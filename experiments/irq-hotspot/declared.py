@@ -204,6 +204,20 @@ CELLS = Table(
         ),
     ),
 )
+PEERS = Table(
+    "peers",
+    "the work of workload peers beside one profiler, within the oracle's lap, and what the profiler tells of it",
+    (
+        *KEY,
+        string("profiler", "the parameter profiler: none, tick, entry, jitter, nmi, perf, trace, account, times"),
+        count("interrupts", "of the edu device"),
+        number("told_ns", "ns", "time of the edu handler by the profiler; NaN: it tells none"),
+        number("exact_ns", "ns", "its exact instructions, times an instruction's time"),
+        number("profile_error", "1", "part of the kernel's time in wrong functions; NaN: it tells handlers alone"),
+        number("instructions", "instructions", "executed in the lap, exact, in user mode and in NMIs too"),
+    ),
+)
 TABLES = [
     *(RUNS, BUFFERS, BRACKETS, INTERRUPTS, ANSWERS, PROFILE, HANDLERS_RAN, MISREAD, SWEEP, TRUTH, ERROR, NMIS, CELLS),
+    PEERS,
 ]

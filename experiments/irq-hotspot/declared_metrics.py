@@ -154,6 +154,20 @@ METRICS = [
         "in the cell of map_blind.ticks of arm map-tick, same repetition: probability of a count as unlikely as this "
         "arm's if its samples were independent",
     ),
+    # -- one profiler at a time beside the same work, workload peers --
+    fact(
+        "peer_told", "1", "higher",
+        "time of the edu handler that the arm's profiler tells, over its exact instructions times the time of one",
+    ),
+    fact("peer_error", "1", "lower", "|peer_told - 1|"),
+    fact(
+        "peer_profile_error", "1", "lower",
+        "part of the kernel's time that the arm's profiler puts into wrong functions; absent: it tells handlers alone",
+    ),
+    fact(
+        "peer_cost", "instructions", "lower",
+        "exact instructions of the work beyond those in arm peer-none of the same repetition, for each edu interrupt",
+    ),
     fact("entries_counted", "1", "neither", "entries of the edu handler in the buffer over its exact entries"),
     fact("entries_as_time", "1", "neither", "the entries' share of all counts over the handler's share of time"),
     fact("nmis_received", "1", "higher", "NMIs that the kernel took for samples over those that the oracle sent"),

@@ -23,6 +23,8 @@ from harness.oracle.truth import convergence, kernel_truth, nmi_cost
 
 from .declared import TABLES
 from .handlers import ENTRIES_SAMPLED, IDLE, RAISE, TASK_WORK, handler_rows, roles_of
+from .peers import PEERS, peer_row
+from .peers import WORKLOAD as BESIDE
 from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_readprofile
 from .profile.misread import misread
 from .stepped import CELLS, Steps, cell_rows
@@ -175,12 +177,22 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
                 steps = read_answer(folder / "stdout", Steps)
                 told = cell_rows(steps, Oracle(trial.path), symbols(trial.system_map), sampling(trial))
                 rows.put("cells", told, trial, workload)
+        if workload == BESIDE:
+            with rows.part(trial, PEERS, workload):
+                rows.put("peers", _beside(trial, symbols(trial.system_map), table), trial, workload)
         with rows.part(trial, NMIS, workload):
             oracle = Oracle(trial.path)
             if oracle.report.nmi is not None:
                 oracle.need("nmi")
                 cost = nmi_cost(oracle, symbols(trial.system_map), region)
                 rows.put("nmis", {"sent": oracle.report.nmi.sent, "cost": cost}, trial, workload)
+
+
+def _beside(trial: Trial, symbols: SymbolMap, buffer: ProfileTable | None) -> dict[str, Any]:
+    """The row of the table `peers`."""
+    folder = trial.path / BESIDE
+    seen = read_bracket(folder / "bracket").row() | {"handled": read_answer(folder / "stdout", Load).handled}
+    return peer_row(folder, str(trial.params.get("profiler", "none")), Oracle(trial.path), symbols, buffer, seen)
 
 
 def _lines(folder: Path) -> pd.DataFrame:

@@ -16,6 +16,8 @@ from .declared_metrics import METRICS
 from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
 from .handlers import BY_NMI, ENTRIES_SAMPLED, FIX, HANDLERS_LOOP
 from .mixed import doubling, misread_metrics, mixed_metrics
+from .peers import WORKLOAD as BESIDE
+from .peers import peer_costs, peer_metrics
 from .printed import WORKLOAD as MIXED
 from .stepped import WORKLOAD as STEP
 from .stepped import blind_chance, map_metrics
@@ -49,12 +51,15 @@ def measure(tables: Tables) -> pd.DataFrame:
             mixed_metrics(trial)
         if STEP in trial.workloads:
             map_metrics(trial)
+        if BESIDE in trial.workloads:
+            peer_metrics(trial)
         misread_metrics(trial)
         _known_answers(trial)
         _nmi_metrics(trial)
     _sweep_metrics(out)
     doubling(tables, out)
     blind_chance(tables, out)
+    peer_costs(tables, out)
     return _without_few_ticks(out.frame())
 
 

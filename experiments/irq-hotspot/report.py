@@ -11,6 +11,7 @@ import pandas as pd
 from harness.oracle.truth import shares
 
 from .decoding import SWEEP, SWEEP_WORKLOAD
+from .peers import peer_table
 from .stepped import SAMPLERS
 from .stepped import TICK as MAP_TICK
 
@@ -31,6 +32,7 @@ def summarise(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "Fault 3: ticks by the pseudo-code as printed": lambda: _printed(tables["buffers"]),
         "Fault 5: time in the edu handler, known and by ticks": lambda: _time(metrics),
         "Fault 6: counts of two units in one array": lambda: _units(tables),
+        "Peers, workload peers: the edu handler's time by each profiler": lambda: peer_table(tables["peers"], metrics),
         "Truth, workload edu: share of the kernel's instructions": lambda: _truth(tables["truth"]),
         "The premise, workload step: shares told of a load in step with the tick": lambda: _in_step(tables["cells"]),
     }
