@@ -191,8 +191,8 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
 def _beside(trial: Trial, symbols: SymbolMap, buffer: ProfileTable | None) -> dict[str, Any]:
     """The row of the table `peers`."""
     folder = trial.path / BESIDE
-    seen = read_bracket(folder / "bracket").row() | {"handled": read_answer(folder / "stdout", Load).handled}
-    return peer_row(folder, str(trial.params.get("profiler", "none")), Oracle(trial.path), symbols, buffer, seen)
+    handled = read_answer(folder / "stdout", Load).handled
+    return peer_row(folder, str(trial.params.get("profiler", "none")), Oracle(trial.path), symbols, buffer, handled)
 
 
 def _lines(folder: Path) -> pd.DataFrame:

@@ -53,11 +53,11 @@ def peer_row(
     oracle: Oracle,
     symbols: SymbolMap,
     buffer: ProfileTable | None,
-    seen: Mapping[str, Any],
+    interrupts: int | None,
 ) -> dict[str, Any]:
     """The row of the table `peers`; RunError when a file is damaged or the oracle has not one lap.
 
-    `seen`: of the workload, handled (interrupts), nmis and window_s of the table `brackets`.
+    `interrupts`: of the edu device, by the load.
     """
     counts = oracle.functions(symbols, kind=LAP)
     if set(counts["region"]) != {0}:
@@ -65,10 +65,11 @@ def peer_row(
     kernel = counts[~counts["context"].isin(["user", "nmi"])]
     truth = kernel.groupby("function")["instructions"].sum()
     handler = truth[(roles_of(truth.index) == _ROLE).to_numpy()]
-    told, profile = _told(folder, profiler, symbols, buffer, seen)
+    period = oracle.report.period_ns if profiler == BY_NMI else TICK_NS
+    told, profile = _told(folder, profiler, symbols, buffer, period)
     return {
         "profiler": profiler,
-        "interrupts": seen["handled"],
+        "interrupts": interrupts,
         "told_ns": told,
         "exact_ns": float(handler.sum()) * 2.0**oracle.report.shift,
         "profile_error": math.nan if profile is None else _error(truth, profile),
@@ -77,15 +78,17 @@ def peer_row(
 
 
 def _told(
-    folder: Path, profiler: str, symbols: SymbolMap, buffer: ProfileTable | None, seen: Mapping[str, Any]
+    folder: Path, profiler: str, symbols: SymbolMap, buffer: ProfileTable | None, period_ns: int
 ) -> tuple[float, pd.Series[Any] | None]:
-    """Time of the handler in ns by the profiler, and its counts by function, where it has any."""
+    """Time of the handler in ns by the profiler, and its counts by function, where it has any.
+
+    `period_ns`: what a count of the profile buffer stands for.
+    """
     if profiler in IN_BUFFER:
         if buffer is None:
             raise RunError("the profile buffer could not be read", where=str(folder / "profile"))
         counts = pd.Series(buffer.ticks, index=buffer.symbols.name).groupby(level=0).sum()
-        each = seen["window_s"] * 1e9 / seen["nmis"] if profiler == BY_NMI else TICK_NS
-        return _in_handler(counts) * each, counts
+        return _in_handler(counts) * period_ns, counts
     if profiler == "perf":
         counts = _clock_samples(folder / "cpuclock", symbols)
         return _in_handler(counts) * CLOCK_NS, counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from harness.experiment.model import Workload, load_experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import build_for
 from harness.experiment.scalar import Scalar
+from harness.experiment.trial import TrialRecord
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
@@ -26,18 +28,30 @@ TOTAL = (
 )
 
 
-def said(target: Path, command: str, cmdline: dict[str, Scalar]) -> str:
-    """What shell text prints in a guest under the virtual clock."""
+def shell(
+    target: Path, command: str, cmdline: dict[str, Scalar], name: str, collect: Sequence[str] = ()
+) -> TrialRecord:
+    """Shell text in a guest of this arm, under the virtual clock; collected from, with the arm's oracle."""
     folder = EXPERIMENTS / "irq-hotspot"
     experiment = load_experiment(folder)
-    arm = experiment.arms["map-tick"].model_copy(update={"cmdline": cmdline, "oracle": [], "workloads": ["shell"]})
+    changed = {"cmdline": cmdline, "workloads": ["shell"]} | ({} if collect else {"oracle": []})
+    arms = {name: experiment.arms[name].model_copy(update=changed)}
     workloads = {"shell": Workload(command=command)}
-    changed = {"arms": {"map-tick": arm}, "workloads": workloads, "collect": [], "claims": []}
-    experiment = experiment.model_copy(update=changed)
-    plan = [PlannedTrial("map-tick", 0, 11)]
-    record = run_trial(prepare_trials(Store.default(), experiment, folder, plan, target, "tcg").trials[0])
+    experiment = experiment.model_copy(
+        update={"arms": arms, "workloads": workloads, "collect": list(collect), "claims": []}
+    )
+    plan = [PlannedTrial(name, 0, 11)]
+    return run_trial(prepare_trials(Store.default(), experiment, folder, plan, target, "tcg").trials[0])
+
+
+def said(target: Path, command: str, cmdline: dict[str, Scalar]) -> str:
+    """What shell text prints in a guest under the virtual clock."""
+    record = shell(target, command, cmdline, "map-tick")
     assert record.status == "ok", record.reason
     return (target / record.path / "shell" / "stdout").read_text()
+
+
+SWITCHES = [f"/proc/sys/kernel/{name}" for name in ("irq_hotspot", "nmi_profile", "profile_jitter")]
 
 
 def code(vmlinux: Path, function: str) -> list[str]:
@@ -80,3 +94,26 @@ def test_a_value_that_cannot_be_is_refused(tmp_path, cmdline, value, says):
     text = said(tmp_path, f"(echo {value} >{SWITCH} || echo refused; cat {SWITCH}) 2>&1", cmdline)
     assert says in text
     assert text.split()[-2:] == ["refused", "0"]
+
+
+def test_one_source_at_a_time_has_the_buffer(tmp_path):
+    tries = [
+        f"echo 1 >{first}; (echo 1 >{second} || echo refused) 2>&1; echo 0 >{first}; echo 1 >{second}; echo 0 >{second}"
+        for first in SWITCHES
+        for second in SWITCHES
+        if first != second
+    ]
+    text = said(tmp_path, "; ".join([*tries, f"cat {' '.join(SWITCHES)}"]), {"profile": 12})
+    assert text.count("busy") == text.count("refused") == len(tries)
+    assert text.split()[-3:] == ["0", "0", "0"]
+
+
+def test_an_nmi_that_nobody_knows_is_left_to_the_panic(tmp_path):
+    """The collector switches nmi_profile on; from the workload's begin on the oracle sends NMIs."""
+    for cmdline, ended in (({"profile": 12}, True), ({"profile": 12, "unknown_nmi_panic": True}, False)):
+        target = tmp_path / str(ended)
+        target.mkdir()
+        record = shell(target, "sleep 1", cmdline, "peer-nmi", collect=["profile"])
+        assert (record.status == "ok") == ended, record.reason
+        console = "".join(path.read_text(errors="replace") for path in (target / record.path).glob("*console*"))
+        assert ("NMI: Not continuing" in console) != ended

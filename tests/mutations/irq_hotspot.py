@@ -447,3 +447,64 @@ def a_fix_that_loops(tables: Tables) -> None:
     chosen = _where(truth, arm="irq-entry", workload="edu", function="__irq_hotspot_hit")
     assert chosen.any()
     truth.loc[chosen, "instructions"] += 100 * truth.loc[chosen, "entries"]
+
+
+def _tells(tables: Tables, profiler: str, share: float) -> None:
+    """The profiler of arm peer-PROFILER tells this part of the edu handler's time."""
+    exact = tables["peers"].loc[_where(tables["peers"], arm=f"peer-{profiler}"), "exact_ns"]
+    _set(tables, "peers", "told_ns", float(exact.iloc[0]) * share, arm=f"peer-{profiler}")
+
+
+@turns("peer-tick-tells-nothing")
+def a_tick_that_tells_some(tables: Tables) -> None:
+    """The tick of arm peer-tick tells a hundredth of the handler's time."""
+    _tells(tables, "tick", 0.01)
+
+
+@turns("peer-jitter-tells-nothing")
+def a_jittered_tick_that_tells_some(tables: Tables) -> None:
+    """The jittered tick of arm peer-jitter tells a hundredth of the handler's time."""
+    _tells(tables, "jitter", 0.01)
+
+
+@turns("peer-perf-tells-nothing")
+def a_clock_that_tells_some(tables: Tables) -> None:
+    """The event cpu-clock of arm peer-perf tells a hundredth of the handler's time."""
+    _tells(tables, "perf", 0.01)
+
+
+@turns("peer-entry-tells-something-else")
+def entries_that_tell_time(tables: Tables) -> None:
+    """The entries of arm peer-entry tell the handler's time."""
+    _tells(tables, "entry", 1)
+
+
+@turns("peer-nmi-tells-it")
+def nmis_that_tell_too_much(tables: Tables) -> None:
+    """The NMIs of arm peer-nmi tell a fifth too much."""
+    _tells(tables, "nmi", 1.2)
+
+
+@turns("peer-account-tells-it")
+def time_that_is_not_the_handlers(tables: Tables) -> None:
+    """The time in interrupts of arm peer-account is a fifth more than the handler's."""
+    _tells(tables, "account", 1.2)
+
+
+@turns("peer-trace-tells-it")
+def events_that_are_far_apart(tables: Tables) -> None:
+    """The events of arm peer-trace tell a fiftieth too much."""
+    _tells(tables, "trace", 1.02)
+
+
+@turns("repaired-fix-tells-it")
+def time_that_is_not_charged(tables: Tables) -> None:
+    """The repaired fix of arm peer-times misses a fiftieth of the handler's time."""
+    _tells(tables, "times", 0.98)
+
+
+@turns("repaired-fix-costs-little")
+def a_dear_clock(tables: Tables) -> None:
+    """The work of arm peer-times has a million instructions more, which is 1,000 an interrupt."""
+    more = tables["peers"].loc[_where(tables["peers"], arm="peer-times"), "instructions"] + 1e6
+    _set(tables, "peers", "instructions", float(more.iloc[0]), arm="peer-times")

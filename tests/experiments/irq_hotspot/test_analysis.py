@@ -39,6 +39,14 @@ IN_STEP = {
     "cells": [{"phase": 1, "duty": 95, "counts": [[5, 20]]}, {"phase": 3, "duty": 10, "counts": [[7, 3], [5, 17]]}],
 }
 
+#: What the profilers of workload peers leave that do not count in the profile buffer.
+PEERS_FILES = {
+    "perf": {"cpuclock": bytes(8)},
+    "trace": {"trace": b""},
+    "account": dict.fromkeys(("stat.before", "stat.after"), b"cpu 1 0 1 9 0 1 3\n"),
+    "times": dict.fromkeys(("times.before", "times.after"), b"0 1 1 krepro_edu_irq\n"),
+}
+
 analysis = Analysis(FOLDER)
 
 
@@ -455,7 +463,12 @@ def every_arm(lab: Lab) -> list[TrialRecord]:
         if spec.oracle:
             regions = [{(address(name), "task"): (1000, 100) for name in counts}] * len(names)
             samples = [(0, address(name)) for name in counts] * 20 + [(0, work, 0), (0, rest, 1)] * 9
-            write_oracle(trials[-1].path, regions, samples, laps=laps if arm.startswith("map-") else ())
+            own = {"step": laps, "peers": laps[:1]}
+            write_oracle(trials[-1].path, regions, samples, laps=own.get(next(iter(names)), ()))
+        if profiler := spec.params.get("profiler"):
+            trials[-1] = trials[-1].model_copy(update={"params": spec.params})
+            for name, content in PEERS_FILES.get(str(profiler), {}).items():
+                (trials[-1].path / "peers" / name).write_bytes(content)
     return trials
 
 
@@ -495,7 +508,7 @@ def test_summary_and_figures_of_a_whole_run(lab):
     trials = every_arm(lab)
     tables = analysis.tables(trials)
     assert not [name for name, frame in tables.items() if frame.empty and name != "problems"]
-    assert len(shown(*trials)) == 10
+    assert len(shown(*trials)) == 11
     assert set(analysis.figures(tables, analysis.metrics(tables))) == {
         *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error", "bias-map"),
     }
