@@ -115,5 +115,4 @@ def test_an_nmi_that_nobody_knows_is_left_to_the_panic(tmp_path):
         target.mkdir()
         record = shell(target, "sleep 1", cmdline, "peer-nmi", collect=["profile"])
         assert (record.status == "ok") == ended, record.reason
-        console = "".join(path.read_text(errors="replace") for path in (target / record.path).glob("*console*"))
-        assert ("NMI: Not continuing" in console) != ended
+        assert ended or "panic" in (record.reason or "")
