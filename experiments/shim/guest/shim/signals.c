@@ -4,6 +4,7 @@
 #include "known.h"
 #include "signals.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -205,7 +206,7 @@ bool signal_memory(struct signal_source *signal, const char *words)
 		return false;
 	errno = 0;
 	offset = strtoul(at + 1, &end, 0);
-	if (errno || end == at + 1 || *end || offset % 8 || offset > 1ul << 40)
+	if (errno || end == at + 1 || *end || offset % 8 || offset > LONG_MAX - 8)
 		return false;
 	snprintf(signal->name, sizeof(signal->name), "%.*s", (int)(equals - words), words);
 	snprintf(path, sizeof(path), "%.*s", (int)(at - equals - 1), equals + 1);
