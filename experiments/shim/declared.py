@@ -134,7 +134,11 @@ TABLES = [
                 "slot: the PMU, as published; pmu: by the observer; oracle: the oracle's page; memory: a word of it",
             ),
             string("scope", "cpu: of the observed CPU; observer: of the observer's own thread; memory"),
-            number("known_expected", "instructions", "of the loop of known length; NaN: it was not run"),
+            number(
+                "known_expected",
+                "instructions",
+                "of the loop of known length; NaN: it was not run, or the event was on no counter",
+            ),
             number("known_counted", "instructions", "counted over that loop; NaN: it was not run"),
             number("known_error", "1", "counted over expected, less 1; NaN: it was not run"),
             string("reason", "why it is not used; null: it is"),

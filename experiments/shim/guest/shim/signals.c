@@ -102,6 +102,8 @@ void signal_check(struct signal_source *signal, int cpu)
 
 		if (refusal) {
 			snprintf(signal->reason, sizeof(signal->reason), "%s", refusal);
+			if (!signal->counted) /* on no counter: the loop says nothing of it */
+				signal->expected = 0;
 			return;
 		}
 	}

@@ -30,7 +30,7 @@ struct signal_source {
 	const struct ppid_line *line;		/* slot */
 	int counter;				/* slot: which */
 	struct perf_event_mmap_page *page;	/* pmu */
-	uint64_t expected, counted;		/* the known loop; 0: none was run */
+	uint64_t expected, counted;		/* the known loop; 0: none, or on no counter */
 	char reason[160];			/* why it is refused; empty: it is not */
 };
 
