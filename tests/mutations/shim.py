@@ -21,6 +21,9 @@ BY_WORKLOAD = True
 #: A trial without a record of the host counts as undisturbed: then its figures of time are told.
 MAY_CHANGE = {"host-sched.json": {metric.name for metric in METRICS if metric.timing}}
 
+#: The arms whose slot publishes counters of a PMU.
+ARM64 = ("arm64", "arm64-tracepoint")
+
 
 def quiet(tables: Tables) -> None:
     """The host disturbs neither trials nor pieces of them."""
@@ -109,26 +112,31 @@ def the_observer_costs_nothing(tables: Tables) -> None:
 
 
 def pmu_of_the_observed_cpu(tables: Tables) -> None:
-    """The guest has a PMU, and its counter is of the observed CPU and right."""
+    """The guest has a PMU, and what the slot publishes of it is right."""
     put(tables["trials"], "pmu", "ok: 20000000 of 20000000 instructions", arm="hardware")
-    where = {"arm": "hardware", "run": "known", "source": "pmu"}
-    for column, value in (("used", True), ("scope", "cpu"), ("known_error", 1e-4)):
+    where = {"arm": "hardware", "run": "known", "source": "slot"}
+    right = {"used": True, "known_expected": 2e6, "known_counted": 2_000_200.0, "known_error": 1e-4, "reason": None}
+    for column, value in right.items():
         put(tables["counters"], column, value, **where)
 
 
 @turns("hardware-counter", before=pmu_of_the_observed_cpu)
 def the_pmu_counts_wrongly(tables: Tables) -> None:
-    """The hardware's counter is 5 % off over the known loop."""
-    put(tables["counters"], "known_error", 0.05, arm="hardware", run="known", source="pmu")
+    """What the slot publishes of the hardware's counter is 5 % off over the known loop."""
+    for column, value in (("known_counted", 2_100_000.0), ("known_error", 0.05)):
+        put(tables["counters"], column, value, arm="hardware", run="known", source="slot")
 
 
 # -- what the observer sees --------------------------------------------------------------------------------
 
 
-@turns("slot", "slot-tracepoint", "slot-virtual", "slot-virtual-tracepoint", kind="raw")
+@turns(
+    "slot", "slot-tracepoint", "slot-virtual", "slot-virtual-tracepoint", "slot-arm64", "slot-arm64-tracepoint",
+    kind="raw",
+)  # fmt: skip
 def one_slot_was_wrong(golden: Golden) -> None:
     """One comparison of a slot with gettid differs."""
-    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint"):
+    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint", *ARM64):
         edit(golden.raw(arm) / "check" / "load.json", wrong=1)
 
 
@@ -245,6 +253,45 @@ def a_refusal_has_no_reason(golden: Golden) -> None:
         path = golden.raw(arm) / "known" / "known.shim.json"
         first, *rest = json.loads(path.read_text())["refused"]
         edit(path, refused=[first | {"reason": None, "scope": "cpu"}, *rest])
+
+
+@turns("published-known-loop", "published-known-loop-tracepoint", kind="raw")
+def the_switch_publishes_too_little(golden: Golden) -> None:
+    """What is published at the switch is 1 % short of the known loop."""
+    for arm in ARM64:
+        path = golden.raw(arm) / "counters" / "counters.json"
+        loop, *rest = json.loads(path.read_text())["checks"]
+        edit(path, checks=[loop | {"counted": loop["expected"] * 99 // 100}, *rest])
+
+
+@turns("published-idle", "published-idle-tracepoint", kind="raw")
+def an_idle_cpu_is_busy(golden: Golden) -> None:
+    """While the target sleeps its CPU executes 1 % of what it does while the target computes."""
+    for arm in ARM64:
+        path = golden.raw(arm) / "counters" / "counters.json"
+        edit(path, idle=json.loads(path.read_text())["busy"] // 100)
+
+
+@turns("own-counter-lies", kind="raw")
+def the_own_counter_sees_the_target(golden: Golden) -> None:
+    """An event of the observer's own thread counts as little of an idle target as the target executes."""
+    path = golden.raw("arm64") / "counters" / "counters.json"
+    edit(path, observer_of_idle=json.loads(path.read_text())["idle"])
+
+
+@turns("own-counter-refused", kind="raw")
+def the_own_counter_is_used(golden: Golden) -> None:
+    """A counter of the observer's own thread is used all the same."""
+    path = golden.raw("arm64") / "counters" / "counters.json"
+    *rest, own = json.loads(path.read_text())["checks"]
+    edit(path, checks=[*rest, own | {"reason": None}])
+
+
+@turns("multiplexed-refused", kind="raw")
+def a_shared_counter_is_used(golden: Golden) -> None:
+    """A counter that shared the PMU with others is used all the same."""
+    path = golden.raw("arm64") / "counters" / "counters.json"
+    edit(path, crowded=json.loads(path.read_text())["crowded"] | {"reason": None})
 
 
 @turns("idle-share", "idle-periods", "idle-periods-none", before=quiet)
