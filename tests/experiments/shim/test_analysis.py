@@ -412,8 +412,8 @@ def test_a_hardware_counter_of_the_observers_own_thread_is_not_believed(tmp_path
         assert metrics.loc[name, "reason"].endswith("pmu: counts the observer's own thread, not the observed CPU")
     tables = ANALYSIS.tables([one])
     assert tables["threads"].loc[tables["threads"]["workload"] == "phases", "instructions"].isna().all()
-    # One that counts the observed CPU is believed.
-    files.shim(one.path / "known", "known", signals=[own | {"scope": "cpu"}], refused=[])
+    # What the slot publishes of the observed CPU is believed.
+    files.shim(one.path / "known", "known", signals=[own | {"source": "slot", "scope": "cpu"}], refused=[])
     assert measured([one]).loc[(one.arm, 0, "pmu_known_error"), "value"] == pytest.approx(1.5e-5)
 
 
