@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from harness.errors import RunError
 from harness.machine.qemu import qemu_words, tools_of
 from harness.machine.sandbox import Sandbox, View, environment, limits, sandbox, started
 
@@ -114,7 +115,10 @@ class QemuProcess:
         self._status.close()
 
     def connection(self, port: int, timeout_s: float) -> socket.socket:
-        """A TCP connection to a port that QEMU listens on, on the loopback of its own network. OSError without one."""
+        """A TCP connection to a port that QEMU listens on, on the loopback of its own network. OSError without one.
+
+        RunError when that network cannot be entered.
+        """
         made = self._socket() if self.sandbox.program else socket.socket()
         try:
             made.settimeout(timeout_s)
@@ -133,7 +137,10 @@ class QemuProcess:
                     words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True, timeout=ENTER_S, check=False
                 )
             if made.returncode != 0:
-                raise OSError(f"QEMU's network cannot be entered: {made.stderr.strip().splitlines()[-1:]}")
+                why = next(iter(made.stderr.strip().splitlines()[-1:]), "no reason given")
+                if self.poll() is None:  # it will not be otherwise the next time
+                    raise RunError(f"QEMU's network cannot be entered: {why}")
+                raise OSError(why)
             _, handles, _, _ = socket.recv_fds(ours, 1, 1)
         return socket.socket(fileno=handles[0])
 
