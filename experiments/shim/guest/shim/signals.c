@@ -31,9 +31,15 @@ bool fifo(int priority)
 	return !sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &how);
 }
 
-/* The known loop's own thread. It waits asleep: its CPU switches before and behind each loop, and publishes counters. */
+/*
+ * The known loop's own thread. It waits asleep: its CPU switches before and behind each loop, and publishes counters.
+ * What is counted per CPU whoever reads it, it reads itself: waking up and going to sleep are no part of the loop.
+ */
 struct worker {
+	const struct signal_source *signal;
+	uint64_t counted;
 	int cpu, go[2], done[2], error;
+	bool reads;
 };
 
 static void *worker_main(void *argument)
@@ -43,8 +49,12 @@ static void *worker_main(void *argument)
 
 	worker->error = pin(worker->cpu) ? 0 : errno;
 	fifo(1);
-	while (write(worker->done[1], &byte, 1) == 1 && read(worker->go[0], &byte, 1) == 1 && byte)
+	while (write(worker->done[1], &byte, 1) == 1 && read(worker->go[0], &byte, 1) == 1 && byte) {
+		uint64_t before = worker->reads ? signal_read(worker->signal) : 0;
+
 		known_loop(KNOWN_LOOPS);
+		worker->counted = worker->reads ? signal_read(worker->signal) - before : 0;
+	}
 	return NULL;
 }
 
@@ -59,7 +69,7 @@ static void count_loops(struct signal_source *signal, struct worker *worker)
 			die_errno("the known loop's thread");
 		go = 1;
 		sleep_ns(SETTLE_NS); /* it goes to sleep */
-		counted = signal_read(signal) - before;
+		counted = worker->reads ? worker->counted : signal_read(signal) - before;
 		if (counted < signal->counted)
 			signal->counted = counted;
 	}
@@ -67,7 +77,7 @@ static void count_loops(struct signal_source *signal, struct worker *worker)
 
 void signal_check(struct signal_source *signal, int cpu)
 {
-	struct worker worker = { .cpu = cpu };
+	struct worker worker = { .signal = signal, .cpu = cpu, .reads = signal->source == SOURCE_ORACLE };
 	pthread_t thread;
 	char byte = 0;
 
