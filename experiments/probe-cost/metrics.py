@@ -169,7 +169,7 @@ def _loss_metrics(trial: _Trial) -> None:
 
     def share(metric: str, effect: str, *columns: str) -> None:
         row = losses.get(effect, {})
-        part = sum(row.get(column, math.nan) for column in columns)
+        part = math.fsum(row.get(column, math.nan) for column in columns)
         executed = row.get("executed", math.nan)
         why = "no oracle counted how often the place was executed" if row else "the run did not succeed"
         trial.put(metric, part / executed if executed else math.nan, why)

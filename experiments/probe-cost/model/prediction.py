@@ -92,15 +92,15 @@ def predict(model: CostModel, script: Script) -> Prediction:
         parts += _times("(all)", "refresh", refresh.wakes, model.general)
         parts += _times("(all)", "buffer", refresh.wakes * (refresh.buffers - 1), model.general)
         parts += _times("(all)", "page", refresh.pages, model.general)
-    parts += _samples(model, script, counts.cost + sum(part.added for part in parts), notes)
+    parts += _samples(model, script, counts.cost + math.fsum(part.added for part in parts), notes)
     parts = [part for part in parts if part.count]
     return _sum_up(model, counts, parts, firings + sum(p.count for p in parts if p.stage == "sample"), notes)
 
 
 def _sum_up(model: CostModel, counts: Counts, parts: list[Part], firings: float, notes: list[str]) -> Prediction:
-    added = sum(part.added for part in parts)
-    low = sum(part.count * part.cost.low for part in parts)
-    high = sum(part.count * part.cost.high for part in parts)
+    added = math.fsum(part.added for part in parts)
+    low = math.fsum(part.count * part.cost.low for part in parts)
+    high = math.fsum(part.count * part.cost.high for part in parts)
     if model.accuracy is None:
         notes.append("no script was held out: the interval is that of the stages alone")
     else:  # what the stages do not know of each other is known from scripts that were held out
@@ -273,7 +273,7 @@ def _samples(model: CostModel, script: Script, base: float, notes: list[str]) ->
                 f"sample {period:g} ns: stacks are taken to be as deep as the fitted ones, whatever the script says"
             )
         shares.append((probe, period, _sample_cost(model, probe)))
-    load = sum(cost.value / period for _, period, cost in shares)
+    load = math.fsum(cost.value / period for _, period, cost in shares)
     if load >= 1:
         raise UsageError("saturated: a sample takes longer than its period, and the workload would never end")
     for probe, period, cost in shares:
