@@ -284,7 +284,9 @@ def readers() -> dict[str, Reader]:
 
     found = {
         "tar": Reader("bulk", tuple(_tars()), _tar),
-        "registers": of(REGISTERS, lambda x: Vitals(virtual=True).look(read_cpus(x.read_text(errors="replace")), 0.0)),
+        "registers": of(
+            REGISTERS, lambda x: Vitals(virtual=True).look(read_cpus(x.read_text(errors="replace")), 0.0, 0.0)
+        ),
         "interrupts": of(_golden("irq-hotspot", r"interrupts\.(before|after)$"), read_interrupts),
         "System.map": of(symbols, read_system_map),
         "kallsyms": Reader("x", _golden("lock-trace", r"kallsyms$"), _with_modules, {"System.map": symbols[0]}),

@@ -351,7 +351,7 @@ class Machine:
         """GuestLost when the guest cannot go on, or its own clock says that it should have ended."""
         registers = self.qmp.command("human-monitor-command", **{"command-line": "info registers -a"})
         cpus = read_cpus(str(registers))
-        wrong = vitals.look(cpus, time.monotonic())
+        wrong = vitals.look(cpus, time.monotonic(), self.process.cpu_seconds())
         if not wrong and self._guest_seconds() - begun > limit_s:  # a silent guest's clock runs from timer to timer
             wrong = HALTED if vitals.silent(cpus) else f"did not {what} within {limit_s:.0f} s of its own time"
         if wrong:

@@ -114,6 +114,14 @@ class QemuProcess:
             self._handle = None
         self._status.close()
 
+    def cpu_seconds(self) -> float:
+        """CPU time that QEMU has had, all its threads together; 0 when it is gone."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def connection(self, port: int, timeout_s: float) -> socket.socket:
         """A TCP connection to a port that QEMU listens on, on the loopback of its own network. OSError without one.
 

@@ -17,7 +17,8 @@ INTERRUPTS_ON = 1 << 9
 #: Looks in a row that find all CPUs halted with interrupts off: nothing but an NMI ends that, and no timer does.
 LOOKS_AT_HALTED = 3
 HALTED = "is halted with its interrupts off: powered off, or stopped for good"
-#: With interrupts off at each look. A kernel decompresses itself so, which takes long on a host that is emulated.
+#: Of QEMU's CPU time, with interrupts off at each look; on a busy host a sound guest may get none for minutes. A kernel
+#: decompresses itself so, which takes long on a host that is emulated.
 DEAF_S = 60.0
 #: Then it is looked at more often, and must be found so for as long once more: a guest that spends nearly all of its
 #: time in handlers is found so for a while, now and then.
@@ -67,8 +68,11 @@ class Vitals:
         """Whether no timer can wake this guest."""
         return bool(cpus) and all(cpu.halted and not cpu.interrupts for cpu in cpus)
 
-    def look(self, cpus: Sequence[Cpu], now: float) -> str:
-        """Take in one look; what is wrong with the guest, in words behind `the guest`, or nothing."""
+    def look(self, cpus: Sequence[Cpu], now: float, spent: float) -> str:
+        """Take in one look; what is wrong with the guest, in words behind `the guest`, or nothing.
+
+        `spent`: CPU time of its QEMU, in seconds.
+        """
         self.next = now + self._usual
         if not cpus or any(cpu.interrupts for cpu in cpus):
             self._halted, self._deaf_since = 0, None
@@ -76,8 +80,8 @@ class Vitals:
         self._halted = self._halted + 1 if self.silent(cpus) else 0
         if self._halted >= LOOKS_AT_HALTED:
             return HALTED
-        self._deaf_since = now if self._deaf_since is None else self._deaf_since
-        deaf_s = now - self._deaf_since
+        self._deaf_since = spent if self._deaf_since is None else self._deaf_since
+        deaf_s = spent - self._deaf_since
         if deaf_s > DEAF_S:
             self.next = now + LOOK_CLOSELY_S
         return f"hung: its interrupts were off for {deaf_s:.0f} s" if deaf_s > 2 * DEAF_S else ""

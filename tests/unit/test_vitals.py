@@ -51,11 +51,13 @@ def test_registers_are_read(text, cpus):
     assert read_cpus(text) == cpus
 
 
-def looked(*cpus: Cpu, period: float = 1.0, seconds: float = 3600.0, virtual: bool = True) -> tuple[float, str]:
-    """When something was said of a guest that always looks like that, and what."""
+def looked(
+    *cpus: Cpu, period: float = 1.0, seconds: float = 3600.0, virtual: bool = True, share: float = 1.0
+) -> tuple[float, str]:
+    """When something was said of a guest that always looks like that, and what; `share` of a CPU is QEMU's."""
     vitals, now = Vitals(virtual=virtual), 0.0
     while now < seconds:
-        if said := vitals.look(cpus, now):
+        if said := vitals.look(cpus, now, share * now):
             return now, said
         now = max(vitals.next, now + period)
     return now, ""
@@ -79,14 +81,19 @@ def test_one_that_hears_nothing_is_found_after_two_minutes():
     assert said == "hung: its interrupts were off for 120 s"
 
 
+def test_one_that_hardly_runs_is_given_its_time():
+    assert looked(DEAF, share=0.1, seconds=15 * DEAF_S)[1] == ""
+    assert looked(DEAF, share=0.1)[0] >= 20 * DEAF_S
+
+
 def test_one_look_with_interrupts_on_begins_it_anew():
     vitals, now = Vitals(virtual=True), 0.0
     for turn in range(4000):
-        assert vitals.look([BUSY if turn % 400 == 399 else DEAF], now) == ""
+        assert vitals.look([BUSY if turn % 400 == 399 else DEAF], now, now) == ""
         now = vitals.next
     assert vitals.next - now < 1.1
-    vitals.look([DEAF], now)
-    vitals.look([DEAF], now + DEAF_S + 1)
+    vitals.look([DEAF], now, now)
+    vitals.look([DEAF], now + DEAF_S + 1, now + DEAF_S + 1)
     assert vitals.next == now + DEAF_S + 1 + LOOK_CLOSELY_S
 
 
