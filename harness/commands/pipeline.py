@@ -117,12 +117,13 @@ def measure(options: RunOptions) -> Measured:
         chosen=chosen,
     )
     plan, described = part.of(whole), planned(experiment, whole, part)
-    plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
     store = Store.default()
     load_before = load()
     home = options.results / experiment.name
     earlier = earlier_set(options, home)
     with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run:
+        check_plan(experiment, folder, plan, options.accel)  # no tools are fetched for arms that cannot be
+        plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
         writer = Writer(home, run.set)
         work = _Work(options, experiment, folder, plan, store, run, writer)
         prepared = work.guests(client, earlier, clock, None if part.text else analysis)
