@@ -122,8 +122,6 @@ def measure(options: RunOptions) -> Measured:
     home = options.results / experiment.name
     earlier = earlier_set(options, home)
     with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run:
-        check_plan(experiment, folder, plan, options.accel)  # no tools are fetched for arms that cannot be
-        plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
         writer = Writer(home, run.set)
         work = _Work(options, experiment, folder, plan, store, run, writer)
         prepared = work.guests(client, earlier, clock, None if part.text else analysis)
@@ -177,6 +175,7 @@ class _Work:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
         run, accel = self.run, self.options.accel
         recipes = check_plan(self.experiment, self.folder, self.plan, accel)
+        plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
         at_once = bool(run.resumed) or self.options.reuse or earlier is not None
         parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
         made = Together(self.plan)

@@ -99,7 +99,7 @@ def told(results: Sequence[ClaimResult], arms: int, of: int) -> list[str]:
     """Lines that tell of verdicts before all arms have run; none where there is nothing to tell."""
     if not results:
         return []
-    lines = [f"verdicts of {arms} of {of} arms; the others' kernels are built next"]
+    lines = [f"verdicts of {arms} of {of} arms; the next kernel is built now"]
     papers = [result for result in results if result.kind == "paper"]
     for result in papers:
         measured = f": {number(result.measured)}, expected {result.expected}" if result.measured is not None else ""

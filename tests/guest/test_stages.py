@@ -63,7 +63,7 @@ def test_a_kernel_that_has_to_be_built_waits_for_the_first_verdicts(folder, tmp_
     told = capfd.readouterr().err.splitlines()
 
     assert events == ["builds one three", "runs one", "builds two", "runs three two"]
-    start = told.index("verdicts of 1 of 3 arms; the others' kernels are built next")
+    start = told.index("verdicts of 1 of 3 arms; the next kernel is built now")
     assert told[start + 1 : start + 3] == ["  reproduced    one: 1, expected = 1", "  findings: 1 confirmed"]
     assert [claim.verdict for claim in staged.claims] == ["reproduced"] * 3 + ["confirmed"]
     assert staged.result.manifest.deterministic == at_once.result.manifest.deterministic

@@ -68,7 +68,7 @@ def test_what_is_told_is_short():
     results = [result("one", "reproduced"), result("two", "contradicted", measured=None)]
     results += [result(str(index), verdict, "finding") for index, verdict in enumerate(["confirmed"] * 2 + ["refuted"])]
     assert told(results, 3, 5) == [
-        "verdicts of 3 of 5 arms; the others' kernels are built next",
+        "verdicts of 3 of 5 arms; the next kernel is built now",
         "  reproduced    one: 2, expected = 1",
         "  contradicted  two",
         "  findings: 2 confirmed, 1 refuted",
