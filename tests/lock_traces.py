@@ -23,6 +23,7 @@ from experiments.lock_trace.locks.events import (
     EVENT,
     FAILED,
     INIT,
+    ORPHAN,
     READ,
     RELEASE,
     SHARED,
@@ -30,6 +31,7 @@ from experiments.lock_trace.locks.events import (
     STREAM_LOG,
     TRY,
     VALIDATE,
+    WAITS,
     WRITE,
     Events,
 )
@@ -38,13 +40,11 @@ LOCKS = (0xFFFF888000001000, 0xFFFF888000002040, 0xFFFFFFFF82000010)
 #: Threads as (pid, context): the last one is an interrupt of the first.
 THREADS = ((11, 0), (12, 0), (13, 0), (11, 2))
 SITE = 0xFFFFFFFF81000100
-#: LENT - N: a release of acquisition N, which was a reader, by another task.
-LENT = -2
 
 
 @dataclass
 class Made:
-    """One event, and which acquisition it belongs to; -1: none; see LENT."""
+    """One event, and which acquisition it belongs to; -1: none."""
 
     lock: int
     kind: int
@@ -69,24 +69,25 @@ class Simulation:
 
     events: list[Made] = field(default_factory=list)
     here: dict[int, list[_Held]] = field(default_factory=dict)
-    lent: set[int] = field(default_factory=set)
     count: int = 0
 
     def step(self, thread: int, lock: int, action: int, shared: bool) -> None:
-        """`action`: 0 begin or go on, 1 try, 2 release, 3 give up, 4 release what nobody holds, 5 initialise,
-        6 release for another thread: of a reader, nobody can tell for which.
-        """
+        """`action`: 0 begin or go on, 1 try, 2 release, 3 give up, 4 release what nobody holds, 5 initialise."""
         mode = (READ if shared else WRITE) if lock else SPIN
         here = self.here.setdefault(lock, [])
         mine = [held for held in here if held.thread == thread]
         waits = next((held for held in mine if not held.holds), None)
         if action == 0 and waits:
             if self._free(here, waits.type):
-                waits.holds, waits.got = True, len(self.events)
-                self._add(lock, ACQUIRED, waits)
+                self._get(lock, waits)
         elif action == 0 and (not mine or (mode in SHARED and all(held.type in SHARED for held in mine))):
+            free = self._free(here, mode)
             here.append(self._new(thread, mode, False))
             self._add(lock, ATTEMPT, here[-1])
+            if free:
+                self._get(lock, here[-1])
+            else:
+                self._add(lock, WAITS, here[-1])
         elif action == 1 and not waits:
             if self._free(here, mode):
                 here.append(self._new(thread, mode, True))
@@ -101,22 +102,14 @@ class Simulation:
             self._end(lock, last if last.type in SHARED else mine[-1], RELEASE, thread)
         elif action == 3 and waits:
             self._end(lock, waits, ABANDONED, thread)
-        elif action == 4 and not any(held.holds for held in here) and lock not in self.lent:
+        elif action == 4 and not any(held.holds for held in here):
             self.events.append(Made(lock, RELEASE, mode, thread, -1))
-        elif action == 5 and not here and lock not in self.lent:
+        elif action == 5 and not here:
             self.events.append(Made(lock, INIT, mode, thread, -1))
-        elif action == 6:
-            holders = [held for held in here if held.holds]
-            if holders and THREADS[thread][0] not in {THREADS[held.thread][0] for held in holders}:
-                if holders[-1].type in SHARED:
-                    # Its own releases end what the task got last: what stays is what it got first.
-                    its = [held for held in holders if THREADS[held.thread][0] == THREADS[holders[-1].thread][0]]
-                    first = min(its, key=lambda held: held.got)
-                    self.lent.add(lock)
-                    here.remove(first)
-                    self.events.append(Made(lock, RELEASE, first.type, thread, LENT - first.number))
-                else:
-                    self._end(lock, holders[-1], RELEASE, thread)
+
+    def _get(self, lock: int, held: _Held) -> None:
+        held.holds, held.got = True, len(self.events)
+        self._add(lock, ACQUIRED, held)
 
     def _new(self, thread: int, mode: int, holds: bool) -> _Held:
         self.count += 1
@@ -135,44 +128,39 @@ class Simulation:
         return not holders or (mode in SHARED and all(held.type in SHARED for held in holders))
 
 
-def ambiguous(made: Sequence[Made]) -> bool:
-    """Whether nobody can tell from these events which acquisition a release ends: one that began before them, or that
-    of another reader.
-    """
-    holders: dict[int, set[int]] = {}
-    for event in made:
-        here = holders.setdefault(event.lock, set())
-        number = LENT - event.acquisition if event.acquisition <= LENT else event.acquisition
-        if event.kind == ACQUIRED:
-            here.add(number)
-        elif event.kind == RELEASE:
-            if here and number not in here:
-                return True
-            here.discard(number)
-    return False
+def traced(made: Sequence[Made], begin: int) -> list[Made]:
+    """What a trace has that begins with event `begin`: of an acquisition that began before, only its release."""
+    before = {event.acquisition for event in made[:begin]} - {-1}
+    return [event for event in made[begin:] if event.kind == RELEASE or event.acquisition not in before]
 
 
 def encode(made: Sequence[Made], conflicts: Sequence[bool] = (), depths: Sequence[int] = ()) -> Events:
     """The log of these events: one CPU per thread, a time unit per event, in the order of a file."""
     log = np.zeros(len(made), dtype=EVENT)
-    sequence: dict[int, int] = {}
+    waits: dict[int, int] = {}
     position: dict[int, int] = {}
+    waiting: set[int] = set()
+    acquired = {event.acquisition for event in made if event.kind == ACQUIRED}
     for i, event in enumerate(made):
         pid, context = THREADS[event.thread]
-        number = sequence[event.lock] = sequence.get(event.lock, 0) + 1
+        # A wait that begins, or ends, is one more.
+        ends = event.kind in (ACQUIRED, ABANDONED) and event.acquisition in waiting
+        number = waits[event.lock] = waits.get(event.lock, 0) + (event.kind == WAITS or ends)
+        waiting = waiting | {event.acquisition} if event.kind == WAITS else waiting - {event.acquisition}
         place = position[event.thread] = position.get(event.thread, 0) + 1
+        orphan = event.kind == RELEASE and event.acquisition not in acquired
         flags = (TRY if event.tried else 0) | (CONFLICT if len(conflicts) and conflicts[i] else 0)
         depth = depths[i] if len(depths) else 0
         log[i] = (
             *(place, 1000 + 10 * i, LOCKS[event.lock], SITE + event.thread, i + 1, number, event.lock + 1, pid, depth),
-            *(event.thread, event.kind, event.type, STREAM_LOG, context, flags),
+            *(event.thread, event.kind, event.type, STREAM_LOG, context, flags | (ORPHAN if orphan else 0)),
         )
     return log[np.argsort(log["cpu"], kind="stable")]
 
 
 @dataclass
 class Expected:
-    """Per event: kept by the filter; somebody incompatible was there; how many others were."""
+    """Per event: kept by the filter; an attempt that had to wait; how many others waited then, and one."""
 
     kept: list[bool]
     conflict: list[bool]
@@ -180,68 +168,33 @@ class Expected:
 
 
 def per_lock_expected(made: Sequence[Made]) -> Expected:
-    """By spans: an acquisition lasts from its first to its last event, blocks are unions of spans that overlap."""
+    """By spans of events: who waited, and whose hold overlaps a wait for the same lock."""
     n = len(made)
     found = Expected([False] * n, [False] * n, [0] * n)
-    for lock in {event.lock for event in made}:
-        places = [i for i in range(n) if made[i].lock == lock]
-        inits = [i for i in places if made[i].kind == INIT]
-        for low, high in zip([-1, *inits], [*inits, n], strict=True):
-            _one_generation(made, [i for i in places if low < i < high], found)
+    spans: dict[int, dict[int, int]] = {}
+    for i, event in enumerate(made):
+        if event.acquisition >= 0:
+            spans.setdefault(event.acquisition, {})[event.kind] = i
+    waits = []
+    for span in spans.values():
+        if WAITS in span:
+            ends = [span[kind] for kind in (ACQUIRED, ABANDONED) if kind in span]
+            waits.append((made[span[WAITS]].lock, span[WAITS], min(ends, default=n)))
+    for span in spans.values():
+        lock = made[next(iter(span.values()))].lock
+        mine = [begin for _, begin, _ in waits if begin == span.get(WAITS)]
+        if mine and ATTEMPT in span:
+            found.conflict[span[ATTEMPT]] = True
+            found.depth[span[ATTEMPT]] = sum(at == lock and begin <= mine[0] < end for at, begin, end in waits)
+        held = (span.get(ACQUIRED, n), span.get(RELEASE, n))
+        overlaps = any(at == lock and begin < held[1] and end > held[0] for at, begin, end in waits)
+        never_released = ACQUIRED in span and RELEASE not in span
+        never_acquired = RELEASE in span and ACQUIRED not in span
+        for i in span.values():
+            found.kept[i] = bool(mine) or overlaps or never_released or never_acquired
+    for i, event in enumerate(made):
+        found.kept[i] |= event.acquisition < 0 and event.kind == RELEASE
     return found
-
-
-def _one_generation(made: Sequence[Made], places: list[int], found: Expected) -> None:
-    spans: dict[int, list[int]] = {}
-    for i in places:
-        if made[i].acquisition >= 0:
-            spans.setdefault(made[i].acquisition, []).append(i)
-    for number in [number for number, mine in spans.items() if made[mine[0]].kind in (RELEASE, ABANDONED)]:
-        del spans[number]  # its begin was not seen: to the filter, a release alone
-    lent = {LENT - made[i].acquisition: i for i in places if made[i].acquisition <= LENT}
-    last = max(places, default=0) + 1
-    ends = {
-        number: lent.get(number, mine[-1] if made[mine[-1]].kind in (RELEASE, ABANDONED) else last)
-        for number, mine in spans.items()
-    }
-
-    def there(i: int) -> list[int]:
-        return [number for number, mine in spans.items() if mine[0] < i < ends[number] and i not in mine]
-
-    marks = []
-    for i in places:
-        event, others = made[i], there(i)
-        alone = event.acquisition not in spans
-        begins = not alone and spans[event.acquisition][0] == i
-        reader = event.type in SHARED
-        clash = bool(others) and not (reader and all(made[spans[number][0]].type in SHARED for number in others))
-        if begins or event.kind == FAILED:
-            found.conflict[i] = clash
-            found.depth[i] = len(others) if begins else 0
-            if clash:
-                marks.append(i)
-            if event.kind == FAILED:
-                found.kept[i] = clash
-        elif alone and event.kind in (RELEASE, ABANDONED):
-            found.kept[i] = True
-            if others and LENT - event.acquisition not in spans:
-                marks.append(i)
-    for number, mine in spans.items():
-        first = _block_begin(number, spans, ends)
-        keeps = any(first <= mark <= ends[number] for mark in marks)
-        if ends[number] == last:
-            keeps = any(made[i].kind == ACQUIRED for i in mine) or found.conflict[mine[0]]
-        for i in mine:
-            found.kept[i] = keeps or number in lent
-
-
-def _block_begin(number: int, spans: dict[int, list[int]], ends: dict[int, int]) -> int:
-    begin = spans[number][0]
-    while True:
-        overlapping = [mine[0] for other, mine in spans.items() if mine[0] < begin < ends[other]]
-        if not overlapping:
-            return begin
-        begin = min(overlapping)
 
 
 def paper_expected(made: Sequence[Made]) -> list[bool]:

@@ -14,12 +14,12 @@ from .locks.acquisitions import by_key, failures
 from .locks.blocks import longest, with_blocks
 from .locks.classes import call_sites
 from .locks.comparison import FilterComparison, compare_filters
-from .locks.events import ALL, PAPER, PER_LOCK, STREAM_LOG, TRACEPOINT, TYPES, VALIDATE
+from .locks.events import PAPER, PER_LOCK, STREAM_LOG, TRACEPOINT, TYPES, VALIDATE
 from .locks.status import LockTraceStatus, accounting
 from .run import Run
 
-#: Sums of the kernel's table of sites, by the names they have in tables of acquisitions.
-COUNTS = ("acquisitions", "contended", "failed", "abandoned", "holds")
+#: Counts of the kernel's table of sites, by the names they have in tables of acquisitions.
+COUNTS = ("acquisitions", "contended", "failed", "abandoned")
 TIMES = ("wait_total", "wait_max", "hold_total", "hold_max")
 FILL_SAMPLES = 400
 #: log2 of events of a CPU's ring where the launcher says nothing else.
@@ -70,24 +70,25 @@ def sums(run: Run) -> pd.DataFrame:
 def contention(run: Run) -> pd.DataFrame:
     """Rows of `contention`.
 
-    PER_LOCK and VALIDATE: the kernel's sums, which have every acquisition. PAPER: those of what was dropped and the
-    events that were kept. ALL: the events. TRACEPOINT: what had to wait; no holds, and not how often nobody waited.
-    Nothing of an arm whose events were lost, where they are needed.
+    ALL and VALIDATE: the events. PER_LOCK: the kernel's counts, which have every acquisition, and times of the events
+    that were kept. PAPER: the kernel's counts of what was dropped, and the events that were kept. TRACEPOINT: what had
+    to wait; no holds, and not how often nobody waited. Nothing of an arm whose events were lost.
 
-    wait_* is from the attempt to the acquisition, of all acquisitions; contended_wait_* of those that met somebody and
-    of waits that were given up, by the events alone.
+    wait_* is from the attempt to the acquisition, of all acquisitions; contended_wait_* of those that had to wait and
+    of waits that were given up.
     """
-    if run.gaps and run.status.arm in (ALL, PAPER, TRACEPOINT):
+    if run.gaps:
         return pd.DataFrame()
     key = ["lock", "type", "site"]
-    parts = []
-    if run.status.arm in (PAPER, PER_LOCK, VALIDATE):
-        parts.append(run.sites[[*key, *COUNTS, *TIMES, "depth_max"]])
-    if run.status.arm in (ALL, PAPER, TRACEPOINT):
-        parts.append(by_key(run.acquisitions, failures(run.log), key)[[*key, *COUNTS, *TIMES, "depth_max"]])
+    told = by_key(run.acquisitions, failures(run.log), key)[[*key, *COUNTS, "holds", *TIMES, "depth_max"]]
+    parts = [told]
+    if run.status.arm == PER_LOCK:
+        parts = [told.assign(**dict.fromkeys(COUNTS, 0)), run.sites[[*key, *COUNTS]]]
+    elif run.status.arm == PAPER:
+        parts.append(run.sites[[*key, *COUNTS]])
     whole = pd.concat(parts, ignore_index=True)
     whole["class"] = pd.Series(run.class_names(whole["lock"]), dtype="object")
-    how = dict.fromkeys((*COUNTS, "wait_total", "hold_total"), "sum")
+    how = dict.fromkeys((*COUNTS, "holds", "wait_total", "hold_total"), "sum")
     how |= dict.fromkeys(("wait_max", "hold_max", "depth_max"), "max")
     table = whole.groupby(["class", "type", "site"], as_index=False).agg({"lock": "nunique", **how})
     for name in TIMES:
@@ -99,8 +100,6 @@ def contention(run: Run) -> pd.DataFrame:
     table["wait_mean"] = table["wait_total"] / waits.where(waits > 0)
     table["hold_mean"] = table["hold_total"] / table["holds"].where(table["holds"] > 0)
     table = table.merge(_contended_waits(run), how="left", on=["class", "type", "site"])
-    if run.gaps:
-        table[["contended_wait_total", "contended_wait_max"]] = np.nan
     table["caller"] = call_sites(table["site"], run.symbols)
     table["type"] = [TYPES[kind] for kind in table["type"].tolist()]
     return table.rename(columns={"lock": "locks"}).drop(columns="site")
@@ -126,13 +125,14 @@ def _contended_waits(run: Run) -> pd.DataFrame:
 
 
 def site_sums(run: Run) -> dict[str, Any]:
-    """VALIDATE: the row of `site_sums`. An acquisition that an initialisation of its lock ended is in no sum of the
-    kernel's.
-    """
+    """VALIDATE: the row of `site_sums`."""
     if run.status.sites_full or run.status.lost[STREAM_LOG] or run.status.untracked:
         return {"reason": "the log or a table has gaps"}
-    key, names = ["lock", "type", "site"], [*COUNTS, *TIMES, "depth_max"]
-    of_log = by_key(run.acquisitions, failures(run.log), key).set_index(key)[names].fillna(0)
+    key, names = ["lock", "type", "site"], [*COUNTS, "wait_total"]
+    of_log = by_key(run.acquisitions, failures(run.log), key).set_index(key)[[*COUNTS]]
+    waited = run.acquisitions[run.acquisitions["contended"]]
+    waits = (waited["acquired"] - waited["begin"]).groupby([waited[name] for name in key]).sum()
+    of_log = of_log.assign(wait_total=waits).fillna(0)
     of_kernel = run.sites.set_index(key)[names].astype("float64")
     both = of_log.add_suffix("_log").join(of_kernel.add_suffix("_kernel"), how="outer").fillna(0)
     off = np.column_stack([(both[f"{name}_log"] - both[f"{name}_kernel"]).abs() > 0.5 for name in names])
@@ -152,7 +152,8 @@ def useful_locks(run: Run) -> pd.DataFrame:
 
 def filters(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """VALIDATE: rows of `filters` and of `differences`."""
-    names = ("filter", "log", "selected", "equal", "missing", "extra", "different", "reason")
+    names = ("filter", "log", "selected", "equal", "missing", "extra", "different")
+    names += ("waits", "dropped_waits", "acquisitions", "idle", "reason")
     compared: list[FilterComparison] = compare_filters(run.events, run.status)
     rows = [{name: getattr(one, name) for name in names} for one in compared]
     examples = [one.examples.assign(filter=one.filter) for one in compared]

@@ -102,6 +102,9 @@ METRICS = [
     fact("missing", "count", "lower", "events that the replay selects and the filter did not keep", of=_FILTER),
     fact("extra", "count", "lower", "events that the filter kept and the replay does not select", of=_FILTER),
     fact("different", "count", "lower", "events that both have, with another value in a field", of=_FILTER),
+    fact("dropped_waits", "count", "lower", "acquisitions whose trylock failed, not kept by the filter", of=_FILTER),
+    fact("idle", "count", "lower", "acquisitions that the filter kept, and nobody waited", of=_FILTER),
+    fact("idle_share", "1", "lower", "of the acquisitions that the filter kept: in how many nobody waited", of=_FILTER),
     fact(
         "gap_kept",
         "1",

@@ -12,12 +12,12 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import read_tsv
 
+from .locks.comparison import identities
 from .locks.events import (
     ABANDONED,
     ACQUIRED,
     ALL,
     ATTEMPT,
-    CONFLICT,
     FAILED,
     INIT,
     MUTEX,
@@ -36,6 +36,7 @@ from .locks.events import (
     TRY,
     TYPES,
     VALIDATE,
+    WAITS,
     WRITE,
     Events,
 )
@@ -55,7 +56,7 @@ KNOWN = "known.tsv"
 
 def event_counts(events: Events) -> pd.DataFrame:
     """By lock and type (index): attempts (without trylocks), acquired, tried, released, failed, abandoned, inits,
-    orphans, conflicts (of attempts and of failed trylocks), all int64.
+    orphans, conflicts (waits, and failed trylocks of callers), all int64.
     """
     kind, flags = events["kind"], events["flags"]
     tried = (kind == ACQUIRED) & (flags & TRY != 0)
@@ -68,7 +69,7 @@ def event_counts(events: Events) -> pd.DataFrame:
         "abandoned": kind == ABANDONED,
         "inits": kind == INIT,
         "orphans": (kind == RELEASE) & (flags & ORPHAN != 0),
-        "conflicts": ((kind == ATTEMPT) | (kind == FAILED)) & (flags & CONFLICT != 0),
+        "conflicts": (kind == WAITS) | (kind == FAILED),
     }
     table = pd.DataFrame({"lock": events["lock"], "type": events["type"], **columns})
     return table.groupby(["lock", "type"]).sum().astype("int64")
@@ -113,7 +114,7 @@ def gap_rows(run: Run) -> list[dict[str, Any]]:
     after = _from_an_orphan_on(of_module[of_module["stream"] == STREAM_LOG])
     rows = []
     for name, stream in (("per-lock", STREAM_PER_LOCK), ("paper", STREAM_PAPER)):
-        kept = _numbers(of_module[of_module["stream"] == stream])
+        kept = identities(of_module[of_module["stream"] == stream])
         dropped = int((~after.isin(kept)).sum())
         counted = {"events": counts[STREAM_LOG], "kept": counts[stream]}
         rows.append({"filter": name} | counted | {"after": len(after), "after_dropped": dropped})
@@ -123,14 +124,9 @@ def gap_rows(run: Run) -> list[dict[str, Any]]:
 def _from_an_orphan_on(log: Events) -> pd.MultiIndex:
     """Lock and number of each event from its lock's first release that nobody held it for, that release included."""
     released = log[(log["kind"] == RELEASE) & (log["flags"] & ORPHAN != 0)]
-    first = pd.Series(released["sequence"]).groupby(released["lock"]).min()
-    since = first.reindex(log["lock"]).to_numpy(dtype=np.float64)  # NaN: the lock has none, and no number reaches it
-    return _numbers(log[log["sequence"] >= since])
-
-
-def _numbers(events: Events) -> pd.MultiIndex:
-    """What an event is known by: its lock, and its number among the lock's events."""
-    return pd.MultiIndex.from_arrays([events["lock"], events["sequence"]])
+    first = pd.Series(released["order"]).groupby(released["lock"]).min()
+    since = first.reindex(log["lock"]).to_numpy(dtype=np.float64)  # NaN: the lock has none, and no order reaches it
+    return identities(log[log["order"] >= since])
 
 
 def _module_files(run: Run) -> tuple[Path | None, list[Path]]:

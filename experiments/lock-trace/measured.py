@@ -313,17 +313,22 @@ def _total(
 
 def _filters(rows: MetricRows, told: Told, arm: str, trial: int, runs: Sequence[Key]) -> None:
     for which in ("per-lock", "paper"):
-        for name in ("missing", "extra", "different", "selected"):
-            values = {}
-            for run in runs:
-                frame = told.of("filters", run)
-                frame = frame[frame["filter"] == which]
-                if frame.empty:
-                    values[run] = Value(np.nan, told.problem(run, "filters"))
-                else:
-                    values[run] = Value(float(frame[name].iloc[0]), _text(frame["reason"].iloc[0]))
+        told_by = {}
+        for run in runs:
+            frame = told.of("filters", run)
+            told_by[run] = frame[frame["filter"] == which]
+        for name in ("missing", "extra", "different", "selected", "dropped_waits", "idle"):
+            values = {run: _of_filter(told, run, frame, name) for run, frame in told_by.items()}
             _each(rows, f"{name}.{which}", values)
             _whole(rows, f"{name}.{which}", arm, trial, values)
+        sums = {
+            name: [_of_filter(told, run, frame, name) for run, frame in told_by.items()]
+            for name in ("idle", "acquisitions")
+        }
+        reason = next((value.reason for values in sums.values() for value in values if value.absent), None)
+        idle, kept = (sum(value.value for value in sums[name]) for name in ("idle", "acquisitions"))
+        share = np.nan if reason or not kept else idle / kept
+        rows.put(arm, trial, f"idle_share.{which}", share, reason=reason or "no acquisition was kept")
     values = {}
     for run in runs:
         frame, problem = told.of("site_sums", run), told.problem(run, "site_sums")
@@ -334,6 +339,13 @@ def _filters(rows: MetricRows, told: Told, arm: str, trial: int, runs: Sequence[
             values[run] = Value(float(frame["different"].iloc[0]), reason, applies=reason is None)
     _each(rows, "sites_different", values)
     _whole(rows, "sites_different", arm, trial, values)
+
+
+def _of_filter(told: Told, run: Key, frame: pd.DataFrame, name: str) -> Value:
+    """What a table says of one filter in one run."""
+    if frame.empty:
+        return Value(np.nan, told.problem(run, "filters"))
+    return Value(float(frame[name].iloc[0]), _text(frame["reason"].iloc[0]))
 
 
 def _gaps(rows: MetricRows, told: Told, runs: Sequence[Key]) -> None:

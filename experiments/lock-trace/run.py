@@ -18,7 +18,7 @@ from harness.measure.symbols import SymbolMap, read_system_map, with_kallsyms
 
 from .locks.acquisitions import acquisitions, first_attempts, with_conflicts
 from .locks.classes import StaticData, classes_of
-from .locks.events import PER_LOCK, STREAM_LOG, STREAMS, TRACEPOINT, VALIDATE, Events, only, read_events
+from .locks.events import STREAM_LOG, STREAMS, TRACEPOINT, VALIDATE, Events, only, read_events
 from .locks.kerneltables import read_locks, read_sites
 from .locks.status import LockTraceStatus, read_status
 
@@ -116,10 +116,8 @@ class Run:
     def log(self) -> Events:
         """The events that waits and holds are made of: all of them, or as many as the arm kept."""
         if self.status.arm == VALIDATE:
-            return only(self.events, STREAM_LOG)
-        if self.status.arm == TRACEPOINT:
-            return first_attempts(self.events)
-        return self.events if self.status.arm == PER_LOCK else with_conflicts(self.events)
+            return with_conflicts(only(self.events, STREAM_LOG))
+        return first_attempts(self.events) if self.status.arm == TRACEPOINT else with_conflicts(self.events)
 
     @property
     def gaps(self) -> str | None:
@@ -133,12 +131,10 @@ class Run:
 
     @cached_property
     def sites(self) -> pd.DataFrame:
-        """The kernel's table of sites with each lock's address, `lock` uint64."""
+        """The kernel's table of sites, a row per lock, type and call site: sums over the CPUs."""
         table = self._whole(read_sites(self.folder / "sites.tsv"), self.status.sites, "sites.tsv")
-        address = dict(zip(self.locks["entry"].tolist(), self.locks["address"].tolist(), strict=True))
-        if lacking := set(table["entry"].tolist()) - set(address):
-            raise RunError(f"has a lock {min(lacking)} that locks.tsv has not", where=str(self.folder / "sites.tsv"))
-        return table.assign(lock=np.array([address[entry] for entry in table["entry"].tolist()], dtype=np.uint64))
+        sums: pd.DataFrame = table.groupby(["lock", "type", "site"], as_index=False).sum(numeric_only=True)
+        return sums
 
     def _whole(self, table: pd.DataFrame, rows: int, name: str) -> pd.DataFrame:
         if len(table) != rows:
@@ -149,7 +145,8 @@ class Run:
     def classes(self) -> dict[int, str]:
         """Lock class by address."""
         data = _static_data(self.trial.system_map, self._kallsyms)
-        return classes_of(self.log, self.locks, data, self.symbols)
+        sums = self.sites["lock"] if self.status.sites else ()
+        return classes_of(self.log, self.locks, data, self.symbols, sums)
 
     def class_names(self, addresses: pd.Series[Any]) -> list[str]:
         """The class of each lock."""

@@ -17,11 +17,13 @@ from .events import (
     INIT,
     RELEASE,
     SHARED,
+    STREAM_PER_LOCK,
+    WAITS,
     Events,
     Flags,
     Indices,
 )
-from .replay import is_attempt, is_try, per_lock_filter
+from .replay import is_attempt, is_try, since, starts
 
 #: Sums of wait and hold times are float64: exact to 2**53 cycles, some weeks.
 COLUMNS = {
@@ -35,7 +37,7 @@ COLUMNS = {
     "begin": "float64",  # time of the attempt or the successful trylock, cycles; NaN: not seen
     "acquired": "float64",  # NaN: never
     "end": "float64",  # time of the release, or of giving up; NaN: not seen
-    "contended": "bool",  # somebody incompatible was there
+    "contended": "bool",  # the trylock failed: it had to wait
     "depth": "uint32",  # how many others held or waited
     "abandoned": "bool",
 }
@@ -68,6 +70,11 @@ def acquisitions(events: Events) -> pd.DataFrame:
     hold_end = _matched(got & ~shared, let_go & ~shared, where)
     readers = _matched(got & shared, let_go & shared, [*where, _threads(ordered)])
     hold_end[shared] = readers[shared]
+    # The per-lock filter's releases say which acquisition they end, by its time.
+    told = np.flatnonzero(let_go & (ordered["stream"] == STREAM_PER_LOCK) & (ordered["order"] != 0))
+    ends = dict(zip(zip(lock[told].tolist(), ordered["order"][told].tolist(), strict=True), told.tolist(), strict=True))
+    for i in np.flatnonzero(got & (ordered["stream"] == STREAM_PER_LOCK)).tolist():
+        hold_end[i] = ends.get((int(lock[i]), int(ordered["time"][i])), hold_end[i])
     return _rows(ordered, generation, wait_end, hold_end, is_attempt(ordered))
 
 
@@ -138,19 +145,27 @@ def _rows(ordered: Events, generation: Indices, wait_end: Indices, hold_end: Ind
 
 
 def with_conflicts(events: Events) -> Events:
-    """A copy in which attempts and failed trylocks say whether they met somebody (CONFLICT, depth), by the order of
-    times: for arms that keep no state of a lock.
+    """A copy in which the attempts of those who had to wait say so (CONFLICT), and how many others held the lock or
+    waited for it (depth): those whose wait had begun and not ended, by the order of times, and the holder.
     """
     told = events.copy()
     order = lock_order(told)
-    lock = told["lock"][order]
-    starts = np.flatnonzero(np.concatenate([[True], lock[1:] != lock[:-1]])[: len(lock)])
-    numbers = np.arange(1, len(lock) + 1) - np.repeat(starts, np.diff(np.append(starts, len(lock))))
-    told["sequence"][order] = numbers
-    replay = per_lock_filter(told)
-    told["flags"] |= np.where(replay.conflict, CONFLICT, 0).astype(np.uint16)
-    told["depth"] = np.where(replay.depth > 0, replay.depth, told["depth"])
-    told["sequence"] = events["sequence"]
+    ordered = told[order]
+    kind, first = ordered["kind"], starts(ordered["lock"])
+    waits = kind == WAITS
+    where = [ordered["lock"], _threads(ordered), ordered["context"] & CONTEXT_BITS]
+    # A thread whose trylock failed says so next, of this lock; an interrupt meanwhile is another context.
+    begun = _matched(kind == ATTEMPT, waits, where)
+    ended = _matched(waits, ((kind == ACQUIRED) & ~is_try(ordered)) | (kind == ABANDONED), where)
+    steps = waits.astype(np.int64)
+    np.subtract.at(steps, ended[ended >= 0], 1)
+    waiting = since(np.cumsum(steps), steps, first)
+    attempts = np.flatnonzero(begun >= 0)
+    depth = ordered["depth"].copy()
+    depth[attempts] = waiting[begun[attempts]]
+    flags = ordered["flags"].copy()
+    flags[attempts] |= CONFLICT
+    told["flags"][order], told["depth"][order] = flags, depth
     return told
 
 
@@ -169,15 +184,14 @@ def first_attempts(events: Events) -> Events:
 
 
 def failures(events: Events) -> pd.DataFrame:
-    """Failed trylocks: lock uint64, type uint8, site uint64, contended bool."""
+    """Failed trylocks of callers: lock uint64, type uint8, site uint64."""
     ordered = events[events["kind"] == FAILED]
-    columns = {name: ordered[name] for name in ("lock", "type", "site")}
-    return pd.DataFrame({**columns, "contended": ordered["flags"] & CONFLICT != 0})
+    return pd.DataFrame({name: ordered[name] for name in ("lock", "type", "site")})
 
 
 SITE_COLUMNS = {
     "acquisitions": "int64",  # got
-    "contended": "int64",  # of them, met somebody incompatible when they came
+    "contended": "int64",  # of them, had to wait
     "failed": "int64",  # trylocks
     "abandoned": "int64",  # waits that were given up
     "wait_total": "float64",  # cycles from the attempt to the acquisition, of all whose attempt was seen
@@ -211,7 +225,7 @@ def by_key(taken: pd.DataFrame, failed: pd.DataFrame, key: list[str]) -> pd.Data
         holds=("hold", "count"),
         depth_max=("depth", "max"),
     )
-    both = sums.join(failed.groupby(key, dropna=False).agg(failed=("contended", "size")), how="outer")
+    both = sums.join(failed.assign(one=1).groupby(key, dropna=False).agg(failed=("one", "size")), how="outer")
     # The longest of none is not known; how many there are, and their sum, is.
     counts = [name for name in SITE_COLUMNS if name not in ("wait_max", "hold_max")]
     both[counts] = both[counts].fillna(0)

@@ -122,13 +122,17 @@ def _function(text: str) -> str:
     return match["symbol"] if match is not None else text
 
 
-def classes_of(events: Events, locks: pd.DataFrame, data: StaticData, symbols: SymbolMap) -> dict[int, str]:
-    """Class by address, for each lock of `events` and of the kernel's table of locks (empty where an arm has none).
+def classes_of(
+    events: Events, locks: pd.DataFrame, data: StaticData, symbols: SymbolMap, more: npt.ArrayLike = ()
+) -> dict[int, str]:
+    """Class by address, for each lock of `events`, of the kernel's table of locks (empty where an arm has none), and of
+    `more`.
 
     Without a table: the static symbol, else the function of the last INIT that was traced, else DYNAMIC.
     """
     known = dict(zip(locks["address"].tolist(), lock_classes(locks).tolist(), strict=True))
-    others = np.setdiff1d(np.unique(events["lock"]), locks["address"].to_numpy(dtype=np.uint64))
+    every = np.union1d(events["lock"], np.asarray(more, dtype=np.uint64))
+    others = np.setdiff1d(every, locks["address"].to_numpy(dtype=np.uint64))
     named = dict(zip(others.tolist(), data.names(others).tolist(), strict=True))
     born = events[events["kind"] == INIT]
     for address, site in zip(born["lock"].tolist(), call_sites(born["site"], symbols).tolist(), strict=True):

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from .events import (
+    ACQUIRED,
     OPEN,
     STREAM_LOG,
     STREAM_PAPER,
     STREAM_PER_LOCK,
     VALIDATE,
+    WAITS,
     Events,
     describe,
     only,
@@ -21,9 +23,10 @@ from .events import (
 from .replay import Replay, paper_filter, per_lock_filter
 from .status import LockTraceStatus, log_loss
 
-_KEY = ["lock", "sequence"]
+#: An event is known by its lock, its kind, and when on which CPU it was.
+IDENTITY = ["lock", "cpu", "time", "kind"]
 #: What two copies of one event must have in common.
-SAME = ("time", "site", "pid", "cpu", "kind", "type", "context", "flags")
+SAME = ("site", "pid", "type", "context", "flags")
 EXAMPLES = 5
 
 
@@ -38,6 +41,10 @@ class FilterComparison:
     missing    selected, and not in the kept stream
     extra      in the kept stream, and not selected
     different  selected and kept, but with another value in a field
+    waits      acquisitions of the log whose trylock failed
+    dropped_waits  of them, not in the kept stream
+    acquisitions   in the kept stream
+    idle       of them, neither waited nor were waited for, by the log
     examples   the first of what differs: what object (missing, extra, different), event object
     """
 
@@ -48,6 +55,10 @@ class FilterComparison:
     missing: float
     extra: float
     different: float
+    waits: float
+    dropped_waits: float
+    acquisitions: float
+    idle: float
     reason: str | None
     examples: pd.DataFrame
 
@@ -56,16 +67,17 @@ def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterCompa
     """Both filters of a trace of arm VALIDATE."""
     assert status.arm == VALIDATE
     log = only(events, STREAM_LOG)
+    useful = identities(log[per_lock_filter(log).kept])
     compared = []
     for name, select, stream, full in (
-        ("per-lock", per_lock_filter, STREAM_PER_LOCK, ("readers found no place", status.holds_full)),
+        ("per-lock", per_lock_filter, STREAM_PER_LOCK, ("acquisitions found no place", status.holds_full)),
         ("paper", paper_filter, STREAM_PAPER, ("blocks found no place", status.pool_full)),
     ):
         losses = {
             "events of the log were lost": log_loss(status),
             "events of the filter were lost": status.lost[stream],
         }
-        result = compare(name, log, select(log), only(events, stream))
+        result = compare(name, log, select(log), only(events, stream), useful)
         # A filter that was full keeps more, which may or may not make a difference.
         losses |= {} if result.equal == result.selected and not result.extra else {full[0]: full[1]}
         why = ", ".join(f"{count} {what}" for what, count in losses.items() if count)
@@ -75,17 +87,23 @@ def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterCompa
 
 def _unknown(name: str, log: int, reason: str) -> FilterComparison:
     nan = float("nan")
-    return FilterComparison(name, log, nan, nan, nan, nan, nan, reason, _examples([]))
+    return FilterComparison(name, log, *[nan] * 9, reason, _examples([]))
 
 
-def compare(name: str, log: Events, replay: Replay, stream: Events) -> FilterComparison:
-    """The kept `stream` against what `replay` selects of `log`. An event is known by its lock and sequence; locks that
-    had no place in the table have no sequence, and are in neither.
+def identities(events: Events) -> pd.MultiIndex:
+    """What each event is known by in every stream."""
+    return pd.MultiIndex.from_arrays([events[name] for name in IDENTITY])
+
+
+def compare(name: str, log: Events, replay: Replay, stream: Events, useful: pd.MultiIndex) -> FilterComparison:
+    """The kept `stream` against what `replay` selects of `log`. Locks that had no place in the table are in neither.
+
+    `useful`: events of the log of acquisitions that waited or were waited for.
     """
     wanted, kept = _frame(log[replay.kept]), _frame(stream)
     # A key twice in the stream pairs once; what is left over is extra.
-    both = wanted.assign(copy=wanted.groupby(_KEY).cumcount()).merge(
-        kept.assign(copy=kept.groupby(_KEY).cumcount()), on=[*_KEY, "copy"], how="outer", indicator=True
+    both = wanted.assign(copy=wanted.groupby(IDENTITY).cumcount()).merge(
+        kept.assign(copy=kept.groupby(IDENTITY).cumcount()), on=[*IDENTITY, "copy"], how="outer", indicator=True
     )
     missing = both.loc[both["_merge"] == "left_only", "at_x"].to_numpy(dtype=np.int64)
     extra = both.loc[both["_merge"] == "right_only", "at_y"].to_numpy(dtype=np.int64)
@@ -101,6 +119,10 @@ def compare(name: str, log: Events, replay: Replay, stream: Events) -> FilterCom
         missing=len(missing),
         extra=len(extra),
         different=len(different),
+        waits=int((log["kind"] == WAITS).sum()),
+        dropped_waits=int((~identities(log[log["kind"] == WAITS]).isin(identities(stream))).sum()),
+        acquisitions=int((stream["kind"] == ACQUIRED).sum()),
+        idle=int((~identities(stream[stream["kind"] == ACQUIRED]).isin(useful)).sum()),
         reason=None,
         examples=_examples(
             [("missing", selected[missing]), ("extra", stream[extra]), ("different", stream[different])]
@@ -109,7 +131,7 @@ def compare(name: str, log: Events, replay: Replay, stream: Events) -> FilterCom
 
 
 def _frame(events: Events) -> pd.DataFrame:
-    return pd.DataFrame({name: events[name] for name in _KEY}).assign(at=np.arange(len(events)))
+    return pd.DataFrame({name: events[name] for name in IDENTITY}).assign(at=np.arange(len(events)))
 
 
 def _alike(left: Events, right: Events) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -21,8 +21,8 @@ from harness.errors import RunError
 ALL, PAPER, PER_LOCK, TRACEPOINT, VALIDATE = range(1, 6)
 ARMS = {"all": ALL, "paper": PAPER, "per-lock": PER_LOCK, "tracepoint": TRACEPOINT, "validate": VALIDATE}
 
-ATTEMPT, ACQUIRED, RELEASE, FAILED, ABANDONED, INIT = range(1, 7)
-KINDS = ("", "attempt", "acquired", "release", "failed", "abandoned", "init")
+ATTEMPT, ACQUIRED, RELEASE, FAILED, ABANDONED, INIT, WAITS = range(1, 8)
+KINDS = ("", "attempt", "acquired", "release", "failed", "abandoned", "init", "waits")
 
 SPIN, READ, WRITE, MUTEX, RWSEM_READ, RWSEM_WRITE, OTHER = range(1, 8)
 #: What `perf lock contention` calls them.
@@ -45,7 +45,7 @@ EVENT = np.dtype(
         ("lock", "<u8"),  # address
         ("site", "<u8"),  # place the call returns to
         ("order", "<u8"),  # validate: place in the order that the paper's filter saw, else 0
-        ("sequence", "<u4"),  # of this lock's events, from 1; 0: not numbered
+        ("sequence", "<u4"),  # per-lock and validate: waits of the lock that had begun or ended
         ("entry", "<u4"),  # of the table of locks, 0: none
         ("pid", "<u4"),  # thread
         ("depth", "<u4"),  # attempts: how many others held or waited
@@ -110,7 +110,7 @@ class EventLog:
         return whole
 
     def _check_values(self, part: Events, first: int) -> None:
-        bad = (part["kind"] - 1 > INIT - 1) | (part["type"] - 1 > OTHER - 1) | (part["stream"] > STREAM_PAPER)
+        bad = (part["kind"] - 1 > WAITS - 1) | (part["type"] - 1 > OTHER - 1) | (part["stream"] > STREAM_PAPER)
         bad |= (part["context"] & CONTEXT_BITS) > IN_NMI
         if bad.any():
             at = int(np.flatnonzero(bad)[0])

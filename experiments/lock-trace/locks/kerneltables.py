@@ -19,7 +19,7 @@ LOCK_COLUMNS = {
     "init_site": "str",  # where it was initialised during the trace, or "-"
 }
 SITE_COLUMNS = {
-    "entry": "int64",  # of the lock
+    "lock": "uint64",  # address
     "type": "int64",
     "site": "uint64",  # of the acquisition
     "symbol": "str",
@@ -28,12 +28,7 @@ SITE_COLUMNS = {
     "failed": "int64",
     "abandoned": "int64",
     "kept": "int64",  # acquisitions
-    "wait_total": "int64",  # cycles, as all times here
-    "wait_max": "int64",
-    "hold_total": "int64",
-    "hold_max": "int64",
-    "holds": "int64",
-    "depth_max": "int64",
+    "wait_total": "int64",  # cycles, of those that had to wait
 }
 
 
@@ -43,5 +38,5 @@ def read_locks(path: Path) -> pd.DataFrame:
 
 
 def read_sites(path: Path) -> pd.DataFrame:
-    """SITE_COLUMNS, a row per lock, type and call site; times are cycles. RunError when it is no such table."""
+    """SITE_COLUMNS, a row per CPU, lock, type and call site. RunError when it is no such table."""
     return read_tsv(path, SITE_COLUMNS)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The two filters offline: what each should have kept of a full log, event for event.
 
-Written from the filters' definitions, not from the kernel's code. The per-lock filter follows each lock's events by
-their sequence: who waits, who holds. The paper's follows one counter per lock, by the order in which it saw the events.
-Neither looks at clocks of different CPUs.
+Written from the filters' definitions, not from the kernel's code. The per-lock filter keeps an acquisition that waited,
+or during which somebody waited for the same lock: two spans, and whether they overlap. Their ends are numbers that the
+kernel's events carry, the waits of the lock that had begun or ended so far. The paper's follows one counter per lock,
+by the order in which it saw the events. Neither looks at clocks of different CPUs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from harness.errors import RunError
 
 from .events import (
     ABANDONED,
@@ -23,9 +23,11 @@ from .events import (
     CONTEXT_BITS,
     FAILED,
     INIT,
+    ORPHAN,
     RELEASE,
     SHARED,
     TRY,
+    WAITS,
     Events,
     Flags,
     Indices,
@@ -36,16 +38,12 @@ from .events import (
 class Replay:
     """What a filter does with n events of a log; arrays of shape (n,), in the log's order.
 
-    kept      bool   the filter keeps the event
-    block     int64  number of the block the event belongs to; -1: to none, or the lock was not tracked
-    conflict  bool   somebody incompatible was there (the paper's filter does not know: False)
-    depth     int64  how many held or waited when an acquisition began; 0 for other events
+    kept   bool   the filter keeps the event
+    block  int64  the paper's filter: number of the block the event belongs to; -1: none, or the lock was not tracked
     """
 
     kept: Flags
     block: Indices
-    conflict: Flags
-    depth: Indices
 
 
 def is_attempt(events: Events) -> Flags:
@@ -58,28 +56,30 @@ def is_try(events: Events) -> Flags:
     return np.asarray((events["kind"] == ACQUIRED) & (events["flags"] & TRY != 0))
 
 
-def _starts(key: npt.NDArray[Any]) -> Flags:
+def starts(key: npt.NDArray[Any]) -> Flags:
     """Whether an element differs from the one before it."""
     return np.concatenate([[True], key[1:] != key[:-1]])[: len(key)]
 
 
-def _since(total: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], starts: Flags) -> npt.NDArray[np.int64]:
+def since(total: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], first: Flags) -> npt.NDArray[np.int64]:
     """Running sums that begin at 0 at every start."""
     before = total - steps
-    at = np.flatnonzero(starts)
+    at = np.flatnonzero(first)
     return total - np.repeat(before[at], np.diff(np.append(at, len(total))))
 
 
-def sequence_order(log: Events) -> Indices:
-    """Indices of the numbered events, by lock and sequence; RunError when a lock has a number twice."""
-    numbered = np.flatnonzero(log["sequence"] != 0)
-    order = numbered[np.lexsort((log["sequence"][numbered], log["lock"][numbered]))]
-    lock, sequence = log["lock"][order], log["sequence"][order]
-    twice = np.flatnonzero((lock[1:] == lock[:-1]) & (sequence[1:] == sequence[:-1]))
-    if twice.size:
-        at = int(twice[0])
-        raise RunError(f"lock {int(lock[at]):#x} has two events with sequence {int(sequence[at])}")
-    return np.asarray(order, dtype=np.int64)
+def _ordered(log: Events) -> Indices:
+    """Indices of the events that the shared buffer saw, by lock and in its order."""
+    seen = np.flatnonzero(log["order"] != 0)
+    return np.asarray(seen[np.lexsort((log["order"][seen], log["lock"][seen]))], dtype=np.int64)
+
+
+def _scattered(n: int, order: Indices, kept: Flags, block: Indices) -> Replay:
+    """A replay in the log's order of what was found in another."""
+    replay = Replay(np.zeros(n, bool), np.full(n, -1, np.int64))
+    replay.kept[order] = kept
+    replay.block[order] = block
+    return replay
 
 
 # -- the paper's filter -------------------------------------------------------------------------------------
@@ -90,17 +90,16 @@ def paper_filter(log: Events) -> Replay:
     began in it, a release ended it, and nothing failed or was given up. An INIT is dropped and ends the block before
     it, which is kept, as is what is open in the end.
     """
-    seen = np.flatnonzero(log["order"] != 0)
-    order = seen[np.lexsort((log["order"][seen], log["lock"][seen]))]
+    order = _ordered(log)
     ordered = log[order]
     if not len(ordered):
         return _scattered(len(log), order, np.zeros(0, bool), np.zeros(0, np.int64))
     kind, begins = ordered["kind"], is_attempt(ordered)
     steps = begins.astype(np.int64) - (kind == RELEASE) - (kind == ABANDONED)
     init = kind == INIT
-    starts = _starts(ordered["lock"]) | init
-    counter = _since(np.cumsum(steps), steps, starts)
-    ends = (counter == 0) | np.append(starts[1:], True)
+    first_of_lock = starts(ordered["lock"]) | init
+    counter = since(np.cumsum(steps), steps, first_of_lock)
+    ends = (counter == 0) | np.append(first_of_lock[1:], True)
     block = np.cumsum(np.append(False, ends[:-1]))
     first = np.flatnonzero(np.append(True, ends[:-1]))
     last = np.append(first[1:], len(ordered)) - 1
@@ -110,189 +109,109 @@ def paper_filter(log: Events) -> Replay:
     return _scattered(len(log), order, ~dropped[block] & ~init, np.where(init, -1, block))
 
 
-def _scattered(n: int, order: Indices, kept: Flags, block: Indices) -> Replay:
-    """A replay in the log's order of what was found in another."""
-    replay = Replay(np.zeros(n, bool), np.full(n, -1, np.int64), np.zeros(n, bool), np.zeros(n, np.int64))
-    replay.kept[order] = kept
-    replay.block[order] = block
-    return replay
-
-
 # -- the per-lock filter ------------------------------------------------------------------------------------
+
+_FOREVER = 1 << 62
 
 
 @dataclass(slots=True)
-class _Party:
-    """Somebody who waits for a lock or holds it; `clashed`: he met somebody when he came."""
+class _Acquisition:
+    """One thread's way with a lock. `since` and `until` are the lock's numbers of waits when it got it and let go."""
 
-    pid: int
-    context: int
+    thread: int
     reader: bool
-    holds: bool
-    clashed: bool
     events: list[int]
+    waited: bool = False
+    begun: int = 0
+    since: int = -1
+    until: int = _FOREVER
 
 
 @dataclass(slots=True)
 class _Lock:
-    """One lock while its events are followed. `parties` that another task has let go of stay: which they are is not
-    known, only how many, `gone`.
-    """
+    """One lock while its events are followed."""
 
-    parties: list[_Party]
-    gone: int = 0
-    marked: bool = False
+    under_way: dict[tuple[int, int], _Acquisition] = field(default_factory=dict)
+    held: list[_Acquisition] = field(default_factory=list)
+    ended: list[_Acquisition] = field(default_factory=list)
+    waits: list[tuple[int, int]] = field(default_factory=list)
 
-    def there(self) -> int:
-        """How many hold or wait."""
-        return len(self.parties) - self.gone
-
-    def readers(self) -> int:
-        """How many acquisitions for reading nobody was seen to release, those that are gone among them."""
-        return sum(party.holds and party.reader for party in self.parties)
-
-    def clashes(self, reader: bool) -> bool:
-        """Whether one who comes meets somebody incompatible."""
-        return self.there() > 0 and not (reader and all(party.reader for party in self.parties))
-
-    def waiting(self, pid: int, context: int) -> _Party | None:
-        """The thread's own wait, in the same context: an interrupt of one who waits may wait too."""
-        for party in self.parties:
-            if not party.holds and party.pid == pid and party.context == context:
-                return party
-        return None
-
-    def released(self, pid: int, reader: bool) -> _Party | None:
-        """Whose acquisition a release ends: the holder's, or the last that this task got as a reader."""
-        held = [party for party in self.parties if party.holds and party.reader == reader]
-        if reader:
-            held = [party for party in held if party.pid == pid]
-        return max(held, key=lambda party: party.events[-1], default=None)
-
-    def leave(self, party: _Party | None) -> None:
-        """Somebody goes; None: a reader, but nobody knows which."""
-        if party is None:
-            self.gone += 1
-        else:
-            self.parties.remove(party)
-            self.gone = min(self.gone, self.readers())
-        if not self.there():
-            self.marked = False
+    def let_go(self, thread: int, reader: bool) -> _Acquisition | None:
+        """Whose acquisition a release ends: the holder's, or the last that this task got as a reader; else one that
+        another task got.
+        """
+        held = [one for one in self.held if one.reader == reader]
+        mine = [one for one in held if one.thread == thread] if reader else held
+        return mine[-1] if mine else held[0] if held else None
 
 
 def per_lock_filter(log: Events) -> Replay:
-    """The per-lock filter: an acquisition is kept if its block is marked by a conflict when it ends.
-
-    What is held when the log ends is kept; of what waits then, only attempts that met somebody are. A release of a
-    reader by a task that has no acquisition of its own is kept, and so is what it ends, as held to the end. RunError
-    as `sequence_order`.
+    """The per-lock filter. What is held when the log ends is kept, and a release without an acquisition; failed
+    trylocks and initialisations are not.
     """
-    order = sequence_order(log)
+    order = _ordered(log)
     ordered = log[order]
-    n = len(ordered)
-    kept, inside, conflict = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
-    depth, begins = np.zeros(n, np.int64), np.zeros(n, bool)
-    plain = _plain_blocks(ordered)
-    begins[plain & is_attempt(ordered)] = True
-    inside[plain] = True
-    rest = np.flatnonzero(~plain)
-    _follow(ordered[rest], rest, kept, inside, conflict, depth, begins)
-    block = np.where(inside, np.cumsum(begins) - 1, -1)
-    replay = _scattered(len(log), order, kept, block)
-    replay.conflict[order] = conflict
-    replay.depth[order] = depth
-    return replay
-
-
-def _plain_blocks(ordered: Events) -> Flags:
-    """Events of blocks that are one thread's acquisition and release, found at once: most there are.
-
-    Only of locks on which nothing ended that had not begun before; the others are followed one by one.
-    """
-    n = len(ordered)
-    if not n:
-        return np.zeros(0, dtype=bool)
-    starts, kind, tries = _starts(ordered["lock"]), ordered["kind"], is_try(ordered)
-    lock = np.cumsum(starts) - 1
-    holds = (kind == ACQUIRED).astype(np.int64) - (kind == RELEASE)
-    waits = (kind == ATTEMPT).astype(np.int64) - ((kind == ACQUIRED) & ~tries) - (kind == ABANDONED)
-    odd = (_since(np.cumsum(holds), holds, starts) < 0) | (kind == INIT)
-    shared = np.isin(ordered["type"], SHARED)
-    # Each context of a thread waits for itself; what a task got for reading, it should let go of.
-    for counts, context in ((waits, ordered["context"] & CONTEXT_BITS), (np.where(shared, holds, 0), None)):
-        keys = [lock, ordered["pid"]] + ([] if context is None else [context])
-        order = np.lexsort(keys[::-1])
-        turns = np.logical_or.reduce([_starts(key[order]) for key in keys])
-        odd[order] |= _since(np.cumsum(counts[order]), counts[order], turns) < 0
-    regular = ~np.bincount(lock, weights=odd).astype(bool)[lock]
-    # Where none of these sums is negative and all together are 0, nobody is there.
-    steps = holds + waits
-    counter = _since(np.cumsum(steps), steps, starts)
-    first = np.flatnonzero(np.append(True, ((counter == 0) | np.append(starts[1:], True))[:-1]))
-    size = np.diff(np.append(first, n))
-    last, second = first + size - 1, np.minimum(first + 1, n - 1)
-    tried = (size == 2) & tries[first]
-    waited = (size == 3) & (kind[first] == ATTEMPT) & (kind[second] == ACQUIRED) & ~tries[second]
-    plain = (counter[last] == 0) & (kind[last] == RELEASE) & (tried | waited) & regular[first]
-    return np.asarray(np.repeat(plain, size))
-
-
-def _follow(
-    ordered: Events, at: Indices, kept: Flags, inside: Flags, conflict: Flags, depth: Indices, begins: Flags
-) -> None:
-    """Event by event; `at` is where to write what is found of each."""
-    reader, tried = np.isin(ordered["type"], SHARED).tolist(), is_try(ordered).tolist()
-    context = (ordered["context"] & CONTEXT_BITS).tolist()
+    kept = np.zeros(len(ordered), bool)
+    thread = np.where(ordered["pid"] == 0, -1 - ordered["cpu"].astype(np.int64), ordered["pid"].astype(np.int64))
+    reader = np.isin(ordered["type"], SHARED)
     columns = (
-        ordered["lock"].tolist(),
-        ordered["kind"].tolist(),
-        ordered["pid"].tolist(),
-        context,
-        reader,
-        tried,
-        at.tolist(),
+        *(ordered[name].tolist() for name in ("lock", "kind", "sequence", "flags")),
+        *(thread.tolist(), reader.tolist(), (ordered["context"] & CONTEXT_BITS).tolist()),
     )
-    current, lock = None, _Lock([])
-    for address, kind, pid, its_context, reads, got, i in zip(*columns, strict=True):
+    current, lock = None, _Lock()
+    for i, (address, kind, number, flags, who, reads, context) in enumerate(zip(*columns, strict=True)):
         if address != current:
-            _end_of_log(lock, kept)
-            current, lock = address, _Lock([])
-        if kind == INIT:
-            for open_one in lock.parties:
-                kept[open_one.events] = lock.marked
-            lock = _Lock([])
-            continue
-        party = lock.waiting(pid, its_context) if kind in (ACQUIRED, ABANDONED) and not got else None
-        if kind == ATTEMPT or (kind == ACQUIRED and party is None):
-            clash, begins[i], depth[i] = lock.clashes(reads), not lock.there(), lock.there()
-            inside[i], conflict[i] = True, clash
-            lock.marked |= clash
-            lock.parties.append(_Party(pid, its_context, reads, kind == ACQUIRED, clash, [i]))
-        elif kind == ACQUIRED and party is not None:
-            inside[i] = party.holds = True
-            party.events.append(i)
-        elif kind == FAILED:
-            clash = lock.clashes(reads)
-            inside[i], conflict[i], kept[i] = lock.there() > 0, clash, clash
-            lock.marked |= clash
-        else:
-            party = party if kind == ABANDONED else lock.released(pid, reads)
-            inside[i] = lock.there() > 0
-            if party is not None:
-                party.events.append(i)
-                kept[party.events] = lock.marked
-                lock.leave(party)
-                continue
-            kept[i] = True
-            if kind == RELEASE and reads and lock.readers() > lock.gone:
-                lock.leave(None)
+            _decide(lock, kept)
+            current, lock = address, _Lock()
+        if kind == ATTEMPT:
+            lock.under_way[who, context] = _Acquisition(who, reads, [i])
+        elif kind == WAITS and (one := lock.under_way.get((who, context))):
+            one.events.append(i)
+            one.waited, one.begun = True, number
+        elif kind in (ACQUIRED, ABANDONED) and not flags & TRY:
+            one = lock.under_way.pop((who, context), None) or _Acquisition(who, reads, [])
+            one.events.append(i)
+            one.since = number
+            if one.waited:
+                lock.waits.append((one.begun, number))
+            (lock.held if kind == ACQUIRED else lock.ended).append(one)
+        elif kind == ACQUIRED:
+            lock.held.append(_Acquisition(who, reads, [i], since=number))
+        elif kind == RELEASE:
+            ended = None if flags & ORPHAN else lock.let_go(who, reads)
+            if ended is None:
+                kept[i] = True
             else:
-                lock.marked |= lock.there() > 0
-    _end_of_log(lock, kept)
+                ended.events.append(i)
+                _end(lock, ended, number)
+        elif kind == INIT:
+            for one in list(lock.held):
+                _end(lock, one, number)
+    _decide(lock, kept)
+    return _scattered(len(log), order, kept, np.full(len(ordered), -1, np.int64))
 
 
-def _end_of_log(lock: _Lock, kept: Flags) -> None:
-    """What is open: holders may be what somebody looks for; who waits is known by whom he met."""
-    for party in lock.parties:
-        if party.holds or party.clashed:
-            kept[party.events] = True
+def _end(lock: _Lock, one: _Acquisition, number: int) -> None:
+    lock.held.remove(one)
+    one.until = number
+    lock.ended.append(one)
+
+
+def _decide(lock: _Lock, kept: Flags) -> None:
+    """What was done with one lock, its waits known."""
+    for one in lock.under_way.values():
+        kept[one.events] = one.waited
+        if one.waited:
+            lock.waits.append((one.begun, _FOREVER))
+    for one in lock.held:
+        kept[one.events] = True
+    lock.waits.sort()
+    begins = [begin for begin, _ in lock.waits]
+    # How late the waits up to each have ended: whether one of them was still going on.
+    ends = np.maximum.accumulate([end for _, end in lock.waits]).tolist() if lock.waits else []
+    for one in lock.ended:
+        overlaps = False
+        if one.since >= 0 and lock.waits:
+            last = bisect_right(begins, one.until) - 1
+            overlaps = last >= 0 and ends[last] > one.since
+        kept[one.events] = one.waited or overlaps

@@ -73,9 +73,10 @@ class LockTraceStatus(Answer):
         """Share of the events that were kept; NaN without events."""
         return self.kept[self.stream] / self.events if self.events else float("nan")
 
-    def unbalanced(self, stream: int) -> int:
-        """kept + dropped - events of one stream: 0."""
-        return self.kept[stream] + self.dropped[stream] - self.events
+    def decided(self, stream: int) -> int:
+        """Of how many events a stream says what became of them: all."""
+        untracked = 0 if stream == STREAM_LOG else self.untracked
+        return self.kept[stream] + self.dropped[stream] + untracked
 
     def nanoseconds(self, cycles: _Cycles) -> _Cycles:
         """Cycles as ns."""
@@ -104,7 +105,7 @@ def accounting(status: LockTraceStatus, events: Events) -> pd.DataFrame:
         name = STREAMS[stream]
         kept = status.kept[stream]
         rows += [
-            (f"{name}: kept + dropped = events", True, kept + status.dropped[stream], status.events),
+            (f"{name}: kept + dropped + untracked = events", True, status.decided(stream), status.events),
             (f"{name}: kept = written + lost", True, kept, status.written[stream] + status.lost[stream]),
         ]
     # What an arm has no stream for must be 0.
