@@ -169,12 +169,12 @@ def one_event_does_not_pass(tables: Tables) -> None:
 
 @turns("gap-released-twice", also=("paper-extra-validate", "paper-missing-validate"), kind="raw")
 def an_event_is_lost(golden: Golden) -> None:
-    """The last event that the paper's filter kept of a lock that was released twice gets another number."""
+    """The last event that the paper's filter kept of a lock that was released twice gets another time."""
     path = golden.raw("validate") / "double/events.bin"
     events = np.fromfile(path, dtype=EVENT)
     twice = np.unique(events["lock"][(events["kind"] == RELEASE) & (events["flags"] & ORPHAN != 0)])
     kept = np.isin(events["lock"], twice) & (events["stream"] == STREAM_PAPER)
-    events["sequence"][np.flatnonzero(kept)[-1]] += 1_000_000
+    events["time"][np.flatnonzero(kept)[-1]] += 1
     path.write_bytes(events.tobytes())
 
 
@@ -182,6 +182,41 @@ def an_event_is_lost(golden: Golden) -> None:
 def no_event_is_dropped(tables: Tables) -> None:
     """The paper's filter keeps all events of the module's locks."""
     tables["gaps"]["kept"] = tables["gaps"]["events"]
+
+
+# -- what is kept is what was waited for -----------------------------------------------------------------------------
+
+
+def exact_filters(tables: Tables) -> None:
+    """Both filters keep what was waited for, and nothing else."""
+    for column in ("dropped_waits", "idle"):
+        tables["filters"][column] = tables["filters"][column].where(tables["filters"]["reason"].notna(), 0.0)
+
+
+@turns(
+    *("paper-keeps-waits", "paper-counter-two-waits"),
+    *(f"per-lock-{what}{smp}" for what in ("keeps-waits", "kept-waited") for smp in ("", "-smp")),
+    before=exact_filters,
+)
+def one_of_each_is_wrong(tables: Tables) -> None:
+    """A filter drops one acquisition that waited, and keeps one that nobody waited for."""
+    for column in ("dropped_waits", "idle"):
+        tables["filters"][column] += 1
+
+
+def programs(tables: Tables) -> None:
+    """Programs on one CPU and on two that take as long traced as untraced."""
+    for workload in ("files-one", "pipes", "forks"):
+        for arm in ("off", "per-lock"):
+            another_run(tables, arm, workload, (arm, "pair"))
+    two_cpus(tables)
+    tables["runs"]["seconds"] = 1.0
+
+
+@turns(*(f"slowdown-{what}{smp}" for what in ("files", "pipes", "forks") for smp in ("", "-smp")), before=programs)
+def slow_programs(tables: Tables) -> None:
+    """Programs take twice as long with the per-lock filter."""
+    scale(tables, "runs", "seconds", 2, "per-lock", "per-lock-smp")
 
 
 # -- what filtering by each lock's state costs -------------------------------------------------------------------
@@ -239,13 +274,13 @@ def events_that_nobody_counted(tables: Tables) -> None:
     *(f"{which}-{what}-validate{smp}" for which in FILTERS for what in DIFFERENCES for smp in ("", "-smp")),
     kind="raw",
 )
-def renumbered_events(golden: Golden) -> None:
-    """The first event that each filter kept gets another number."""
+def events_of_another_time(golden: Golden) -> None:
+    """The first event that each filter kept gets another time."""
     for arm in ("validate", "validate-smp"):
         path = max(golden.raw(arm).glob("*/events.bin"), key=lambda path: path.stat().st_size)
         events = np.fromfile(path, dtype=EVENT)
         for stream in (STREAM_PER_LOCK, STREAM_PAPER):
-            events["sequence"][np.flatnonzero(events["stream"] == stream)[0]] += 1_000_000
+            events["time"][np.flatnonzero(events["stream"] == stream)[0]] += 1
         path.write_bytes(events.tobytes())
 
 
