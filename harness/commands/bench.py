@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench`: the harness's own times."""
+"""`bench`: the harness's own times, or what an experiment measures on the host."""
 
 from __future__ import annotations
 
@@ -10,9 +10,22 @@ from harness.commands.declaration import Option, command
 
 
 @command(guests=True)
-def bench(repetitions: Annotated[int, Option("measurements of each kind", least=1)] = 5) -> int:
+def bench(
+    experiment: Annotated[
+        str | None,
+        Option(
+            "what this experiment's `bench.py` measures on the host: a name from `experiments/`, or a folder's path",
+            word=True,
+            path=True,
+            none="the harness",
+        ),
+    ] = None,
+    repetitions: Annotated[int, Option("measurements of each kind", least=1)] = 5,
+) -> int:
     """Measure the harness: restore to workload start, beside a cold boot and the ssh path."""
     from harness.build.store import Store
     from harness.commands import benchmark
 
+    if experiment is not None:
+        return benchmark.of_experiment(experiment, repetitions, cli.output())
     return benchmark.bench(Store.default(), repetitions, cli.output())

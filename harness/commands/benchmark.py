@@ -14,9 +14,9 @@ import pandas as pd
 from rich.console import Console
 
 from harness.build.store import Store
-from harness.errors import RunError
+from harness.errors import RunError, UsageError
 from harness.experiment.execution import run_trial
-from harness.experiment.model import Experiment
+from harness.experiment.model import Experiment, find_experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.prepare import KernelBuild, boot_files, build_for
 from harness.guest.mailbox import MailboxSession
@@ -25,6 +25,7 @@ from harness.machine.accelerator import prove_kvm
 from harness.machine.machine import Machine
 from harness.machine.saved import saved_state
 from harness.machine.spec import Accelerator, MachineSpec, prepare_folder
+from harness.measure.analysis import load_module
 from harness.measure.statistics import median_estimate
 from harness.oracle.attach import prepare_trials
 from harness.progress import note, step
@@ -33,6 +34,8 @@ from harness.scratch import discard, scratch_folder
 
 KERNEL = "classic"
 TIMEOUT_S = 120.0
+#: In an experiment's folder: what it measures on the host, without a guest.
+BENCH = "bench.py"
 
 
 def bench(store: Store, repetitions: int, console: Console) -> int:
@@ -66,6 +69,22 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
     frame = pd.DataFrame(rows, columns=["way", "until", "median s", "low", "high", "n"])
     console.print(frame_table("Time to a guest (wall clock, this host)", frame.round(4)))
     console.print(frame_table("Cost of an oracle (CPU time of QEMU, best of all)", oracle_slowdown(store, repetitions)))
+    return 0
+
+
+def of_experiment(text: str, repetitions: int, console: Console) -> int:
+    """The tables of `bench(folder, repetitions)` of an experiment's bench.py; UsageError when it has none."""
+    path = find_experiment(text) / BENCH
+    if not path.is_file():
+        raise UsageError("is not there", where=str(path), hint="this experiment measures nothing on the host")
+    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
+    try:
+        with step(f"measuring {path.parent.name}"):
+            tables = load_module(path).bench(folder, repetitions)
+    finally:
+        discard(folder)
+    for title, frame in tables.items():
+        console.print(frame_table(title, frame))
     return 0
 
 

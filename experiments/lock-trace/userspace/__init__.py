@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The filters between threads of this host."""

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""The kernel's filters as a program of this host: the patches' own files, and threads.c beside them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from harness.build.run import HOST, tool
+
+HERE = Path(__file__).parent
+PATCHES = HERE.parents[2] / "kernel-patches/lock-trace/6.1"
+#: What of the kernel it is made of; all of it is new with the patches.
+PARTS = ("kernel/locking/lock_trace*", "include/linux/lock_trace*", "include/uapi/linux/lock_trace.h")
+FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Werror",
+    "-Wno-unused-function",
+    "-fno-strict-aliasing",
+    "-fcf-protection=none",
+)
+_INCLUDE = re.compile(r"#include <([\w/.]+)>")
+#: Headers that are the host's own.
+_REAL = frozenset({"linux/ioctl.h"})
+
+
+def kernel_files(to: Path, patches: Path = PATCHES) -> list[Path]:
+    """Write the kernel's files, as the series leaves them, below `to`; RunError when a patch does not apply."""
+    only = [f"--include={part}" for part in PARTS]
+    for patch in sorted(patches.glob("*.patch")):
+        tool(["git", "apply", *only, patch], log=to / "git.log", cwd=to, what=f"git apply {patch.name}", among=HOST)
+    return sorted(path for path in to.rglob("lock_trace*") if path.suffix in {".c", ".h"})
+
+
+def build(to: Path, change: Callable[[str, str], str] | None = None, *, flags: Sequence[str] = ()) -> Path:
+    """The program, in the folder `to`. `change` makes another text of a file's name and its own: for mutations."""
+    source = to / "source"
+    source.mkdir(parents=True)
+    wanted = set()
+    for path in kernel_files(source):
+        text = path.read_text()
+        wanted |= set(_INCLUDE.findall(text))
+        if change is not None:
+            path.write_text(change(path.name, text))
+    for name in wanted - _REAL:
+        header = source / "include" / name
+        if not header.exists():
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.write_text('#include "kernel.h"\n')
+    program = to / "threads"
+    include = ["-I", HERE, "-iquote", source / "kernel/locking", "-I", source / "include"]
+    tool(
+        ["gcc", *FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-pthread"], log=to / "gcc.log", what="gcc"
+    )
+    shutil.rmtree(source)
+    return program
