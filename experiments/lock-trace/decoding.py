@@ -152,8 +152,10 @@ def useful_locks(run: Run) -> pd.DataFrame:
 
 def filters(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """VALIDATE: rows of `filters` and of `differences`."""
-    names = ("filter", "log", "selected", "equal", "missing", "extra", "different")
-    names += ("waits", "dropped_waits", "acquisitions", "idle", "reason")
+    names = [
+        *("filter", "log", "selected", "equal", "missing", "extra", "different"),
+        *("waits", "dropped_waits", "acquisitions", "idle", "reason"),
+    ]
     compared: list[FilterComparison] = compare_filters(run.events, run.status)
     rows = [{name: getattr(one, name) for name in names} for one in compared]
     examples = [one.examples.assign(filter=one.filter) for one in compared]

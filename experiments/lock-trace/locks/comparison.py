@@ -87,7 +87,7 @@ def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterCompa
 
 def _unknown(name: str, log: int, reason: str) -> FilterComparison:
     nan = float("nan")
-    return FilterComparison(name, log, *[nan] * 9, reason, _examples([]))
+    return FilterComparison(name, log, nan, nan, nan, nan, nan, nan, nan, nan, nan, reason, _examples([]))
 
 
 def identities(events: Events) -> pd.MultiIndex:

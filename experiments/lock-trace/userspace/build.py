@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.build.run import HOST, tool
+from harness.errors import RunError
 
 HERE = Path(__file__).parent
 PATCHES = HERE.parents[2] / "kernel-patches/lock-trace/6.1"
@@ -32,7 +34,7 @@ def kernel_files(to: Path, patches: Path = PATCHES) -> list[Path]:
     """Write the kernel's files, as the series leaves them, below `to`; RunError when a patch does not apply."""
     only = [f"--include={part}" for part in PARTS]
     for patch in sorted(patches.glob("*.patch")):
-        tool(["git", "apply", *only, patch], log=to / "git.log", cwd=to, what=f"git apply {patch.name}", among=HOST)
+        _run(["git", "apply", *only, patch], to)
     return sorted(path for path in to.rglob("lock_trace*") if path.suffix in {".c", ".h"})
 
 
@@ -52,9 +54,16 @@ def build(to: Path, change: Callable[[str, str], str] | None = None, *, flags: S
             header.parent.mkdir(parents=True, exist_ok=True)
             header.write_text('#include "kernel.h"\n')
     program = to / "threads"
-    include = ["-I", HERE, "-iquote", source / "kernel/locking", "-I", source / "include"]
-    tool(
-        ["gcc", *FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-pthread"], log=to / "gcc.log", what="gcc"
-    )
+    include: list[str | Path] = ["-I", HERE, "-iquote", source / "kernel/locking", "-I", source / "include"]
+    _run(["gcc", *FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-pthread"], to)
     shutil.rmtree(source)
     return program
+
+
+def _run(command: Sequence[str | Path], cwd: Path) -> None:
+    # What is no repository is patched as plain files.
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "LC_ALL": "C"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        told = (done.stderr.strip() or f"exit {done.returncode}").splitlines()
+        raise RunError(next((line for line in told if "error" in line), told[0]), where=" ".join(map(str, command[:2])))

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: MIT */
 /*
  * As much of a kernel as kernel/locking/lock_trace*.c needs, for threads of a process: a thread is a CPU, and runs one
  * task. Every header that these files include is this one. Per-CPU variables are the thread's, so that they are one

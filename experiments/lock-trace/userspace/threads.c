@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: MIT
 /*
  * The filters of the kernel's lock trace, their very source, between real threads on real CPUs.
  *
