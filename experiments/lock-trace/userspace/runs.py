@@ -57,8 +57,11 @@ def check(program: Path, arm: str, load: Check) -> dict[str, int]:
     return {name: int(value) for name, value in _answer(program, "check", arm, *words).items()}
 
 
-def pair_cycles(program: Path, arm: str, kind: str, locks: int, threads: int, pairs: int = 1_000_000) -> float:
-    """Cycles of a pair of acquire and release, the least of twenty pieces; of several threads, the slowest's."""
+def pair_cycles(program: Path, arm: str, kind: str, locks: int, threads: int, pairs: int = 200_000) -> float:
+    """Cycles of a pair of acquire and release, the least of twenty pieces; of several threads, the slowest's.
+
+    Nobody reads the rings: more than 300,000 pairs would not find room in them, and cost less.
+    """
     return float(_answer(program, "cost", arm, kind, locks, threads, pairs)["cycles"])
 
 
