@@ -219,18 +219,18 @@ def slow_programs(tables: Tables) -> None:
     scale(tables, "runs", "seconds", 2, "per-lock", "per-lock-smp")
 
 
-# -- what filtering by each lock's state costs -------------------------------------------------------------------
+# -- what the per-lock filter costs ------------------------------------------------------------------------------
 
 
 @turns(*(f"per-lock-pair-{kind.replace('_', '-')}" for kind in KINDS))
 def dear_pairs(tables: Tables) -> None:
-    """Pairs cost twice as much when they are filtered by each lock's state."""
+    """Pairs cost twice as much with the per-lock filter."""
     scale(tables, "pair", "net", 2, "per-lock")
 
 
 @turns(*(f"per-lock-pair-{kind.replace('_', '-')}-smp" for kind in KINDS), before=two_cpus)
 def dear_pairs_on_two_cpus(tables: Tables) -> None:
-    """On two CPUs, pairs cost twice as much when they are filtered by each lock's state."""
+    """On two CPUs, pairs cost twice as much with the per-lock filter."""
     scale(tables, "pair", "net", 2, "per-lock-smp")
 
 
