@@ -242,6 +242,8 @@ def dear_pairs_on_two_cpus(tables: Tables) -> None:
     "balance-validate-smp",
     also=(
         *("gap-begin-inside", "oracle-all", "oracle-validate"),
+        *("paper-keeps-waits", "paper-counter-two-waits"),
+        *(f"per-lock-{what}{smp}" for what in ("keeps-waits", "kept-waited") for smp in ("", "-smp")),
         *(
             f"{name}-validate{smp}"
             for name in ("known", "sums", *(f"{one}-{two}" for one in FILTERS for two in DIFFERENCES))
