@@ -83,6 +83,16 @@ def test_an_nmi_that_nobody_sent_for_a_sample_is_reported_or_counted_and_said(mo
     assert taken(session) == CPUS
 
 
+def test_an_nmi_that_is_to_be_fatal_is_so_while_nmis_are_samples(modern, ssh_guest):
+    machine, session = ssh_guest(modern, *BOOT, cpus=CPUS)
+    say(session, f"echo 1 >{NMI} && echo 1 >/proc/sys/kernel/panic_on_unrecovered_nmi")
+    send(machine)
+    outcome = machine.wait(None, NMI_S, "panic")
+    assert "panicked" in machine.ending(outcome)
+    assert UNKNOWN in machine.console()
+    assert "NMI: Not continuing" in machine.console()
+
+
 def test_nobody_can_take_a_cpu_out_of_the_profile(modern, ssh_guest):
     _, session = ssh_guest(modern, "profile=12", cpus=CPUS)
     assert "smp_affinity" in say(session, "ls /proc/irq /proc/irq/*")
