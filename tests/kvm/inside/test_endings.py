@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(1800)
 @pytest.fixture
 def busy_host() -> Iterator[None]:
     """So many loops beside everything that a boot takes far longer than a guest may be silent."""
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8 * (os.cpu_count() or 1))]
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3 * (os.cpu_count() or 1))]
     yield
     for process in spinning:
         process.kill()
