@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from .model.cost import PROGRAMS_ONLY, TRACE_POINTS
@@ -193,12 +193,21 @@ def _general(runs: Runs) -> dict[str, float]:
         if name.endswith(".stack") and run.frames and not name.startswith("sample")
     ]
     if len({frames for frames, _ in deep}) > 1:
-        frames, costs = np.array(deep, dtype=np.float64).T
-        slope, intercept = np.polyfit(frames, costs, 1)
-        stages |= {"stack": float(intercept), "frame": float(slope)}
+        stages |= dict(zip(("stack", "frame"), line(deep), strict=True))
     if {"general.idle", "general.wake", "general.wake2", "general.drained", "general.undrained"} <= set(runs.runs):
         stages |= _refresh(runs)
     return stages
+
+
+def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Intercept and slope of the line of least squares through (x, y), to the last digit.
+
+    Floats would be added in another order, and so come out otherwise, on another CPU.
+    """
+    exact = [(Fraction(x), Fraction(y)) for x, y in points]
+    x_mean, y_mean = (sum(column) / len(exact) for column in zip(*exact, strict=True))
+    slope = sum((x - x_mean) * (y - y_mean) for x, y in exact) / sum((x - x_mean) ** 2 for x, _ in exact)
+    return float(y_mean - slope * x_mean), float(slope)
 
 
 def _refresh(runs: Runs) -> dict[str, float]:

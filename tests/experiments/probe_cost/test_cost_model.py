@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.probe_cost.fit import line
 from experiments.probe_cost.model.cost import Cost, CostModel, Script, stages
 from experiments.probe_cost.model.prediction import Prediction, predict
 from rich.console import Console
@@ -250,3 +251,12 @@ def test_a_damaged_model_and_a_wrong_script_name_file_and_field(tmp_path):
     with pytest.raises(UsageError, match=r"field probes.0.fire: Extra") as caught:
         printed(tmp_path, "workload: {cost: 5}\nprobes: [{provider: uprobe, fire: 1}]\n")
     assert str(caught.value.where).endswith("script.yaml:2")
+
+
+def test_a_line_is_that_of_least_squares_and_does_not_depend_on_the_order_of_its_points():
+    points = [(1, 10.1), (2, 12.3), (4, 15.9), (7, 22.2)]
+    assert line(points) == pytest.approx((8.133333, 1.997619), abs=1e-6)
+    assert line([(frames, 3 + 0.5 * frames) for frames in (1, 2, 9)]) == (3, 0.5)
+    # In floats, sums of these come out otherwise in another order.
+    wild = [(x, 1e16 + 1 / 3 * x**3) for x in range(9)] + [(x, 1e-3 / (x + 1)) for x in range(9)]
+    assert line(wild) == line(wild[::-1])
