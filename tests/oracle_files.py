@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.oracle.reader import LAP
+from harness.oracle.reader import LAP, WINDOW
 
 CONTEXTS = {"task": 0, "interrupt": 1, "softirq": 2, "exception": 3, "nmi": 4, "user": 5}
 
@@ -24,25 +24,29 @@ def write_oracle(
     numbers: Sequence[int] = (),
     locks: Sequence[tuple[int, int, int, int, int, int]] = (),
     laps: Sequence[Mapping[tuple[int, str], tuple[int, int]]] = (),
+    windows: Sequence[Mapping[tuple[int, str], tuple[int, int]]] | None = None,
     **report: Any,
 ) -> None:
-    """regions, laps: (address, context) -> (instructions, entries); samples: region, address, and the lap if in one;
+    """regions, laps, windows (None: the regions): (address, context) -> (instructions, entries); samples: region, address, and the lap if in one;
     nmi_samples: the same in an NMI, after them; words: of pages.bin; locks: region, kind, target, site, count, lock.
     """
+    windows = regions if windows is None else windows
     folder = trial / "oracle"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "functions.bin").open("wb") as sink:
-        numbered = [*((0, *pair) for pair in enumerate(regions)), *((LAP, *pair) for pair in enumerate(laps))]
+        kinds = ((0, regions), (LAP, laps), (WINDOW, windows))
+        numbered = [(kind, *pair) for kind, own in kinds for pair in enumerate(own)]
         for kind, number, region in numbered:
             for (address, context), (instructions, entries) in region.items():
                 head = number | kind << 32 | CONTEXTS[context] << 48
                 sink.write(np.array([head, address, instructions, entries], dtype="<u8").tobytes())
     rows = [
-        (1000 * i, address, region + 1 | 1 << 40 | sum(lap + 1 for lap in inside) << 42)
+        (1000 * i, address, (region + 1) * 0x10001 | 1 << 40 | sum(lap + 1 for lap in inside) << 42)
         for i, (region, address, *inside) in enumerate(samples)
     ]
     rows += [
-        (10**6 + i, address, region + 1 | CONTEXTS["nmi"] << 32) for i, (region, address) in enumerate(nmi_samples)
+        (10**6 + i, address, (region + 1) * 0x10001 | CONTEXTS["nmi"] << 32)
+        for i, (region, address) in enumerate(nmi_samples)
     ]
     (folder / "samples.bin").write_bytes(np.array(rows, dtype="<u8").tobytes())
     (folder / "pages.bin").write_bytes(np.array(words, dtype="<u8").tobytes())
@@ -53,7 +57,13 @@ def write_oracle(
     whole = {
         "format": 1,
         "modes": dict.fromkeys(("functions", "sampler", "pages", "counters", "nmi")),
-        "marks": {"mismatched": 0, "from_user": True, "workloads": len(regions), "laps": len(laps)},
+        "marks": {
+            "mismatched": 0,
+            "from_user": True,
+            "workloads": len(regions),
+            "laps": len(laps),
+            "windows": len(windows),
+        },
         "functions": {
             "used": 9,
             "overflow": False,

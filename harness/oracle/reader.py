@@ -28,7 +28,7 @@ CHECK_INSTRUCTIONS = 200_000
 CHECK_ACCESSES = 4097
 CHECK_TOLERANCE = 1e-4
 CHECK_COUNTERS = (0.99, 1.25)
-WORKLOAD, LAP = 0, 2
+WORKLOAD, LAP, WINDOW = 0, 2, 3
 
 _FUNCTION = np.dtype(
     [("region", "<u4"), ("kind", "<u2"), ("context", "<u2"), ("address", "<u8"), ("n", "<u8"), ("entries", "<u8")]
@@ -59,6 +59,7 @@ class Marks(_Read):
     from_user: bool
     workloads: int
     laps: int
+    windows: int = 0
 
 
 class FunctionsReport(_Read):
@@ -206,11 +207,11 @@ class Oracle:
         function      object  name; "(user)", and "(outside)" for kernel code outside _stext.._etext
         address       uint64  first byte; 0 for the last two
         instructions  int64   executed
-        entries       int64   executions of the first instruction
+        entries       int64   executions of the first instruction, but for those after a jump of its own
         """
         self.need("functions")
         data = self._records("functions.bin", _FUNCTION)
-        self._plausible("functions.bin", (data["context"] < len(CONTEXTS)) & (data["kind"] <= LAP))
+        self._plausible("functions.bin", (data["context"] < len(CONTEXTS)) & (data["kind"] <= WINDOW))
         data = data[data["kind"] == kind]
         index = symbols.at(data["address"])
         names = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
@@ -227,10 +228,10 @@ class Oracle:
         )
 
     def samples(self, symbols: SymbolMap) -> pd.DataFrame:
-        """The ideal profiler's samples inside regions, in time order.
+        """The ideal profiler's samples in workloads and collectors' windows, in time order.
 
-        region int64, lap int64 (-1: in none), ns int64 (virtual time), address uint64, function object, user bool,
-        nmi bool (in an NMI), interrupts bool (they were on), idle bool (the CPU was halted)
+        region int64, window int64, lap int64 (each -1: in none), ns int64 (virtual time), address uint64, function
+        object, user bool, nmi bool (in an NMI), interrupts bool (they were on), idle bool (the CPU was halted)
         """
         self.need("sampler")
         data = self._records("samples.bin", _SAMPLE)
@@ -247,7 +248,8 @@ class Oracle:
         names[user] = "(user)"
         return pd.DataFrame(
             {
-                "region": (about & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1,
+                "region": (about & np.uint64(0xFFFF)).astype(np.int64) - 1,
+                "window": (about >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64) - 1,
                 "lap": (about >> np.uint64(42)).astype(np.int64) - 1,
                 "ns": data["ns"],
                 "address": data["address"],

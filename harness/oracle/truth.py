@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from harness.measure.symbols import SymbolMap
-from harness.oracle.reader import Oracle
+from harness.oracle.reader import WINDOW, WORKLOAD, Oracle
 
 #: Chi-square needs this many expected in most cells; smaller ones are pooled, and the pool may have fewer
 #: (Cochran 1954: some cells as few as 1).
@@ -20,13 +20,14 @@ LEAST_EXPECTED = 5.0
 LEAST_POOLED = 1.0
 
 
-def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFrame:
-    """Per kernel function of one region: instructions, entries, interrupt (instructions in hard interrupts), and
-    samples (of the ideal profiler, idle ones left out; NaN when it did not run). Index: function.
+def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int, *, kind: int = WORKLOAD) -> pd.DataFrame:
+    """Per kernel function of one region, a workload or the WINDOW of a collector: instructions, entries, interrupt
+    (instructions in hard interrupts), and samples (of the ideal profiler, idle ones left out; NaN when it did not run).
+    Index: function.
 
     What runs in NMIs is left out: it is a profiler's own work, which NMIs cannot see.
     """
-    counts = oracle.functions(symbols)
+    counts = oracle.functions(symbols, kind=kind)
     counts = counts[(counts["region"] == region) & ~counts["context"].isin(["user", "nmi"])]
     table = counts.groupby("function")[["instructions", "entries"]].sum()
     hard = counts[counts["context"] == "interrupt"].groupby("function")["instructions"].sum()
@@ -35,14 +36,15 @@ def kernel_truth(oracle: Oracle, symbols: SymbolMap, region: int) -> pd.DataFram
     if oracle.report.absent("sampler") is None:
         samples = oracle.samples(symbols)
         left_out = samples["user"] | samples["nmi"] | samples["idle"]
-        measured = samples[(samples["region"] == region) & ~left_out]
+        inside = samples["window" if kind == WINDOW else "region"] == region
+        measured = samples[inside & ~left_out]
         table["samples"] = measured["function"].value_counts().reindex(table.index).fillna(0.0)
     return table
 
 
-def nmi_cost(oracle: Oracle, symbols: SymbolMap, region: int) -> float:
+def nmi_cost(oracle: Oracle, symbols: SymbolMap, region: int, *, kind: int = WORKLOAD) -> float:
     """Instructions executed in NMIs, as a part of all that the kernel executed in the region; NaN without any."""
-    counts = oracle.functions(symbols)
+    counts = oracle.functions(symbols, kind=kind)
     counts = counts[(counts["region"] == region) & (counts["context"] != "user")]
     whole = float(counts["instructions"].sum())
     return float(counts.loc[counts["context"] == "nmi", "instructions"].sum()) / whole if whole else float("nan")

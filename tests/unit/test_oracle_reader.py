@@ -12,7 +12,7 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.measure.symbols import parse_system_map
 from harness.oracle.places import describe_places
-from harness.oracle.reader import LAP, Oracle, OracleAbsent
+from harness.oracle.reader import LAP, WINDOW, Oracle, OracleAbsent
 from harness.oracle.truth import against_independent, agreement, convergence, distance, kernel_truth, nmi_cost
 from tests.oracle_files import write_oracle
 
@@ -96,6 +96,21 @@ def test_truth_leaves_user_code_out_and_has_the_samples(trial):
     assert truth.loc["vfs_read"].tolist() == [80, 8, 20, 2]
     assert "(user)" not in truth.index
     assert truth["samples"].sum() == 3
+
+
+def test_a_window_has_counts_and_samples_of_its_own(tmp_path):
+    window = {(READ, "task"): (90, 9), (TAIL, "interrupt"): (30, 2)}
+    write_oracle(tmp_path, [REGION], [(0, READ), (0, TAIL)], windows=[window])
+    path = tmp_path / "oracle/samples.bin"
+    words = np.fromfile(path, dtype="<u8")
+    words[2] = 1 << 16  # the first sample is in the window alone
+    words.tofile(path)
+    oracle = Oracle(tmp_path)
+    truth = kernel_truth(oracle, SYMBOLS, 0, kind=WINDOW)
+    assert truth.loc["vfs_read"].tolist() == [90, 9, 0, 1]
+    assert truth.loc["tail"].tolist() == [30, 2, 30, 1]
+    assert kernel_truth(oracle, SYMBOLS, 0)["samples"].to_dict() == {"tail": 1, "vfs_read": 0, "(outside)": 0}
+    assert oracle.samples(SYMBOLS)[["region", "window"]].to_numpy().tolist() == [[-1, 0], [0, 0]]
 
 
 def test_what_runs_in_nmis_is_a_cost_and_no_truth(tmp_path):

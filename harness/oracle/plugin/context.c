@@ -14,6 +14,7 @@ struct frames {
 	uint64_t stack;
 	uint8_t depth;
 	uint8_t context[DEPTH];
+	uintptr_t note[DEPTH + 1];
 };
 
 static struct frames stacks[STACKS], unknown, *frames = &unknown;
@@ -29,6 +30,11 @@ void context_init(void (*on_change)(enum context ending))
 enum context context_now(void)
 {
 	return current;
+}
+
+uintptr_t *context_note(void)
+{
+	return &frames->note[frames->depth];
 }
 
 static void enter(enum context context)
@@ -52,6 +58,7 @@ static void push(enum context context)
 		frames->depth = 0;
 	}
 	frames->context[frames->depth++] = (uint8_t)context;
+	frames->note[frames->depth] = 0;
 	enter(context);
 }
 

@@ -20,6 +20,8 @@ struct instruction;
 /* `on_change` is called before each change, with the context that ends. Without this call it is IN_TASK for ever. */
 void context_init(void (*on_change)(enum context ending));
 enum context context_now(void);
+/* A word of whatever runs now: what interrupts it has another, and finds it as it is when it goes on. */
+uintptr_t *context_note(void);
 /*
  * To be called for each of the kernel's instructions. One that leaves is the last of what ends: it adds 1 to
  * *leaving before the context changes, since counters in generated code would count it after that.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Executed instructions and entries per kernel function, by context.
+ * Executed instructions and entries per kernel function, by context. Entries are executions of its first instruction,
+ * less those that it comes back to by a jump of its own (loops.h).
  *
  * Each instruction adds one to its function's counter, inline: exact also where a block is left in its middle. One
  * addition does for several instructions where all but the last work on registers alone and so cannot fail.
@@ -12,6 +13,7 @@
 #include "check.h"
 #include "context.h"
 #include "isa.h"
+#include "loops.h"
 #include "oracle.h"
 #include "output.h"
 #include "places.h"
@@ -56,11 +58,11 @@ static void book(enum context context)
 
 /* -- translation --------------------------------------------------------------------------------------- */
 
-static uint32_t counter_of(uint64_t address, bool *first)
+static uint32_t counter_of(uint64_t address, struct range *function)
 {
 	size_t low = 0, high = places.n_functions;
 
-	*first = false;
+	*function = (struct range){ 0 };
 	if (address < places.kernel)
 		return USER;
 	if (address < places.functions[0] || address >= places.text_end)
@@ -73,11 +75,13 @@ static uint32_t counter_of(uint64_t address, bool *first)
 		else
 			high = middle;
 	}
-	*first = places.functions[low] == address;
+	if (!used_of[low] && used == MAX_USED)
+		return OUTSIDE;
+	function->low = places.functions[low];
+	function->high = low + 1 < places.n_functions ? places.functions[low + 1] : places.text_end;
 	if (!used_of[low]) {
-		if (used == MAX_USED)
-			return OUTSIDE;
 		used_of[low] = used++;
+		loops_find(*function);
 	}
 	return used_of[low];
 }
@@ -99,10 +103,12 @@ static void flush(void)
 static void translate(const struct instruction *instruction)
 {
 	struct qemu_plugin_insn *insn = instruction->insn;
-	bool first;
-	uint32_t counter = counter_of(instruction->address, &first);
+	struct range function;
+	uint32_t counter = counter_of(instruction->address, &function);
 	enum turn turn = counter == USER ? TURN_NONE : context_translate(instruction, &now[0][counter]);
 
+	if (counter >= FIRST)
+		loops_translate(instruction, function.low, &now[1][counter]);
 	if (turn == TURN_LEAVES) {
 		flush();
 		return;
@@ -114,7 +120,7 @@ static void translate(const struct instruction *instruction)
 	}
 	group.n++;
 	group.more = isa_cannot_fail(instruction->code, instruction->size);
-	if (first)
+	if (instruction->address == function.low && counter >= FIRST)
 		count_inline(insn, &now[1][counter], 1);
 }
 
@@ -178,7 +184,7 @@ static void report(FILE *json)
 static const char *lacks(const struct settings *settings)
 {
 	(void)settings;
-	return registers_known() ? NULL : "this QEMU does not export its registers";
+	return registers_known() && cpu_memory_rw_debug ? NULL : "this QEMU does not export its registers and memory";
 }
 
 static void init(const struct settings *settings)

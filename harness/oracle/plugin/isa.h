@@ -11,6 +11,7 @@
 
 extern const char isa_target[]; /* as QEMU calls its systems */
 extern const bool isa_has_nmis;
+extern const size_t isa_step; /* instructions begin at its multiples */
 
 /* -- code ----------------------------------------------------------------------------------------------- */
 
@@ -22,6 +23,8 @@ bool isa_cannot_fail(const uint8_t *code, size_t size);
 bool isa_leaves_kernel_entry(const uint8_t *code, size_t size);
 /* Returns, or jumps out of the function (a tail call, or a return thunk). */
 bool isa_leaves_function(struct range function, uint64_t address, const uint8_t *code, size_t size);
+/* The direct jump that begins here: its size, and where it goes; 0: none does. The code need be no instruction's. */
+size_t isa_jump(const uint8_t *code, size_t room, uint64_t address, uint64_t *target);
 /* Waits for an interrupt. */
 bool isa_halts(const uint8_t *code, size_t size);
 /*

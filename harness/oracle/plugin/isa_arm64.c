@@ -14,6 +14,7 @@ enum { NO_REGISTER = 31, INSN = 4, MAX_SITES = 16 };
 
 const char isa_target[] = "aarch64";
 const bool isa_has_nmis = false;
+const size_t isa_step = INSN;
 
 static uint32_t word_of(const uint8_t *code)
 {
@@ -61,6 +62,31 @@ bool isa_leaves_function(struct range function, uint64_t address, const uint8_t 
 		return false;
 	address += (uint64_t)offset;
 	return address < function.low || address >= function.high;
+}
+
+/* The signed number of `bits` bits at `low`, in instructions: how far a jump goes, in bytes. */
+static uint64_t jumped(uint32_t word, unsigned int low, unsigned int bits)
+{
+	return (uint64_t)((int64_t)((uint64_t)word << (64 - bits - low)) >> (64 - bits)) * INSN;
+}
+
+/* b; b.cond, cbz and cbnz; tbz and tbnz. */
+size_t isa_jump(const uint8_t *code, size_t room, uint64_t address, uint64_t *target)
+{
+	uint32_t word;
+
+	if (room < INSN)
+		return 0;
+	word = word_of(code);
+	if ((word & 0xfc000000) == 0x14000000)
+		*target = address + jumped(word, 0, 26);
+	else if ((word & 0xff000010) == 0x54000000 || (word & 0x7e000000) == 0x34000000)
+		*target = address + jumped(word, 5, 19);
+	else if ((word & 0x7e000000) == 0x36000000)
+		*target = address + jumped(word, 5, 14);
+	else
+		return 0;
+	return INSN;
 }
 
 /* wfi */

@@ -10,6 +10,7 @@ enum { FLAG_INTERRUPTS = 1 << 9 };
 
 const char isa_target[] = "x86_64";
 const bool isa_has_nmis = true;
+const size_t isa_step = 1;
 
 /* nopl disp32(%eax): 0f 1f 80 and the displacement. */
 int isa_mark(const uint8_t *code, size_t size)
@@ -87,6 +88,34 @@ bool isa_leaves_function(struct range function, uint64_t address, const uint8_t 
 	memcpy(&offset, code + 1, sizeof(offset));
 	address += size + (uint64_t)(int64_t)offset;
 	return address < function.low || address >= function.high;
+}
+
+/* jmp, jcc, loop and jcxz, with the prefixes that compilers put before them. */
+size_t isa_jump(const uint8_t *code, size_t room, uint64_t address, uint64_t *target)
+{
+	size_t size = 0, wide = 0;
+	int32_t offset = 0;
+
+	while (size < room && (code[size] == 0x2e || code[size] == 0x3e || code[size] == 0xf2))
+		size++;
+	code += size;
+	room -= size;
+	if (room >= 2 && ((code[0] & 0xf0) == 0x70 || code[0] == 0xeb || (code[0] & 0xfc) == 0xe0)) {
+		size += 2;
+		offset = (int8_t)code[1];
+	} else if (room >= 5 && code[0] == 0xe9) {
+		wide = 1;
+	} else if (room >= 6 && code[0] == 0x0f && (code[1] & 0xf0) == 0x80) {
+		wide = 2;
+	} else {
+		return 0;
+	}
+	if (wide) {
+		memcpy(&offset, code + wide, sizeof(offset));
+		size += wide + sizeof(offset);
+	}
+	*target = address + size + (uint64_t)(int64_t)offset;
+	return size;
 }
 
 bool isa_halts(const uint8_t *code, size_t size)

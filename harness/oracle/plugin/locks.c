@@ -60,7 +60,7 @@ static void on_entry(unsigned int cpu, void *data)
 	struct call *call;
 
 	(void)cpu;
-	if (!regions[KIND_WORKLOAD].open && !regions[KIND_LAP].open)
+	if (!region_measured() && !regions[KIND_LAP].open)
 		return;
 	lock = isa_first_argument();
 	site = isa_return_site();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * NMIs to the guest at moments of a jittered timer of its own, while a workload runs: the ideal sampler's moments are
+ * NMIs to the guest at moments of a jittered timer of its own, while a workload runs and in a collector's window: the ideal sampler's moments are
  * others, so that the two can be compared.
  *
  * nmis.bin: 64 bits each of virtual time and interrupted address.
@@ -23,7 +23,7 @@ static void send_nmi(int64_t now_ns)
 	uint64_t record[2] = { (uint64_t)now_ns };
 	void *error = NULL;
 
-	if (!regions[KIND_WORKLOAD].open)
+	if (!region_measured())
 		return;
 	record[1] = isa_ip();
 	nmi_monitor_handle(0, &error);

@@ -15,7 +15,7 @@
 
 enum operation { OP_BEGIN, OP_END, OP_SELECT, OP_DESELECT, OP_SELECT_EXEC, OP_HOST, OPERATIONS };
 /* A region of each kind may be open at a time, whatever the others do. */
-enum kind { KIND_WORKLOAD, KIND_CHECK, KIND_LAP, KINDS };
+enum kind { KIND_WORKLOAD, KIND_CHECK, KIND_LAP, KIND_WINDOW, KINDS };
 
 /* The plugin's arguments, and what QEMU says of the machine. */
 struct settings {

@@ -3,8 +3,8 @@
  * The ideal profiler: a timer on the virtual clock with a jittered period, which fires between two instructions,
  * interrupts on or off, and reads where the CPU is.
  *
- * samples.bin: per sample 64 bits each of virtual time, address, and region (0 none, else its number plus one)
- * | context << 32 | interrupts on << 40 | CPU halted << 41 | lap (0 none, else its number plus one) << 42.
+ * samples.bin: per sample 64 bits each of virtual time, address, and region | window << 16 | context << 32
+ * | interrupts on << 40 | CPU halted << 41 | lap << 42. Region, window and lap: 0 none, else its number plus one.
  */
 #include "context.h"
 #include "isa.h"
@@ -25,22 +25,26 @@ static size_t n_halts;
 static uint64_t n_samples;
 static FILE *sink;
 
+static uint64_t number(enum kind kind)
+{
+	return regions[kind].open ? regions[kind].begun : 0;
+}
+
 static void sample(int64_t now_ns)
 {
 	uint64_t ip, record[3];
 	bool idle = false;
 
-	if (!regions[KIND_WORKLOAD].open)
+	if (!region_measured())
 		return;
 	ip = isa_ip();
 	for (size_t i = 0; i < n_halts; i++)
 		idle |= behind_hlt[i] == ip;
 	record[0] = (uint64_t)now_ns;
 	record[1] = ip;
-	record[2] = regions[KIND_WORKLOAD].begun | (uint64_t)(ip < places.kernel ? IN_USER : context_now()) << 32 |
-		    (uint64_t)isa_interrupts_on() << 40 | (uint64_t)idle << 41;
-	if (regions[KIND_LAP].open)
-		record[2] |= (uint64_t)regions[KIND_LAP].begun << 42;
+	record[2] = number(KIND_WORKLOAD) | number(KIND_WINDOW) << 16 |
+		    (uint64_t)(ip < places.kernel ? IN_USER : context_now()) << 32 |
+		    (uint64_t)isa_interrupts_on() << 40 | (uint64_t)idle << 41 | number(KIND_LAP) << 42;
 	put(sink, name, record, sizeof(record));
 	n_samples++;
 }
