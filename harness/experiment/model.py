@@ -166,6 +166,9 @@ class Claim(Strict):
     refutes: Annotated[
         str | None, about("of a finding: the claim of the paper that it refutes if confirmed; null: none")
     ] = None
+    least_trials: Annotated[
+        int | None, about("with fewer trials the claim is not judged; null: it is from the first on", "trials")
+    ] = Field(default=None, ge=1)
     controls: Annotated[
         list[str],
         about("of a finding: claims whose negative control it is; they are not measurable unless it is confirmed"),
@@ -183,6 +186,8 @@ class Claim(Strict):
             raise ValueError("because is missing: say where the bound comes from")
         if self.refutes is not None and self.kind == "paper":
             raise ValueError("refutes: only a finding refutes a claim")
+        if self.least_trials is not None and (self.metric is None or self.across is not None):
+            raise ValueError("least_trials: only a claim about one arm's metric has it")
         if self.controls and (self.kind == "paper" or self.metric is None):
             raise ValueError("controls: only a finding is a negative control")
         return self

@@ -231,6 +231,9 @@ def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
         measured = estimate.value
         interval = (estimate.low, estimate.high) if estimate.interval_known else None
         holds, reason = _holds(claim.expect, values, estimate)
+        if values.size < (claim.least_trials or 1):
+            ran_text = "1 trial" if values.size == 1 else f"{values.size} trials"
+            holds, reason = None, f"{ran_text} of the {claim.least_trials} that it takes; profile full has more"
     units = rows["unit"].dropna().unique()
     return _result(claim, unit=str(units[0]) if len(units) else None).model_copy(
         update={

@@ -32,6 +32,16 @@ def verdict(expect: dict[str, object], values: list[float], reason: str | None =
     return result
 
 
+def test_a_claim_that_takes_more_trials_is_not_judged_by_fewer():
+    one = verdict({"at_least": 10}, [10.0], least_trials=5)
+    assert (one.verdict, one.measured) == ("not-measurable", 10.0)
+    assert one.reason == "1 trial of the 5 that it takes; profile full has more"
+    assert verdict({"at_least": 8}, SPREAD, least_trials=5).verdict == "reproduced"
+    assert str(verdict({"equals": 0}, [0, 0], least_trials=3).reason).startswith("2 trials of the 3")
+    with pytest.raises(ValidationError, match="least_trials"):
+        Claim.model_validate({"id": "c", "metric": None, "section": "1", "least_trials": 2})
+
+
 SPREAD = [8.0, 9.0, 10.0, 11.0, 12.0]  # its interval lies within 8 ... 12
 
 
