@@ -23,7 +23,7 @@ BUFFERS = Table(
         count("total", "all counts, of ticks and of entries"),
         count("out_of_text", "of them in the last counter, which belongs to no function"),
         number("shared", "count", "of the rest, in counters that hold bytes of several functions"),
-        string("idle_function", "the idle function with most ticks; null: the map has none that is known"),
+        string("idle_function", "the function in which the kernel waits when it is idle; null: no CPU was seen idle"),
         number("idle_ticks", "count", "ticks in it; NaN: there is none"),
         number("idle_per_byte", "count/B", "those ticks per byte of the function; NaN: there is none"),
         number("idle_rank", "1", "its place among all functions by ticks, from 1; NaN: there is none"),
@@ -114,14 +114,14 @@ HANDLERS_RAN = Table(
     (
         *KEY,
         string("handler", "its kind, or the action's name where the kind is not known"),
-        string("function", "its functions in this kernel; null: none that is known, then no ticks and no entries"),
+        string("function", "what the kernel calls for it; null: not told, or in a module; then no ticks or entries"),
         string("lines", "its lines in /proc/interrupts"),
         count("interrupts", "interrupts on them, each certainly sampled"),
         count("slack", "that many more may have been"),
         flag("shared", "whether another handler is called on one of its lines too"),
         number("entries", "count", "counts of its first byte's counter; NaN: the arm samples no entries"),
         flag("exclusive", "whether that counter holds nothing but the handler"),
-        number("ticks", "count", "ticks in its functions, entries subtracted"),
+        number("ticks", "count", "ticks in these and in functions that they alone call, entries subtracted"),
         number("ticks_high", "count", "the same, if every shared counter were all its own"),
     ),
 )
@@ -152,13 +152,13 @@ SWEEP = Table(
 )
 TRUTH = Table(
     "truth",
-    "one kernel function that ran or was counted in one workload of a trial with an oracle",
+    "one kernel function that ran or was counted in the window of one workload's buffer, in a trial with an oracle",
     (
         *KEY,
         _FUNCTION,
         _ROLE,
         number("instructions", "instructions", "executed, exact, those in NMIs left out"),
-        number("entries", "count", "executions of its first instruction, exact"),
+        number("entries", "count", "its calls, exact"),
         number("interrupt", "instructions", "of the instructions, those in hard interrupts"),
         number("samples", "count", "of the ideal sampler; NaN: it did not run"),
         number("ticks", "count", "of /proc/profile: ticks and counted entries; NaN: the buffer could not be read"),

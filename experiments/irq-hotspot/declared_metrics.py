@@ -168,6 +168,28 @@ METRICS = [
         "peer_cost", "instructions", "lower",
         "exact instructions of the work beyond those in arm peer-none of the same repetition, for each edu interrupt",
     ),
+    # -- loads of many functions --
+    fact(
+        "interrupt_share", "1", "neither", "exact share of the kernel's instructions in hard interrupts", of=_WORKLOAD
+    ),
+    fact(
+        "profile_error", "1", "lower",
+        "part of the kernel's time that the profile buffer puts into wrong functions, the idle one left out",
+        of=_WORKLOAD,
+    ),
+    fact("sampler_error", "1", "lower", "the same for the ideal sampler", of=_WORKLOAD),
+    fact(
+        "profile_of_independent", "1", "lower",
+        "as error_of_independent, for the profile buffer, the idle function left out", of=_WORKLOAD,
+    ),
+    fact("sampler_of_independent", "1", "lower", "the same for the ideal sampler", of=_WORKLOAD),
+    # -- what the patches cost while they are off --
+    fact(
+        "off_cost", "instructions", "lower",
+        "exact instructions of a call on the patched kernel, all switches off, less those on the stock kernel in the "
+        "same repetition",
+        of="function",
+    ),
     fact("entries_counted", "1", "neither", "entries of the edu handler in the buffer over its exact entries"),
     fact("entries_as_time", "1", "neither", "the entries' share of all counts over the handler's share of time"),
     fact("nmis_received", "1", "higher", "NMIs that the kernel took for samples over those that the oracle sent"),

@@ -18,11 +18,11 @@ from harness.measure.interrupts import delta, read_interrupts
 from harness.measure.raw import Answer, Trial, read_answer, read_bytes, read_text
 from harness.measure.rows import TableRows
 from harness.measure.symbols import SymbolMap, read_system_map
-from harness.oracle.reader import Oracle, asked_for
+from harness.oracle.reader import WINDOW, Oracle, asked_for
 from harness.oracle.truth import convergence, kernel_truth, nmi_cost
 
 from .declared import TABLES
-from .handlers import ENTRIES_SAMPLED, IDLE, RAISE, TASK_WORK, handler_rows, roles_of
+from .handlers import ENTRIES_SAMPLED, RAISE, TASK_WORK, Called, handler_rows, read_called
 from .peers import PEERS, peer_row
 from .peers import WORKLOAD as BESIDE
 from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_readprofile
@@ -34,8 +34,8 @@ from .stepped import WORKLOAD as STEP
 SWEEP = tuple(f"n{n}" for n in range(2, 8))
 SWEEP_WORKLOAD = "syscalls"
 #: The parts of a workload, as the table `problems` names them; without a clean exit none of them is decoded.
-EXIT, LINES, BRACKET, ANSWER, BUFFER, HANDLERS, TRUTH, NMIS = (
-    *("exit", "interrupts", "bracket", "answer", "buffer", "handlers", "truth", "nmis"),
+EXIT, LINES, BRACKET, ANSWER, CALLED, BUFFER, HANDLERS, TRUTH, NMIS = (
+    *("exit", "interrupts", "bracket", "answer", "called", "buffer", "handlers", "truth", "nmis"),
 )
 _SIZES = np.unique(np.round(np.geomspace(8, 65536, 27)))
 
@@ -142,6 +142,7 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
     lines: pd.DataFrame | None = None
     slack: dict[str, int] | None = None
     table: ProfileTable | None = None
+    called: Called | None = None
     with rows.part(trial, LINES, workload):
         lines = _lines(folder)
         rows.put("interrupts", lines, trial, workload)
@@ -151,24 +152,26 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
         rows.put("brackets", bracket.row(), trial, workload)
     with rows.part(trial, ANSWER, workload):
         rows.put("answers", read_answer(folder / "stdout", Load).row(), trial, workload)
+    with rows.part(trial, CALLED, workload):
+        called = read_called(folder / "handlers", symbols(trial.system_map))
     with rows.part(trial, BUFFER, workload):
         raw, where = read_bytes(folder / "profile"), str(folder / "profile")
         table = decode(raw, symbols(trial.system_map), where=where)
         printed = decode_as_printed(raw, table.symbols, where=where)
-        rows.put("buffers", _buffer(table, printed, _readprofile(raw, table.symbols, where)), trial, workload)
-        rows.put("profile", _profile(table, printed), trial, workload)
+        rows.put("buffers", _buffer(table, printed, _readprofile(raw, table.symbols, where), called), trial, workload)
+        rows.put("profile", _profile(table, printed, called), trial, workload)
         if trial.arm == SWEEP[0] and workload == SWEEP_WORKLOAD:
             rows.put("sweep", _regroup(table), trial, workload)
-    if table is not None and lines is not None and slack is not None:
+    if table is not None and lines is not None and slack is not None and called is not None:
         with rows.part(trial, HANDLERS, workload):
-            ran = handler_rows(table, lines, slack, sampling(trial))
+            ran = handler_rows(table, lines, slack, sampling(trial), called)
             rows.put("handlers", ran, trial, workload)
             if trial.arm not in SWEEP:
-                rows.put("misread", _misread(table, ran, sampling(trial)), trial, workload)
+                rows.put("misread", _misread(table, ran, sampling(trial), called), trial, workload)
     if asked_for(trial.path):
         region = trial.workloads.index(workload)
         with rows.part(trial, TRUTH, workload):
-            truth = _truth(Oracle(trial.path), symbols(trial.system_map), region, table)
+            truth = _truth(_windowed(trial), symbols(trial.system_map), region, table, called)
             rows.put("truth", truth, trial, workload)
             for errors in _convergence(truth, trial.seed):
                 rows.put("error", errors, trial, workload)
@@ -184,8 +187,17 @@ def _decode(rows: TableRows, trial: Trial, workload: str, symbols: Callable[[Pat
             oracle = Oracle(trial.path)
             if oracle.report.nmi is not None:
                 oracle.need("nmi")
-                cost = nmi_cost(oracle, symbols(trial.system_map), region)
+                cost = nmi_cost(_windowed(trial), symbols(trial.system_map), region, kind=WINDOW)
                 rows.put("nmis", {"sent": oracle.report.nmi.sent, "cost": cost}, trial, workload)
+
+
+def _windowed(trial: Trial) -> Oracle:
+    """The oracle of a trial, whose windows are those of its workloads' buffers; else RunError."""
+    oracle = Oracle(trial.path)
+    if oracle.report.marks.windows != len(trial.workloads):
+        told = f"the oracle has {oracle.report.marks.windows} windows of {len(trial.workloads)} workloads"
+        raise RunError(told, where=str(oracle.folder))
+    return oracle
 
 
 def _beside(trial: Trial, symbols: SymbolMap, buffer: ProfileTable | None) -> dict[str, Any]:
@@ -215,13 +227,15 @@ def _growth(before: str, after: str, index: int) -> float:
 
 
 def _buffer(
-    table: ProfileTable, printed: npt.NDArray[np.int64], like_readprofile: npt.NDArray[np.float64]
+    table: ProfileTable,
+    printed: npt.NDArray[np.int64],
+    like_readprofile: npt.NDArray[np.float64],
+    called: Called | None,
 ) -> dict[str, Any]:
     names = table.symbols.name
     top, printed_top = int(np.argmax(table.ticks)), int(np.argmax(printed))
     in_text = float(table.ticks.sum())
-    idle = [int(i) for name in IDLE for i in table.symbols.find(name)]
-    best = max(idle, key=lambda i: float(table.ticks[i]), default=None)
+    best = None if called is None else called.idle
     # 2^N blocks is what the paper has, and 2^N is the step: so many counters has its array, and RPos/2^N is our index.
     beyond = table.buckets[table.step :]
     return {
@@ -256,20 +270,24 @@ def _readprofile(raw: bytes, symbols: SymbolMap, where: str) -> npt.NDArray[np.f
     return np.asarray(ticks, dtype=np.float64)
 
 
-def _profile(table: ProfileTable, printed: npt.NDArray[np.int64]) -> pd.DataFrame:
+def _profile(table: ProfileTable, printed: npt.NDArray[np.int64], called: Called | None) -> pd.DataFrame:
     frame = table.frame()
     by_address = pd.Series(printed, index=table.symbols.address)
     return frame.assign(
-        role=roles_of(frame["function"]).to_numpy(),
+        role=_roles(frame["function"], called),
         printed=by_address.reindex(frame["address"]).to_numpy(dtype=np.float64),
     )
 
 
-def _misread(table: ProfileTable, ran: Sequence[dict[str, Any]], sampled: str) -> list[dict[str, Any]]:
+def _roles(functions: pd.Series[Any], called: Called | None) -> npt.NDArray[Any]:
+    return np.full(len(functions), "other", dtype=object) if called is None else called.roles_of(functions).to_numpy()
+
+
+def _misread(table: ProfileTable, ran: Sequence[dict[str, Any]], sampled: str, called: Called) -> list[dict[str, Any]]:
     """Rows of the table `misread`; `ran`: those of `handlers`."""
     names = [name for row in ran for name in (row["function"] or "").split()] if sampled in ENTRIES_SAMPLED else []
-    handlers, idle = (sorted({int(i) for name in chosen for i in table.symbols.find(name)}) for chosen in (names, IDLE))
-    return misread(table, handlers, idle)
+    handlers = sorted({int(i) for name in names for i in table.symbols.find(name)})
+    return misread(table, handlers, called.idle_functions)
 
 
 def _ticks_in(table: ProfileTable, name: str) -> float:
@@ -301,9 +319,11 @@ def _regroup(table: ProfileTable) -> list[dict[str, Any]]:
     return rows
 
 
-def _truth(oracle: Oracle, symbols: SymbolMap, region: int, buffer: ProfileTable | None) -> pd.DataFrame:
-    """Exact counts beside the profile buffer's, by function; OracleAbsent with what its self-check says."""
-    table = kernel_truth(oracle, symbols, region)
+def _truth(
+    oracle: Oracle, symbols: SymbolMap, region: int, buffer: ProfileTable | None, called: Called | None
+) -> pd.DataFrame:
+    """Exact counts beside the buffer's, by function, of one window; OracleAbsent with what its self-check says."""
+    table = kernel_truth(oracle, symbols, region, kind=WINDOW)
     sampled = bool(table["samples"].notna().all())
     counted = pd.Series(dtype="float64")
     if buffer is not None:
@@ -314,7 +334,7 @@ def _truth(oracle: Oracle, symbols: SymbolMap, region: int, buffer: ProfileTable
         table["samples"] = np.nan
     table["ticks"] = np.nan if buffer is None else counted.reindex(table.index).fillna(0.0)
     table = table.rename_axis("function").reset_index()
-    return table.assign(role=roles_of(table["function"]).to_numpy())
+    return table.assign(role=_roles(table["function"], called))
 
 
 def _convergence(truth: pd.DataFrame, seed: int) -> list[pd.DataFrame]:

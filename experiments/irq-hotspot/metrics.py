@@ -13,12 +13,13 @@ from harness.measure.rows import MetricRows
 from harness.oracle.truth import against_independent, distance, shares
 
 from .declared_metrics import METRICS
-from .decoding import ANSWER, BRACKET, BUFFER, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
+from .decoding import ANSWER, BRACKET, BUFFER, CALLED, EXIT, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
 from .handlers import BY_NMI, ENTRIES_SAMPLED, FIX, HANDLERS_LOOP
 from .mixed import doubling, misread_metrics, mixed_metrics
 from .peers import WORKLOAD as BESIDE
 from .peers import peer_costs, peer_metrics
 from .printed import WORKLOAD as MIXED
+from .spread import off_cost, spread_metrics
 from .stepped import WORKLOAD as STEP
 from .stepped import blind_chance, map_metrics
 
@@ -26,7 +27,7 @@ Tables = Mapping[str, pd.DataFrame]
 _NOTHING = "0 divided by 0: nothing was counted"
 _NO_ENTRIES = "entries are not sampled in this arm"
 #: What the rows of `handlers` come from.
-_HANDLER_PARTS = (LINES, BRACKET, BUFFER, HANDLERS)
+_HANDLER_PARTS = (LINES, BRACKET, CALLED, BUFFER, HANDLERS)
 #: More uncertain ticks than this share of the timer interrupts make a count per interrupt absent.
 MOST_UNCERTAIN = 0.02
 #: A ratio of ticks to time is told from so many expected ticks of an arm's trials: their standard error is a fifth.
@@ -53,6 +54,7 @@ def measure(tables: Tables) -> pd.DataFrame:
             map_metrics(trial)
         if BESIDE in trial.workloads:
             peer_metrics(trial)
+        spread_metrics(trial)
         misread_metrics(trial)
         _known_answers(trial)
         _nmi_metrics(trial)
@@ -60,6 +62,7 @@ def measure(tables: Tables) -> pd.DataFrame:
     doubling(tables, out)
     blind_chance(tables, out)
     peer_costs(tables, out)
+    off_cost(tables, out)
     return _without_few_ticks(out.frame())
 
 
@@ -176,9 +179,9 @@ def _buffer_metrics(trial: TrialRows) -> None:
 
 def _idle_metrics(trial: TrialRows) -> None:
     """Idle on top (the paper's first table), and the double counting of ticks (fault 6)."""
-    problem = trial.problem(BUFFER, workload="idle")
+    problem = trial.problem(CALLED, BUFFER, workload="idle")
     ticks, rank = trial.value("buffers", "idle_ticks", "idle"), trial.value("buffers", "idle_rank", "idle")
-    missing = "the map has no idle function that is known" if math.isnan(rank) else None
+    missing = "no CPU was seen idle" if math.isnan(rank) else None
     total = trial.value("buffers", "total", "idle")
     trial.put("idle_rank", rank, problem, missing)
     trial.put("idle_share", _ratio(ticks, total), problem, missing)

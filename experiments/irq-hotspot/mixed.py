@@ -11,13 +11,13 @@ import pandas as pd
 
 from harness.measure.rows import MetricRows
 
-from .decoding import BRACKET, BUFFER, HANDLERS, LINES
+from .decoding import BRACKET, BUFFER, CALLED, HANDLERS, LINES
 from .printed import AFTER, ARMS, BEFORE, WORKLOAD
 
 if TYPE_CHECKING:
     from .metrics import TrialRows
 
-_PARTS = (LINES, BRACKET, BUFFER, HANDLERS)
+_PARTS = (LINES, BRACKET, CALLED, BUFFER, HANDLERS)
 
 
 def mixed_metrics(trial: TrialRows) -> None:

@@ -19,7 +19,7 @@ from harness.measure.symbols import SymbolMap
 from harness.oracle.reader import LAP, Oracle
 from harness.oracle.truth import distance
 
-from .handlers import roles_of
+from .handlers import EDU
 from .profile.buffer import ProfileTable
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ PROFILERS = {
     "trace": "tracepoints irq_handler_*",
     "times": "the repaired fix",
 }
-_HANDLER, _ROLE = "krepro_edu_irq", "handler edu"
 _EVENT = re.compile(r"^.*?\s(\d+)\.(\d{6}): irq_handler_(entry|exit): ", re.MULTILINE)
 
 
@@ -64,7 +63,7 @@ def peer_row(
         raise RunError(f"the oracle has {counts['region'].nunique()} laps, not 1", where=str(oracle.folder))
     kernel = counts[~counts["context"].isin(["user", "nmi"])]
     truth = kernel.groupby("function")["instructions"].sum()
-    handler = truth[(roles_of(truth.index) == _ROLE).to_numpy()]
+    handler = truth[truth.index.isin(EDU)]
     period = oracle.report.period_ns if profiler == BY_NMI else TICK_NS
     told, profile = _told(folder, profiler, symbols, buffer, period)
     return {
@@ -104,7 +103,7 @@ def _told(
 
 
 def _in_handler(counts: pd.Series[Any]) -> float:
-    return float(counts[(roles_of(counts.index) == _ROLE).to_numpy()].sum())
+    return float(counts[counts.index.isin(EDU)].sum())
 
 
 def _error(truth: pd.Series[Any], counts: pd.Series[Any]) -> float:
@@ -153,7 +152,7 @@ def _charged_ns(path: Path) -> int:
         words = line.split()
         if len(words) != 4 or not all(word.isdecimal() for word in words[:3]):
             raise RunError("is not: CPU, calls, nanoseconds, handler", where=f"{path}:{number}")
-        total += int(words[2]) if words[3] == _HANDLER else 0
+        total += int(words[2]) if words[3] == EDU[0] else 0
     return total
 
 

@@ -117,7 +117,7 @@ def test_a_tree_without_a_version_is_refused(beside):
 
 @pytest.mark.parametrize("name", ["nonsense", "../classic", "Classic", "", "classic.yaml"])
 def test_unknown_kernels_list_the_known(name):
-    with pytest.raises(UsageError, match=r"kernel.*\(known: classic, classic-peers, modern-6.1"):
+    with pytest.raises(UsageError, match=r"kernel.*\(known: classic, classic-peers, classic-stock, modern-6.1"):
         load_kernel(name)
 
 

@@ -19,6 +19,10 @@
  * side of the switch is lost. What remains inexact is written down line by line
  * as slack: that many interrupts may or may not be in the buffer.
  *
+ * DIR/handlers is /proc/irq_handlers of this folder's module: the functions behind the lines of /proc/interrupts.
+ *
+ * The oracle's window, which has the exact counts of what is sampled, begins after C and ends before switching off.
+ *
  * DIR/interrupts.before is C of the begin, interrupts.after A of the end: their
  * difference was certainly sampled. DIR/bracket has the rest as key=value.
  *
@@ -27,10 +31,15 @@
  * the samples are those of NMIs that come from outside, and ticks take none.
  */
 #include "krepro.h"
+#include "krepro-roi.h"
 
 #include <ctype.h>
 #include <limits.h>
 #include <sys/stat.h>
+
+/* For the oracle: what the buffer covers. It is begun in one process and ended in another. */
+#define WINDOW_BEGIN() ROI(3, 0)
+#define WINDOW_END()   ROI(3, 1)
 
 #define INTERRUPTS "/proc/interrupts"
 #define PROFILE	   "/proc/profile"
@@ -38,6 +47,7 @@
 #define STATS	   "/proc/sys/kernel/irq_hotspot_stats"
 #define NMI	   "/proc/sys/kernel/nmi_profile"
 #define NMI_STATS  "/proc/sys/kernel/nmi_profile_stats"
+#define HANDLERS   "/proc/irq_handlers"
 
 enum {
 	MAX_TEXT = 128 * 1024,
@@ -255,6 +265,18 @@ static void stats_text(int fd, const char *path, char *text, size_t size)
 
 static char tick_list[1024], device_list[4096], early_list[1024], stats[256], nmi_stats[256], report[8192];
 
+static void save_handlers(const char *directory)
+{
+	static char text[64 * 1024];
+	int fd = open_or_die(HANDLERS, O_RDONLY);
+	size_t size = read_all(fd, HANDLERS, text, sizeof(text));
+
+	if (size == sizeof(text))
+		die("%s: longer than %zu bytes", HANDLERS, sizeof(text));
+	save(directory, "handlers", text, size, O_TRUNC);
+	close(fd);
+}
+
 static void begin(const char *directory)
 {
 	uint64_t ticks = 0, devices = 0, entries = 0;
@@ -262,6 +284,7 @@ static void begin(const char *directory)
 	bool ticking;
 	int length;
 
+	save_handlers(directory);
 	set_mode(0);
 	stats_text(stats_fd, STATS, stats, sizeof(stats));
 	stats_text(nmi_stats_fd, NMI_STATS, nmi_stats, sizeof(nmi_stats));
@@ -284,6 +307,8 @@ static void begin(const char *directory)
 		if (mode)
 			set_mode(0);
 	}
+	/* No interrupt since the switch, and the next tick is a whole period away: the oracle counts what is sampled. */
+	WINDOW_BEGIN();
 	length = snprintf(report, sizeof(report),
 			  "irq_hotspot=%d\n"
 			  "begin_exact=%d\n"
@@ -332,6 +357,7 @@ static void end(const char *directory)
 	} while (slack(&shot_a, &shot_b, false, device_list, sizeof(device_list)) && ++settle < SETTLE_ATTEMPTS);
 	ticking = just_after_tick(&shot_a) && ticking;
 
+	WINDOW_END();
 	if (mode)
 		set_mode(0);
 	take(&shot_b);
