@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,13 @@ from .decoding import SWEEP, SWEEP_WORKLOAD
 from .mapfigure import bias_map
 from .printed import AFTER, BEFORE, PAPER_N, WORKLOAD, Printed
 from .printed import ARMS as PAPERS_ARMS
+from .stepped import interval
 
 #: The arms that are compared with each other; an arm looks the same in every figure.
 ARMS = ("tick", "irq-entry", "handler-only", "tick-sti", "nmi")
 _TOP = 12
-#: Shares below are drawn here: a logarithmic axis has no 0.
-FLOOR = 1e-4
+#: Axes of shares are linear below, so that they have a 0.
+LEAST_SHARE = 1e-3
 _OUTSIDE: Final = "outside lower center"
 
 Tables = dict[str, pd.DataFrame]
@@ -63,18 +64,19 @@ def _rows(counts: pd.DataFrame, functions: Sequence[str]) -> Samples:
     return [row.to_numpy(dtype=np.float64) for _, row in counts.reindex(list(functions)).fillna(0.0).iterrows()]
 
 
-def _count_axis(axes: Axes, functions: Sequence[str]) -> None:
-    """Functions from top to bottom, counts to the right: logarithmic, but with a 0."""
+def _function_axis(axes: Axes, functions: Sequence[str], least: float) -> None:
+    """Functions from top to bottom; what they have to the right: logarithmic from `least` on, and with a 0."""
     axes.set_yticks(np.arange(len(functions)), list(functions))
     axes.set_ylim(len(functions) - 0.4, -0.6)
-    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
-    axes.set_xlim(-0.4, 3 * axes.get_xlim()[1])
+    axes.set_xscale("symlog", linthresh=least, linscale=0.5)
+    axes.set_xlim(-0.4 * least, 3 * axes.get_xlim()[1])
     axes.grid(axis="y")
 
 
 def _hot_spots(tables: Tables) -> Figure | None:
     counts = {arm: _counts(tables, arm, "edu") for arm in ARMS}
-    counts = {arm: table for arm, table in counts.items() if not table.empty}
+    # The arms sample at different rates, so that their counts cannot be compared: shares can.
+    counts = {arm: table / table.sum() for arm, table in counts.items() if not table.empty}
     if not counts:
         return None
     most = pd.concat([table.mean(axis=1) for table in counts.values()], axis=1).max(axis=1)
@@ -84,10 +86,11 @@ def _hot_spots(tables: Tables) -> Figure | None:
     for i, (arm, table) in enumerate(counts.items()):
         places = np.arange(len(functions)) + 0.15 * (i - (len(counts) - 1) / 2)
         draw_medians(axes, places, _rows(table, functions), _look(arm), label=f"arm {arm}", horizontal=True)
-    _count_axis(axes, functions)
-    axes.set_xlabel(f"counts in /proc/profile ({_note(counts.values())})")
+    _function_axis(axes, functions, LEAST_SHARE)
+    axes.set_xlim(right=1.1)
+    axes.set_xlabel(f"share of the counts in /proc/profile ({_note(counts.values())})")
     axes.set_title("Workload edu: the same load, by each way to sample")
-    figure.legend(loc=_OUTSIDE, ncols=len(counts))
+    _legend(figure)
     return figure
 
 
@@ -132,7 +135,7 @@ def _paper_panel(axes: Axes, arm: str, counts: pd.DataFrame, printed: Sequence[P
         horizontal=True,
     )
     draw_paper(axes, [row.count for row in printed], list(range(len(printed))), label="printed in the paper")
-    _count_axis(axes, [*(row.function for row in printed), *more])
+    _function_axis(axes, [*(row.function for row in printed), *more], 1)
     axes.set_xlabel("counts")
 
 
@@ -173,95 +176,121 @@ def _sweep(tables: Tables) -> Figure | None:
 
 
 def _handler_time(metrics: pd.DataFrame) -> Figure | None:
+    """A panel for each clock: what an instruction takes differs between them, and so does the same handler's time."""
     wide = metrics[~metrics["arm"].isin(SWEEP)].pivot(index=["arm", "trial"], columns="metric", values="value")
     if not {"handler_time_known", "handler_time_ratio"} <= set(wide.columns):
         return None
     time = wide.dropna(subset=["handler_time_known", "handler_time_ratio"])
-    if time.empty:
+    present = list(dict.fromkeys(time.index.get_level_values("arm")))
+    virtual = [arm for arm in ARMS if arm in present]
+    panels = [
+        ("virtual clock: an instruction takes 8 ns", virtual),
+        ("host's clock: as long as QEMU takes for it", sorted(set(present).difference(ARMS))),
+    ]
+    panels = [panel for panel in panels if panel[1]]
+    if not panels:
         return None
-    sampled = time["handler_time_known"] * time["handler_time_ratio"]
-    present = set(time.index.get_level_values("arm"))
-    arms = [arm for arm in (*ARMS, *sorted(present.difference(ARMS))) if arm in present]
+    widths = [max(2, len(arms)) for _, arms in panels]
+    figure = Figure(figsize=(1.2 + 0.95 * sum(widths), 4.2), layout="constrained")
+    drawn = np.atleast_1d(figure.subplots(1, len(panels), width_ratios=widths))
+    for axes, (title, arms) in zip(drawn, panels, strict=True):
+        _handler_panel(axes, time, arms)
+        axes.set_title(title, fontsize="medium")
+    trials = int(time.groupby(level="arm").size().min())
+    drawn[0].set_ylabel(f"seconds in the edu handler\n({spans_note(trials)})")
+    figure.suptitle("The edu handler's time: known, and by samples inside of it")
+    _legend(figure)
+    return figure
+
+
+def _handler_panel(axes: Axes, time: pd.DataFrame, arms: Sequence[str]) -> None:
     place = np.arange(len(arms))
-    figure = Figure(figsize=(1.6 + 0.85 * len(arms), 3.8), layout="constrained")
-    axes = figure.add_subplot()
+    told = time["handler_time_known"] * time["handler_time_ratio"]
     for shift, look, label, values in (
         (-0.2, series(2), "known from the load", time["handler_time_known"]),
-        (0.2, series(4), "by ticks inside the handler", sampled),
+        (0.2, series(4), "by samples inside the handler", told),
     ):
         samples = [values.loc[arm].to_numpy() for arm in arms]
         draw_bars(axes, place + shift, samples, look, label=label, width=0.38)
     as_in_paper = [place[i] + 0.2 for i, arm in enumerate(arms) if arm in ("tick", "tick-wall")]
     draw_paper(axes, as_in_paper, [0.0] * len(as_in_paper), label="the paper: handlers count 0")
-    axes.set_xticks(place, arms, rotation=30, ha="right")
-    counts = time.groupby(level="arm").size()
-    note = spans_note(int(counts.min()))
-    axes.set_ylabel(f"seconds in the edu handler\n({note if counts.min() > 1 else 'median over trials'})")
-    axes.set_title("What tick sampling makes of a known handler time")
-    figure.legend(loc=_OUTSIDE, ncols=3)
-    return figure
+    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])  # marks at 0 are seen whole
+    axes.set_xticks(place, [arm.removesuffix("-wall").replace("-", "\n", 1) for arm in arms])
 
 
 def _truth(truth: pd.DataFrame) -> Figure | None:
-    """Truth against estimate, one point per function: all trials of an arm together, one panel per arm."""
+    """Truth against estimate, all trials together: a panel for each arm's buffer, and one for the ideal sampler."""
     rows = truth[truth["workload"] == "edu"]
     arms = [arm for arm in ARMS if arm in set(rows["arm"])]
-    if not arms:
+    panels = [(f"arm {arm}", arm, "ticks") for arm in arms]
+    ideal = next((arm for arm in arms if rows.loc[rows["arm"] == arm, "samples"].sum() > 0), None)
+    if ideal is not None:
+        panels.append((f"the ideal sampler beside arm {ideal}", ideal, "samples"))
+    if not panels:
         return None
-    figure = Figure(figsize=(7, 3.4 * ((len(arms) + 1) // 2)), layout="constrained")
-    panels = figure.subplots((len(arms) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False).flat
-    for axes, arm in zip(panels, arms, strict=False):
-        _truth_panel(axes, arm, rows[rows["arm"] == arm])
-    for axes in figure.axes[len(arms) :]:
+    figure = Figure(figsize=(7.5, 0.6 + 3.1 * ((len(panels) + 1) // 2)), layout="constrained")
+    drawn = figure.subplots((len(panels) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False).flat
+    for axes, (title, arm, column) in zip(drawn, panels, strict=False):
+        _truth_panel(axes, rows[rows["arm"] == arm], column, _look(arm) if column == "ticks" else series(len(ARMS)))
+        axes.set_title(title)
+        axes.tick_params(labelbottom=True)
+    for axes in figure.axes[len(panels) :]:
         axes.set_visible(False)
-    figure.suptitle("Workload edu: every kernel function, exact and estimated")
+    for axes in figure.axes[:: 2 if len(panels) > 1 else 1]:
+        axes.set_ylabel("share told, with 95 % interval")
+    for axes in figure.axes[max(0, len(panels) - 2) : len(panels)]:
+        axes.set_xlabel("exact share of kernel instructions")
+    figure.suptitle(f"Workload edu: functions with {LEAST_SHARE:.1%} or more, exact and told; the others as one")
     _legend(figure)
     return figure
 
 
-def _truth_panel(axes: Axes, arm: str, truth: pd.DataFrame) -> None:
-    summed = truth.groupby(["function", "role"])[["instructions", "ticks", "samples"]].sum(min_count=1)
-    exact = np.maximum(shares(summed["instructions"]), FLOOR)
-    for column, look, label in (("ticks", series(3), "/proc/profile"), ("samples", series(0), "ideal sampler")):
-        if not summed[column].sum() > 0:
-            continue
-        share = np.maximum(shares(summed[column]), FLOOR)
-        size = {"markersize": 5 if column == "ticks" else 2.5}
-        axes.plot(exact, share, label=label, **(look.points() | size))
-        for x, y, (function, role) in zip(exact, share, summed.index, strict=True):
-            if role == "handler edu" and x > 0.01 and column == "ticks":
-                axes.annotate(function, (x, y), (-4, -11 if y > FLOOR else 7), textcoords="offset points", ha="right")
-    axes.plot([FLOOR, 1], [FLOOR, 1], color=INK, linewidth=0.8, linestyle="--", label="estimate = truth")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_title(f"arm {arm}")
-    axes.set_xlabel("exact share of kernel instructions")
-    axes.set_ylabel(f"estimated share ({FLOOR:g}: that or less)")
+def _truth_panel(axes: Axes, truth: pd.DataFrame, column: str, look: Series) -> None:
+    summed = truth.groupby(["function", "role"])[["instructions", column]].sum(min_count=1)
+    counts = summed[column].to_numpy(dtype=np.float64)
+    exact, whole = shares(summed["instructions"]), int(counts.sum())
+    large = (exact >= LEAST_SHARE) | (counts >= LEAST_SHARE * whole)
+    x = np.append(exact[large], exact[~large].sum())
+    counts, roles = np.append(counts[large], counts[~large].sum()), summed.index.get_level_values("role")[large]
+    told = counts / whole
+    spread = np.abs(np.array([interval(round(count), whole) for count in counts]).T - told)
+    axes.errorbar(x, told, yerr=spread, capsize=0, ecolor=INK, elinewidth=0.8, **look.points())
+    ours = np.append(roles == "handler edu", False)
+    ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": INK}
+    axes.plot(x[ours], told[ours], linestyle="none", label="the edu handler and its loop", **ring)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--", label="told = exact")
+    for scale, limits in ((axes.set_xscale, axes.set_xlim), (axes.set_yscale, axes.set_ylim)):
+        scale("symlog", linthresh=LEAST_SHARE, linscale=0.5)
+        limits(-0.4 * LEAST_SHARE, 1.7)
 
 
 def _error(error: pd.DataFrame) -> Figure | None:
-    """Distance from the truth against the number of samples; an unbiased profiler follows the dashed line."""
+    """Distance from the truth against the number of samples; what is unbiased follows the dashed line, or is below."""
     rows = error[(error["workload"] == "edu") & error["arm"].isin(ARMS)]
     if rows.empty:
         return None
-    figure = Figure(figsize=(7.5, 4), layout="constrained")
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    figure = Figure(figsize=(6.5, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    ideal = rows[rows["source"] == "ideal sampler"]
+    beside = next((arm for arm in ARMS if arm in set(ideal["arm"])), None)
+    drawn = [
+        (f"arm {arm}", _look(arm), rows[(rows["arm"] == arm) & (rows["source"] != "ideal sampler")]) for arm in ARMS
+    ]
+    drawn.append((f"ideal sampler (arm {beside})", series(len(ARMS)), ideal[ideal["arm"] == beside]))
+    for label, look, own in drawn:
+        if own.empty:
+            continue
+        spread = own.groupby("n")["error"].agg(["median", "min", "max"])
+        axes.fill_between(spread.index, spread["min"], spread["max"], color=look.color, alpha=0.25, lw=0)
+        axes.plot(spread.index, spread["median"], label=label, **look.line())
     expected = rows.groupby("n")["expected"].mean()
-    for axes, source in zip(panels, ("/proc/profile", "ideal sampler"), strict=True):
-        for arm in ARMS:
-            own = rows[(rows["arm"] == arm) & (rows["source"] == source)]
-            if own.empty:
-                continue
-            spread = own.groupby("n")["error"].agg(["median", "min", "max"])
-            axes.fill_between(spread.index, spread["min"], spread["max"], color=_look(arm).color, alpha=0.25, lw=0)
-            axes.plot(spread.index, spread["median"], label=f"arm {arm}", **_look(arm).line())
-        axes.plot(expected.index, expected, color=INK, linestyle=(0, (6, 2)), lw=1, label="unbiased: falls as 1/√n")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_title(source)
-        axes.set_xlabel("samples (median; shaded: least to most)")
-    panels[0].set_ylabel("distance of shares from the truth")
-    figure.suptitle("Error against number of samples, workload edu")
+    label = "independent: 1/√n"
+    axes.plot(expected.index, expected, color=INK, linestyle=(0, (6, 2)), lw=1, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("samples (median over trials; shaded: least to most)")
+    axes.set_ylabel("distance of shares from the truth")
+    axes.set_title("Workload edu: error against number of samples")
     _legend(figure)
     return figure
 
@@ -270,4 +299,7 @@ def _legend(figure: Figure) -> None:
     """One legend below all panels, each label once."""
     pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     unique = {label: handle for handle, label in pairs}
-    figure.legend(list(unique.values()), list(unique), loc=_OUTSIDE, ncols=min(3, len(unique)))
+    wide = max(map(len, unique), default=0)
+    # So many columns as fit: a character of a label takes some 5 points, its handle and the gap some 45.
+    columns = int(72 * figure.get_figwidth() // (5 * wide + 45))
+    figure.legend(list(unique.values()), list(unique), loc=_OUTSIDE, ncols=max(1, min(3, columns, len(unique))))
