@@ -50,7 +50,9 @@ class Golden:
 
     def claims(self, tables: dict[str, pd.DataFrame]) -> dict[str, ClaimResult]:
         """Verdicts by claim."""
-        return {claim.id: claim for claim in judge(self.experiment.claims, self.metrics(tables))}
+        # There are fewer golden trials than some claims ask for.
+        claims = [claim.model_copy(update={"least_trials": None}) for claim in self.experiment.claims]
+        return {claim.id: claim for claim in judge(claims, self.metrics(tables))}
 
     def raw(self, arm: str, repetition: int = 0) -> Path:
         """A trial's raw folder."""

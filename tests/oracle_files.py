@@ -27,8 +27,9 @@ def write_oracle(
     windows: Sequence[Mapping[tuple[int, str], tuple[int, int]]] | None = None,
     **report: Any,
 ) -> None:
-    """regions, laps, windows (None: the regions): (address, context) -> (instructions, entries); samples: region, address, and the lap if in one;
-    nmi_samples: the same in an NMI, after them; words: of pages.bin; locks: region, kind, target, site, count, lock.
+    """regions, laps, windows (None: the regions): (address, context) -> (instructions, entries); samples: region,
+    address, and the lap if in one; nmi_samples: the same in an NMI, after them; words: of pages.bin; locks: region,
+    kind, target, site, count, lock.
     """
     windows = regions if windows is None else windows
     folder = trial / "oracle"

@@ -55,7 +55,8 @@ METRICS = [
     Metric("handler_time_known", "s", "neither", "handler runs times the measured time of one", timing=True),
     Metric("handler_time_share", "1", "neither", "handler_time_known over the time between the brackets", timing=True),
     Metric(
-        "handler_time_ratio", "1", "neither", "ticks inside the handler times a tick's period, over the known time",
+        "handler_time_ratio", "1", "neither",
+        "samples inside the handler times the mean time between two (ticks, or NMIs), over the known time",
         timing=True,
     ),
     Metric(

@@ -22,7 +22,7 @@ from harness.oracle.reader import WINDOW, Oracle, asked_for
 from harness.oracle.truth import convergence, kernel_truth, nmi_cost
 
 from .declared import TABLES
-from .handlers import ENTRIES_SAMPLED, RAISE, TASK_WORK, Called, handler_rows, read_called
+from .handlers import ENTRIES_SAMPLED, RAISE, TASK_WORK, Called, handler_rows, read_called, roles_of
 from .peers import PEERS, peer_row
 from .peers import WORKLOAD as BESIDE
 from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_readprofile
@@ -280,7 +280,7 @@ def _profile(table: ProfileTable, printed: npt.NDArray[np.int64], called: Called
 
 
 def _roles(functions: pd.Series[Any], called: Called | None) -> npt.NDArray[Any]:
-    return np.full(len(functions), "other", dtype=object) if called is None else called.roles_of(functions).to_numpy()
+    return (roles_of(functions) if called is None else called.roles_of(functions)).to_numpy()
 
 
 def _misread(table: ProfileTable, ran: Sequence[dict[str, Any]], sampled: str, called: Called) -> list[dict[str, Any]]:

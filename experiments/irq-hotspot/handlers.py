@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ KINDS = (
 #: The edu driver's handler and the loop in it.
 EDU = ("krepro_edu_irq", "krepro_edu_work")
 RAISE, TASK_WORK, HANDLERS_LOOP = "krepro_edu_raise", "krepro_edu_task_work", "krepro_edu_work"
+OWN = {RAISE: "raise", TASK_WORK: "task work", **dict.fromkeys(EDU, "handler edu")}
 #: The functions of the second sampling point; the first is called once for each handler.
 FIX = ("__irq_hotspot_hit", "irq_hotspot_count", "profile_this_cpu", "profile_hit_direct")
 #: The values of irq_sampling that count handler entries, and the one whose samples no tick takes.
@@ -80,11 +82,16 @@ class Called:
     def roles_of(self, functions: Iterable[str]) -> pd.Series[Any]:
         """What each function is in this experiment, by its name: `idle`, `raise`, `handler edu`, … or `other`."""
         names = self.symbols.name
-        roles = {str(names[index]): "idle" for index in self.idle_functions} | {RAISE: "raise", TASK_WORK: "task work"}
+        roles = {str(names[index]): "idle" for index in self.idle_functions}
         for (_, action), entries in self.handlers.items():
-            kind = handler_of(action)
-            roles |= dict.fromkeys((*(str(names[entry]) for entry in entries), *kind.body), f"handler {kind.label}")
-        return pd.Series(list(functions), dtype="object").map(roles).fillna("other")
+            roles |= dict.fromkeys((str(names[entry]) for entry in entries), f"handler {handler_of(action).label}")
+        return roles_of(functions, roles)
+
+
+def roles_of(functions: Iterable[str], more: Mapping[str, str] = MappingProxyType({})) -> pd.Series[Any]:
+    """The roles of functions by name: those of the load's own driver, and `more`; else `other`."""
+    roles = {**more, **OWN}
+    return pd.Series(list(functions), dtype="object").map(roles).fillna("other")
 
 
 def read_called(path: Path, symbols: SymbolMap) -> Called:

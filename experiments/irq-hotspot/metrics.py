@@ -208,22 +208,23 @@ def _edu_metrics(trial: TrialRows) -> None:
     unreported = "the workload did not report it" if math.isnan(known) else None
     trial.put("handler_time_known", known, answer, unreported)
     trial.put("handler_time_share", _ratio(known, window), bracket, unreported)
-    period = _ratio(window, timer)
+    # What one sample stands for: a tick's period, or the mean time between two NMIs of the same window.
+    nmis = trial.value("brackets", "nmis", "edu")
+    period = _ratio(window, nmis if trial.sampling == BY_NMI else timer)
     handlers = trial.rows("handlers", "edu")
     rows = handlers[handlers["handler"] == "edu"]
-    by_nmi = trial.sampling == BY_NMI  # a sample does not stand for a tick's period
-    no_ticks = "ticks take no samples in this arm; estimate.ticks has the share" if by_nmi else None
+    by_nmi = trial.sampling == BY_NMI
+    no_ticks = "ticks take no samples in this arm, and NMIs are not put off" if by_nmi else None
     no_run = "the edu handler did not run" if rows.empty or rows["ticks"].isna().all() else None
     ticks = float(rows["ticks"].sum())
-    trial.put("handler_time_ratio", _ratio(ticks * period, known), sampled, no_ticks, no_run)
+    trial.put("handler_time_ratio", _ratio(ticks * period, known), sampled, no_run)
     both = (
         "the interrupted address is also counted at every interrupt in this arm" if trial.sampling == "entry" else None
     )
     none = None if known_in_kernel > 0 else "no interrupt was raised from kernel mode"
     displaced = _ratio(trial.value("buffers", "raise_ticks", "edu") * period, known_in_kernel)
-    trial.put(
-        "displaced_ticks_due", _ratio(known_in_kernel, period), bracket, trial.problem(LINES, workload="edu"), none
-    )
+    lines = trial.problem(LINES, workload="edu")
+    trial.put("displaced_ticks_due", _ratio(known_in_kernel, period), bracket, lines, no_ticks, none)
     trial.put(
         "displaced_time_ratio",
         displaced,

@@ -36,13 +36,15 @@ def spread_metrics(trial: TrialRows) -> None:
         interrupts = float(truth["interrupt"].sum()) / whole if whole else math.nan
         trial.put(f"interrupt_share.{workload}", interrupts, problem)
         busy = truth[truth["role"] != "idle"]
-        profile = trial.problem(CALLED, BUFFER, workload=workload)
-        for name, column, why in (("profile", "ticks", profile), ("sampler", "samples", None)):
+        waits = trial.problem(CALLED, BUFFER, workload=workload)
+        if waits is None and trial.rows("buffers", workload)["idle_function"].isna().all():
+            waits = "no CPU was seen idle"
+        for name, column in (("profile", "ticks"), ("sampler", "samples")):
             ran = busy[(busy["instructions"] > 0) | (busy[column] > 0)]
             none = "the ideal sampler did not run" if ran[column].isna().any() else None
             both = ran["instructions"], ran[column]
-            trial.put(f"{name}_error.{workload}", distance(*both), problem, why, none)
-            trial.put(f"{name}_of_independent.{workload}", against_independent(*both), problem, why, none)
+            trial.put(f"{name}_error.{workload}", distance(*both), problem, waits, none)
+            trial.put(f"{name}_of_independent.{workload}", against_independent(*both), problem, waits, none)
 
 
 def off_cost(tables: Mapping[str, pd.DataFrame], out: MetricRows) -> None:
@@ -57,3 +59,23 @@ def off_cost(tables: Mapping[str, pd.DataFrame], out: MetricRows) -> None:
             patched, stock = (float(per_call.get((arm, trial, function), math.nan)) for arm in (PATCHED, STOCK))
             why = f"one of arms {PATCHED} and {STOCK} has no trial of this repetition in which {function} ran"
             out.put(PATCHED, trial, f"off_cost.{function}", patched - stock, reason=why)
+
+
+def spread_table(metrics: pd.DataFrame) -> pd.DataFrame:
+    """A row per arm and load of many functions, medians over trials."""
+    names = {
+        "interrupt_share": "in interrupts",
+        "profile_error": "buffer: wrong",
+        "profile_of_independent": "over independent",
+        "sampler_error": "ideal: wrong",
+        "sampler_of_independent": "ideal/independent",
+    }
+    if metrics.empty:
+        return pd.DataFrame()
+    parts = metrics["metric"].str.partition(".")
+    rows = metrics.assign(name=parts[0], workload=parts[2])
+    rows = rows[rows["name"].isin(list(names))]
+    if rows["value"].isna().all():
+        return pd.DataFrame()
+    wide = rows.pivot_table(index=["arm", "workload"], columns="name", values="value", aggfunc="median")
+    return wide.reindex(columns=list(names)).rename(columns=names).round(3).rename_axis(None, axis=1).reset_index()

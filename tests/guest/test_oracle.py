@@ -233,6 +233,10 @@ def test_contexts_hold_what_must_be_in_them(hot):
     assert where.loc["exc_page_fault"].sum() == where.loc["exc_page_fault", "exception"]
     answer = json.loads((record.path / "edu/stdout").read_text())
     assert entries.loc["krepro_edu_irq", "interrupt"] == answer["handled"]
+    # It begins with its own loop: two instructions a round, and one that returns. Half of those timed had no loop.
+    calls = answer["handled"] - answer["calibration_raises"] // 2
+    assert entries.loc["krepro_edu_work", "interrupt"] == calls
+    assert where.loc["krepro_edu_work", "interrupt"] == calls * (2 * answer["handler_loops"] + 1)
 
 
 def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):

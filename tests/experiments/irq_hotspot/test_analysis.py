@@ -47,6 +47,15 @@ PEERS_FILES = {
     "times": dict.fromkeys(("times.before", "times.after"), b"0 1 1 krepro_edu_irq\n"),
 }
 
+#: What the kernel of these tests calls for an action.
+CALLED = {
+    "timer": "timer_interrupt",
+    "krepro-edu": "krepro_edu_irq",
+    "ata_piix": "ata_bmdma_interrupt",
+    "eth0": "cp_interrupt",
+    **dict.fromkeys(("virtio0", "virtio1", "virtio2"), "vp_interrupt"),
+}
+
 analysis = Analysis(FOLDER)
 
 
@@ -94,9 +103,10 @@ class Lab:
         shift: int = 4,
         answer: dict[str, Any] | None = None,
         bracket: dict[str, Any] | None = None,
+        called: dict[str, str] | None = None,
         status: str = "0",
     ) -> None:
-        """counts: samples at a function's first byte; lines: irq -> (actions, interrupts)."""
+        """counts: samples at a function's first byte; lines: irq -> (actions, interrupts); called: of actions."""
         folder.mkdir(parents=True)
         words = np.zeros(1 + (LENGTH >> shift), dtype="<u4")
         words[0] = 1 << shift
@@ -107,6 +117,14 @@ class Lab:
         for name, scale in (("before", 0), ("after", 1)):
             rows = [f"{irq:>3}: {7 + scale * n:>10}    XT-PIC      {what}" for irq, (what, n) in table.items()]
             (folder / f"interrupts.{name}").write_text("\n".join(["      CPU0", *rows, "ERR:  0", ""]))
+        functions = CALLED | (called or {})
+        told = [
+            f"{irq} {address(functions[action]):x} {functions[action]} {action}"
+            for irq, (what, _) in table.items()
+            for action in what.split(", ")
+            if action in functions
+        ]
+        (folder / "handlers").write_text("\n".join([*told, f"idle {address('default_idle') + 9:x} default_idle", ""]))
         values = {
             "begin_exact": 1,
             "begin_retries": 0,
@@ -243,7 +261,12 @@ def test_shared_lines_and_drivers_with_several_lines(lab):
 
 @pytest.mark.parametrize("driver", ["cp_interrupt", "e1000_intr"])
 def test_either_driver_of_a_kind_may_be_at_work(lab, driver):
-    load = {"counts": {driver: 20}, "lines": {"10": ("eth0", 20)}, "answer": TOOK | {"bytes": 1}}
+    load = {
+        "counts": {driver: 20},
+        "lines": {"10": ("eth0", 20)},
+        "called": {"eth0": driver},
+        "answer": TOOK | {"bytes": 1},
+    }
     values = measured(lab.trial("irq-entry", sampling="entry", net=load))
     assert values["irq-entry", "entries_per_interrupt.net"][0] == 1
     assert values["irq-entry", "handler_ticks.net"][0] == 0
@@ -434,6 +457,62 @@ def test_truth_stands_without_the_buffer(lab):
     assert "edu/profile" in values["tick", "missed.ticks"][1]
 
 
+def test_truth_is_that_of_the_buffers_window(lab):
+    trial = lab.trial(edu={"lines": LINES, "answer": EDU})
+    inside, outside = ({(address("krepro_edu_work"), "interrupt"): (n, 1)} for n in (30, 7))
+    more = outside | {(address("vfs_read"), "task"): (21, 1)}
+    write_oracle(trial.path, [inside], windows=[more])
+    assert measured(trial)["tick", "truth.handler"][0] == 0.25
+    write_oracle(trial.path, [inside], windows=[])
+    assert "0 windows of 1 workloads" in measured(trial)["tick", "truth.handler"][1]
+
+
+def test_what_the_kernel_calls_is_read_from_it(lab):
+    load = {"lines": {"0": ("timer", 100), "5": ("my own device", 3)}, "called": {"my own device": "vfs_read"}}
+    trial = lab.trial("irq-entry", sampling="entry", idle=load | {"counts": {"vfs_read": 3, "timer_interrupt": 100}})
+    values = measured(trial)
+    assert values["irq-entry", "entries_per_interrupt.my own device"][0] == 1
+    assert values["irq-entry", "handler_ticks"][0] == 0
+    path = trial.path / "idle/handlers"
+    told = path.read_text()
+    path.write_text(told.replace(f"{address('default_idle') + 9:x} default_idle", f"{address('do_idle'):x} do_idle"))
+    assert analysis.tables([trial])["buffers"]["idle_function"].tolist() == ["do_idle"]
+    path.write_text(told[: told.index("idle ")])
+    value, reason = measured(trial)["irq-entry", "idle_rank"]
+    assert np.isnan(value)
+    assert reason == "no CPU was seen idle"
+    path.write_text("5 f8000010 theirs [mod] my own device\n" + told[: told.index("5 ")])
+    assert "functions of my own device" in measured(trial)["irq-entry", "handler_ticks"][1]
+    path.write_text("0 timer_interrupt\n")
+    assert "handlers:1" in measured(trial)["irq-entry", "handler_ticks"][1]
+
+
+def test_many_functions_against_the_truth_without_the_idle_one(lab):
+    trial = lab.trial("tick-mixed", mixed={"counts": {"vfs_read": 30, "schedule": 10, "default_idle": 500}})
+    exact = {"vfs_read": 500, "schedule": 300, "do_idle": 200, "default_idle": 9}
+    region = {(address(name), "interrupt" if name == "do_idle" else "task"): (n, 1) for name, n in exact.items()}
+    write_oracle(trial.path, [region], [(0, address(name)) for name in ("vfs_read",) * 6 + ("schedule",) * 4])
+    values = measured(trial)
+    assert values["tick-mixed", "interrupt_share.mixed"][0] == pytest.approx(200 / 1009)
+    assert values["tick-mixed", "profile_error.mixed"][0] == pytest.approx(0.25)
+    assert values["tick-mixed", "sampler_error.mixed"][0] == pytest.approx(0.2)
+    # Differences 0.1, 0.1, -0.2 of shares; of 10 independent samples the mean square is (1 - 0.38) / 10.
+    assert values["tick-mixed", "sampler_of_independent.mixed"][0] == pytest.approx((0.06 / 0.062) ** 0.5)
+
+
+def test_what_is_off_costs_the_difference_of_a_call(lab):
+    trials = [lab.trial(arm, syscalls={}) for arm in ("patched", "stock")]
+    for trial, each in zip(trials, (41, 40), strict=True):
+        text = trial.system_map.read_text()
+        if "profile_tick" not in text:
+            trial.system_map.write_text(text.replace(" last\n", " profile_tick\n"))
+        write_oracle(trial.path, [{(address("last"), "interrupt"): (each * 100, 100)}])
+    values = measured(*trials)
+    assert values["patched", "off_cost.profile_tick"][0] == 1
+    assert "__handle_irq_event_percpu ran" in values["patched", "off_cost.__handle_irq_event_percpu"][1]
+    assert not any(metric.startswith("off_cost") for arm, metric in values if arm == "stock")
+
+
 def test_yaml_off_is_off(lab):
     trial = lab.trial(sampling=False, idle={"counts": {"timer_interrupt": 5}})
     assert measured(trial)["tick", "handler_ticks"][0] == 5
@@ -500,7 +579,9 @@ def test_nmis_are_counted_against_those_sent_and_are_no_ticks(lab):
     values = measured(trial)
     assert values["nmi", "nmis_received"][0] == 10 / 20  # 6 in the kernel, 3 in user mode, 1 masked
     assert values["nmi", "nmi_cost.edu"][0] == 0.25
-    assert "ticks take no samples" in values["nmi", "handler_time_ratio"][1]
+    # 30 samples in the handler, one in 0.1 s (10 NMIs in the window of 1 s), of 0.2 s that it ran.
+    assert values["nmi", "handler_time_ratio"][0] == pytest.approx(30 * 0.1 / 0.2)
+    assert "ticks take no samples" in values["nmi", "displaced_time_ratio"][1]
     assert "not sampled" in values["nmi", "entries_per_interrupt.edu"][1]
 
 
@@ -508,7 +589,7 @@ def test_summary_and_figures_of_a_whole_run(lab):
     trials = every_arm(lab)
     tables = analysis.tables(trials)
     assert not [name for name, frame in tables.items() if frame.empty and name != "problems"]
-    assert len(shown(*trials)) == 11
+    assert len(shown(*trials)) == 12
     assert set(analysis.figures(tables, analysis.metrics(tables))) == {
         *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error", "bias-map"),
     }

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""irq-hotspot's patches, switched off: the code of the hot path is the stock kernel's, and a nop for each switch."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.experiment.prepare import build_for
+
+pytestmark = pytest.mark.timeout(1800)
+#: What a static key leaves of a branch that is not taken, on i386.
+NOP = "lea %ds:0x0(%esi,%eiz,1),%esi"
+PADDING = re.compile(r"lea 0x0\(%esi(,%eiz,1)?\),%esi|nop|xchg %ax,%ax")
+
+
+def code(vmlinux: Path, function: str) -> list[str]:
+    """A function's instructions without padding: no addresses, its own places as HERE, those of others by name."""
+    command = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    words = [" ".join(line.split("\t")[1].split()) for line in lines if line.startswith("c") and "\t" in line]
+    words = [re.sub(rf"\bc1[0-9a-f]{{6}} <{function}\+0x[0-9a-f]+>", "HERE", word) for word in words]
+    words = [re.sub(r"\b(0x)?c1[0-9a-f]{6}\b", "PLACE", word) for word in words]
+    return [word for word in words if not PADDING.fullmatch(word)]
+
+
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [
+        ("__handle_irq_event_percpu", [NOP, "mov %esi,%eax", "call PLACE <__irq_hotspot_hit>", "jmp HERE"]),
+        ("profile_tick", [NOP, "ret"]),
+        ("handle_irq_event_percpu", []),
+        ("handle_irq_event", []),
+        ("profile_hits", []),
+        ("tick_periodic", []),
+        ("default_do_nmi", []),
+    ],
+)
+def test_off_is_the_stock_code_and_a_nop(store, classic, function, more):
+    stock = code(build_for(store, "classic-stock", None).kernel.file("vmlinux"), function)
+    patched = code(classic.kernel.file("vmlinux"), function)
+    assert len(stock) > 10
+    assert Counter(patched) - Counter(stock) == Counter(more)
+    assert not Counter(stock) - Counter(patched)
+    # And in the same order, where the branch that is not taken lies behind the rest.
+    assert [word for word in patched if word not in more] == [word for word in stock if word not in more]
