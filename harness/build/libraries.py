@@ -19,16 +19,17 @@ LIBRARY_DIRS = ("lib/{}", "usr/lib/{}", "lib", "usr/lib", "lib64")
 MAX_LINKS = 40
 
 
-def install_libraries(binary: Path, homes: Sequence[Path], root: Path, triplet: str) -> None:
+def install_libraries(binary: Path, homes: Sequence[Path], root: Path, triplet: str, more: Sequence[str] = ()) -> None:
     """Copy the interpreter and all libraries that `binary` needs, each to where the packages have it.
 
-    `homes` are folders of unpacked packages, asked in this order; `binary` is below `root`.
+    `homes` are folders of unpacked packages, asked in this order; `binary` is below `root`. `more`: folders where
+    libraries may be, before those that every system has, without a leading /.
     RunError naming the first that no package has.
     """
     own = binary.parent.relative_to(root).as_posix()
     names, ways = _needed(binary)
     folders = [way.replace("$ORIGIN", own).replace("${ORIGIN}", own) for way in ways if way]
-    folders += [folder.format(triplet) for folder in LIBRARY_DIRS]
+    folders += [*more, *(folder.format(triplet) for folder in LIBRARY_DIRS)]
     for name in names:
         place, found = _find_library(homes, name, folders)
         target = root / place
@@ -37,7 +38,7 @@ def install_libraries(binary: Path, homes: Sequence[Path], root: Path, triplet: 
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(found, target)
         target.chmod(0o755)
-        install_libraries(target, homes, root, triplet)
+        install_libraries(target, homes, root, triplet, more)
 
 
 def inside(home: Path, name: str) -> Path | None:

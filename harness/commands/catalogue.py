@@ -35,11 +35,13 @@ from harness.commands.show import show
 from harness.commands.sign import sign
 from harness.commands.store import store
 from harness.commands.test import test
+from harness.commands.trace import trace
 from harness.commands.verify import verify
 
 _ALL: Sequence[Command[Any]] = (
     run,
     boot,
+    trace,
     build,
     doctor,
     selftest,

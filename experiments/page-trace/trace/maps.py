@@ -14,20 +14,24 @@ from harness.measure.raw import read_text
 
 from .records import PAGE_SHIFT, Flags, Words
 
-_LINE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-][w-][x-][ps]) [0-9a-f]+ \S+ \d+ *(.*)")
+_LINE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-][w-][x-][ps]) ([0-9a-f]+) \S+ \d+ *(.*)")
 #: The kernel's own page at the end of all addresses: nobody reads data there.
 _VSYSCALL = "[vsyscall]"
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """Pages `first` up to, not with, `last`; `name` is a file's path, the kernel's name in brackets, or nothing."""
+    """Pages `first` up to, not with, `last`; `name` is a file's path, the kernel's name in brackets, or nothing.
+
+    `offset`: the page of the file that `first` is.
+    """
 
     first: int
     last: int
     executable: bool
     writable: bool
     name: str
+    offset: int = 0
 
 
 class Maps:
@@ -61,8 +65,9 @@ def read_maps(path: Path) -> Maps:
         if match is None:
             raise RunError("is no line of /proc/PID/maps", where=f"{path}:{number}")
         first, last = (int(text, 16) >> PAGE_SHIFT for text in match.group(1, 2))
-        if match[4] != _VSYSCALL:
-            mappings.append(Mapping(first, last, match[3][2] == "x", match[3][1] == "w", match[4]))
+        if match[5] != _VSYSCALL:
+            offset = int(match[4], 16) >> PAGE_SHIFT
+            mappings.append(Mapping(first, last, match[3][2] == "x", match[3][1] == "w", match[5], offset))
     if not mappings:
         raise RunError("has no mappings", where=str(path))
     return Maps(mappings)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""From what a traced program left to the report on it: two passes over its trace, then names, advice and the page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from harness.errors import RunError
+from harness.measure.raw import read_answer
+from harness.measure.tracer import REPORT, Traced
+
+from ..trace.maps import read_maps
+from ..trace.pages import PageTable
+from ..trace.records import Records, Totals, Trace, Words
+from ..trace.stats import TraceStats
+from ..trace.tables import Table, fill
+from ..trace.transitions import Transitions
+from ..trace.workingset import WorkingSet
+from .advice import advise_habits, advise_hot, advise_pairs, advise_passed, advise_threads, habits, together
+from .habits import Instructions, Sharing
+from .names import Names, rows_of
+from .page import Content, Shown, address, duration, write_page
+from .spaces import Spaces
+from .tiles import Pyramid
+
+INTERVALS = 400
+TOP, TOP_PAIRS = 40, 2000
+MOST_ADVICE, MOST_TOLD = 12, 5
+MOST_OF_A_PAGE = 2048
+
+
+class Measured:
+    """What one pass over a trace gives."""
+
+    def __init__(self, spaces: Spaces) -> None:
+        self.totals = Totals()
+        self.begin, self.span_ns = _span(spaces)
+        step = self.span_ns // INTERVALS + 1
+        self._pages, self._set = PageTable(), WorkingSet(step, INTERVALS, [step])
+        self.instructions, self.sharing, self.transitions = Instructions(), Sharing(), Transitions()
+        tables: list[Table] = [self._pages, self._set, self.instructions, self.sharing, self.transitions]
+        fill(self._counted(moved(spaces, self.begin)), tables)
+        self.pages = self._pages.frame()
+        self.working_set = [int(pages) for pages in self._set.frame()["pages"]]
+
+    def _counted(self, chunks: Iterator[Records]) -> Iterator[Records]:
+        for records in chunks:
+            self.totals.add(records)
+            yield records
+
+
+def report(program: Traced, trace: Path, out: Path) -> list[str]:
+    """Write the page into `out`; what the terminal shows. RunError when the trace has no visits or is damaged."""
+    stats = read_answer(program.left / "trace.json", TraceStats)
+    spaces = Spaces(Trace(trace))
+    measured = Measured(spaces)
+    if not measured.totals.visits:
+        raise RunError("the program visited no page of data", where=str(trace))
+    pages = measured.pages["page"].to_numpy(dtype=np.uint64)
+    pyramid = Pyramid(pages, measured.span_ns, measured.totals.visits)
+    for records in moved(spaces, measured.begin):
+        pyramid.add(records)
+    names = Names(read_maps(program.left / "maps"), spaces.main, program.root, program.words[0])
+    regions = rows_of(names.regions(pages), pages)
+    objects = names.objects(pages)
+    named = _namer(pages, regions, objects)
+    named_objects = {page: name for page, (name, _) in objects.items()}
+    visits, total = measured.instructions.frame(), measured.totals.visits
+    places = names.places(int(ip) for ip in visits["ip"].unique())
+    found = habits(visits, measured.instructions.strides(), places, named)
+    advice = together(
+        advise_habits(found, total),
+        advise_passed(measured.pages, named, measured.span_ns),
+        advise_pairs(measured.transitions.frame(TOP_PAIRS), measured.transitions.total, named_objects),
+        advise_threads(measured.sharing.frame(), named, names.writable),
+    )[:MOST_ADVICE]
+    advice += advise_hot(measured.pages, named)
+    functions = {ip: place.function or place.text for ip, place in places.items()}
+    content = Content(
+        title=shlex.join(program.words),
+        lead=_lead(measured, stats, len(spaces.threads)),
+        warnings=_warnings(stats),
+        span_ns=measured.span_ns,
+        pages=pages,
+        regions=regions,
+        tiles=pyramid.finish(),
+        grouped=pyramid.grouped,
+        advice=advice,
+        working_set=measured.working_set,
+        tables=_tables(measured, visits, functions, regions, named),
+    )
+    write_page(content, out, REPORT)
+    return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in advice[:MOST_TOLD])]
+
+
+def moved(spaces: Spaces, begin: int) -> Iterator[Records]:
+    """The records, their time counted from `begin`."""
+    for records in spaces.chunks():
+        records.time_ns[:] = np.maximum(records.time_ns - begin, 0)
+        yield records
+
+
+def _span(spaces: Spaces) -> tuple[int, int]:
+    """Time of the first record behind the exec, and how long the last one is after it, in ns."""
+    first, last = None, 0
+    for records in spaces.chunks():
+        if len(records):
+            first = int(records.time_ns[0]) if first is None else first
+            last = max(last, int(records.time_ns.max()))
+    return first or 0, max(1, last - (first or 0) + 1)
+
+
+def _namer(
+    pages: Words, regions: list[tuple[int, int, str]], objects: dict[int, tuple[str, int]]
+) -> Callable[[int], str]:
+    """What a page is called: the object that has most of it, else its region."""
+    by_page: dict[int, str] = {}
+    for first, count, name in regions:
+        by_page.update(dict.fromkeys(pages[first : first + count].tolist(), name))
+    by_page.update({page: f"{name}[]" for page, (name, size) in objects.items() if size >= MOST_OF_A_PAGE})
+    return lambda page: by_page.get(page, "memory")
+
+
+def _lead(measured: Measured, stats: TraceStats, threads: int) -> str:
+    status = "" if stats.exit_status is None else f" It ended with status {stats.exit_status}."
+    return (
+        f"{measured.totals.visits:,} visits of {len(measured.pages):,} pages of data "
+        f"({len(measured.pages) * 4:,} KiB) by {threads} thread{'s' if threads != 1 else ''} "
+        f"in {duration(measured.span_ns)} of traced time.{status}"
+    )
+
+
+def _warnings(stats: TraceStats) -> list[str]:
+    told = []
+    if stats.window > 1:
+        told.append(f"A window of {stats.window} pages: visits between them are not in the trace.")
+    if stats.lost:
+        told.append(f"{stats.lost:,} visits were lost: the tracer did not keep up.")
+    if stats.left_out:
+        told.append(
+            f"{stats.left_out:,} visits at the end are left out: the trace was as large as it may be (--most-mib)."
+        )
+    if stats.unfit:
+        told.append(f"{stats.unfit} threads were not seen whole: they have executable data, or an LDT.")
+    return told
+
+
+def _tables(
+    measured: Measured,
+    visits: pd.DataFrame,
+    functions: dict[int, str],
+    regions: list[tuple[int, int, str]],
+    named: Callable[[int], str],
+) -> list[Shown]:
+    visits = visits.assign(function=[functions[int(ip)] for ip in visits["ip"]])
+    by_function = visits.groupby("function", sort=False).agg(
+        visits=("visits", "sum"), writes=("writes", "sum"), pages=("page", "nunique")
+    )
+    by_function = by_function.sort_values("visits", ascending=False, kind="stable").head(TOP)
+    tables = [
+        Shown(
+            "functions", "Functions", ("function", "visits", "share", "that write", "pages"),
+            [(str(name), int(row.visits), _share(row.visits, measured), int(row.writes), int(row.pages))
+             for name, row in by_function.iterrows()],
+            "Which code the visits began in.",
+        ),
+        Shown(
+            "hot", "Hot pages", ("page", "memory", "visits", "share", "that write", "visited by"),
+            _hot(measured, visits, named), "The pages with most visits, and the functions that visit them most.",
+        ),
+        Shown(
+            "memory", "Memory", ("memory", "pages", "visits", "share", "that write"),
+            _memory(measured, regions), "",
+        ),
+    ]  # fmt: skip
+    sharing = measured.sharing.frame()
+    if sharing["tid"].nunique() > 1:
+        tables.append(_threads(sharing, measured, named))
+    return tables
+
+
+def _hot(measured: Measured, visits: pd.DataFrame, named: Callable[[int], str]) -> list[tuple[object, ...]]:
+    top = measured.pages.sort_values("visits", ascending=False, kind="stable").head(TOP)
+    there = visits[visits["page"].isin(top["page"])]
+    by = there.groupby(["page", "function"], sort=False)["visits"].sum().reset_index()
+    rows: list[tuple[object, ...]] = []
+    for page, seen, writes in top[["page", "visits", "writes"]].to_numpy(dtype=np.uint64).tolist():
+        of = by[by["page"] == page].sort_values("visits", ascending=False, kind="stable").head(3)
+        parts = zip(of["function"], of["visits"], strict=True)
+        who = ", ".join(f"{name} {count / seen:.0%}" for name, count in parts)
+        rows.append((address(page), named(page), seen, _share(seen, measured), writes, who))
+    return rows
+
+
+def _memory(measured: Measured, regions: list[tuple[int, int, str]]) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for first, count, name in regions:
+        part = measured.pages.iloc[first : first + count]
+        seen = int(part["visits"].sum())
+        rows.append((name, count, seen, _share(seen, measured), int(part["writes"].sum())))
+    return sorted(rows, key=lambda row: -int(str(row[2])))[:TOP]
+
+
+def _threads(sharing: pd.DataFrame, measured: Measured, named: Callable[[int], str]) -> Shown:
+    threads = sharing.groupby("page")["tid"].nunique()
+    sharing = sharing.assign(
+        shared=sharing["page"].map(threads) > 1, memory=[named(int(page)) for page in sharing["page"]]
+    )
+    rows = []
+    for tid, part in sharing.groupby("tid"):
+        seen = int(part["visits"].sum())
+        shared = part[part["shared"]]
+        most = shared.groupby("memory", sort=False)["visits"].sum().sort_values(ascending=False, kind="stable").head(3)
+        rows.append((
+            str(tid), seen, _share(seen, measured), len(part), len(shared), int(shared["visits"].sum()),
+            ", ".join(f"{name}" for name in most.index),
+        ))  # fmt: skip
+    columns = ("thread", "visits", "share", "pages", "of them shared", "visits of shared ones", "most of them in")
+    return Shown("threads", "Threads", columns, rows, "Which pages several threads visit.")
+
+
+def _share(visits: float, measured: Measured) -> str:
+    return f"{100 * visits / measured.totals.visits:.1f} %"

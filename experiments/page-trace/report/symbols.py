@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Names in ELF files: functions, objects, and the source lines of instructions, as far as a file has them."""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import DWARFError, ELFError
+from elftools.dwarf.callframe import FDE
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function or object: addresses `first` up to, not with, `last`, as the file has them."""
+
+    first: int
+    last: int
+    name: str
+
+
+class Binary:
+    """One ELF file; a file that is none, or is absent, has no names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._segments: list[tuple[int, int, int]] = []
+        self.end = 0  #: of what is loaded, zeroed data included, as the file's own address
+        self.functions: list[Symbol] = []
+        self.objects: list[Symbol] = []
+        self._unnamed: list[Symbol] = []
+        try:
+            with path.open("rb") as file:
+                self._read(ELFFile(file))
+        except (OSError, ELFError):
+            return
+
+    def _read(self, elf: ELFFile) -> None:
+        for segment in elf.iter_segments("PT_LOAD"):
+            self._segments.append((segment["p_offset"], segment["p_filesz"], segment["p_vaddr"]))
+            self.end = max(self.end, segment["p_vaddr"] + segment["p_memsz"])
+        named: dict[str, dict[tuple[int, int], str]] = {"STT_FUNC": {}, "STT_OBJECT": {}}
+        for section in elf.iter_sections():
+            if not isinstance(section, SymbolTableSection):
+                continue
+            for symbol in section.iter_symbols():
+                kind = named.get(symbol["st_info"]["type"])
+                if kind is not None and symbol["st_shndx"] != "SHN_UNDEF" and symbol.name:
+                    kind.setdefault((symbol["st_value"], symbol["st_size"]), symbol.name.partition("@")[0])
+        self.functions = _sorted(named["STT_FUNC"])
+        self._unnamed = _unwound(elf)
+        self.objects = [symbol for symbol in _sorted(named["STT_OBJECT"]) if symbol.last > symbol.first]
+
+    def address_of(self, offset: int) -> int | None:
+        """The file's own address for the byte at `offset`; None where nothing of it is loaded."""
+        for begin, size, address in self._segments:
+            # The loader maps whole pages.
+            if begin & -PAGE <= offset < begin + size:
+                return address + offset - begin
+        return None
+
+    def function(self, address: int) -> str | None:
+        """The function that an address of the file lies in: its name, or `function 0x…` where it has none."""
+        for symbols, starts in ((self.functions, self._starts), (self._unnamed, self._unnamed_starts)):
+            at = bisect_right(starts, address) - 1
+            if at >= 0 and address < max(symbols[at].last, symbols[at].first + 1):
+                return symbols[at].name
+        return None
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [symbol.first for symbol in self.functions]
+
+    @cached_property
+    def _unnamed_starts(self) -> list[int]:
+        return [symbol.first for symbol in self._unnamed]
+
+    def lines(self, addresses: Iterable[int]) -> dict[int, str]:
+        """`file.c:31` by address, for those that the file's line table knows."""
+        wanted = sorted(set(addresses))
+        try:
+            with self.path.open("rb") as file:
+                elf = ELFFile(file)
+                if not wanted or not elf.has_dwarf_info():
+                    return {}
+                return _lines(elf.get_dwarf_info(), wanted)
+        except (OSError, ELFError, DWARFError, KeyError, ValueError, AssertionError):
+            return {}  # names are a help: a table that cannot be read costs the lines, and no more
+
+
+def _sorted(named: dict[tuple[int, int], str]) -> list[Symbol]:
+    return [Symbol(first, first + size, name) for (first, size), name in sorted(named.items())]
+
+
+def _unwound(elf: ELFFile) -> list[Symbol]:
+    """Functions by the table for unwinding, which a stripped file has too."""
+    try:
+        if not elf.has_dwarf_info() and elf.get_section_by_name(".eh_frame") is None:
+            return []
+        dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
+        entries = dwarf.EH_CFI_entries() if dwarf.has_EH_CFI() else []
+    except (DWARFError, ELFError, KeyError, ValueError, AssertionError):
+        return []
+    places = {
+        (
+            entry.header["initial_location"],
+            entry.header["address_range"],
+        ): f"function {entry.header['initial_location']:#x}"
+        for entry in entries
+        if isinstance(entry, FDE)
+    }
+    return _sorted(places)
+
+
+def _lines(dwarf: Any, wanted: list[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for unit in dwarf.iter_CUs():
+        program = dwarf.line_program_for_CU(unit)
+        if program is None:
+            continue
+        before = None
+        for entry in program.get_entries():
+            state = entry.state
+            if state is None:
+                continue
+            if before is not None and before.line:
+                at = bisect_right(wanted, before.address - 1)
+                while at < len(wanted) and wanted[at] < state.address:
+                    found.setdefault(wanted[at], f"{_file(program, before.file)}:{before.line}")
+                    at += 1
+            before = None if state.end_sequence else state
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _file(program: Any, number: int) -> str:
+    entries = program["file_entry"]
+    entry = entries[number if program["version"] >= 5 else number - 1]
+    return str(posixpath.basename(entry.name.decode(errors="replace")))

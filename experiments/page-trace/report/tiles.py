@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Visits as a picture that can be zoomed into: cells of time and page on several levels, in tiles.
+
+A tile is COLUMNS intervals of time by all rows; level 0 is one tile, and each further one has twice the tiles. A row
+is a page; where there are too many, `grouped` tells how many a level's rows are, as a power of two. A tile holds its
+cells that have visits: key = row * COLUMNS + column, and how many visits, how many of them write. Levels whose cells
+would be too many are left out, from the deepest up.
+
+A tile's text is base64 of zlib of: keys as differences in LEB128, then a byte a cell: log2(visits) * 8 rounded, at most
+127, and 128 where a visit writes.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..trace.records import VISIT, Records, Words
+from ..trace.visits import Ints
+
+COLUMNS = 512
+MOST_LEVELS = 12
+#: Rows of level 0, as a power of two; each further level may have twice as many.
+ROW_BITS = 12
+#: Cells of one level.
+MOST_CELLS = 40_000_000
+#: On average, a column of the deepest level has so many visits.
+LEAST_VISITS = 2
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of one tile, shape (n,): distinct keys, sorted; visits; writes, of them those that write."""
+
+    key: Words
+    visits: Ints
+    writes: Ints
+
+
+def merged(parts: Iterable[Cells]) -> Cells:
+    """Cells of the same tile, together."""
+    every = list(parts)
+    key, number = np.unique(np.concatenate([one.key for one in every]), return_inverse=True)
+    visits = np.bincount(number, weights=np.concatenate([one.visits for one in every]), minlength=key.size)
+    writes = np.bincount(number, weights=np.concatenate([one.writes for one in every]), minlength=key.size)
+    return Cells(key, visits.astype(np.int64), writes.astype(np.int64))
+
+
+def halved(cells: Cells, right: bool, rows: int) -> Cells:
+    """The same on the next coarser level, in the left or right half of a tile, where a row is 2**`rows` of these.
+
+    Keys may come twice, and are not sorted.
+    """
+    row, column = cells.key // np.uint64(COLUMNS) >> np.uint64(rows), cells.key % np.uint64(COLUMNS)
+    column = (column >> np.uint64(1)) + np.uint64(COLUMNS // 2 if right else 0)
+    return Cells(row * np.uint64(COLUMNS) + column, cells.visits, cells.writes)
+
+
+def encoded(cells: Cells) -> str:
+    """The text of a tile."""
+    deltas = np.diff(cells.key, prepend=np.uint64(0))
+    level = np.minimum(np.rint(np.log2(np.maximum(cells.visits, 1)) * 8), 127).astype(np.uint8)
+    value = level | np.where(cells.writes > 0, 128, 0).astype(np.uint8)
+    return base64.b64encode(zlib.compress(_varints(deltas) + value.tobytes(), 6)).decode()
+
+
+def _varints(numbers: Words) -> bytes:
+    """LEB128 of each number, below 2**35, one after the other."""
+    groups = np.stack([numbers >> np.uint64(7 * n) & np.uint64(127) for n in range(5)], axis=1).astype(np.uint8)
+    used = np.ones(groups.shape, dtype=bool)
+    for n in range(1, 5):
+        used[:, n] = numbers >= np.uint64(1 << 7 * n)
+    groups[:, :-1] |= np.where(used[:, 1:], 128, 0).astype(np.uint8)
+    return groups[used].tobytes()
+
+
+@dataclass
+class _Level:
+    """One level: tiles that are done, by number, and the cells of the one that is not."""
+
+    tiles: dict[int, str] = field(default_factory=dict)
+    cells: int = 0
+    open: int = 0
+    parts: list[Cells] = field(default_factory=list)
+    dropped: bool = False
+
+
+class Pyramid:
+    """Makes the tiles of records that come in the order of time; memory is that of the tiles and of the open ones."""
+
+    def __init__(self, pages: Words, span_ns: int, visits: int, most_cells: int = MOST_CELLS) -> None:
+        """`pages`: all that are visited, sorted and distinct: a row each. Times are from 0 to below `span_ns`."""
+        wanted = int(np.log2(max(1, visits // (LEAST_VISITS * COLUMNS)))) if visits else 0
+        self.depth = min(MOST_LEVELS, max(wanted, 0))
+        self._pages = pages
+        whole = max(0, int(pages.size - 1).bit_length() - ROW_BITS)
+        self.grouped = [max(0, whole - level) for level in range(self.depth + 1)]
+        self._columns = COLUMNS << self.depth
+        self._span = max(1, span_ns)
+        self._most = most_cells
+        self._levels = [_Level() for _ in range(self.depth + 1)]
+
+    def add(self, records: Records) -> None:
+        """Put a chunk's visits into cells."""
+        visit = records.type == VISIT
+        if not visit.any():
+            return
+        row = np.searchsorted(self._pages, records.page[visit]).astype(np.uint64) >> np.uint64(self.grouped[-1])
+        # In two steps: a time by as many columns may not fit into 64 bits.
+        time = records.time_ns[visit].astype(np.float64)
+        column = np.clip(time * (self._columns / self._span), 0, self._columns - 1).astype(np.int64)
+        np.maximum.accumulate(column, out=column)
+        tile = column // COLUMNS
+        key = row * np.uint64(COLUMNS) + (column % COLUMNS).astype(np.uint64)
+        write = records.write[visit].astype(np.int64)
+        bounds = np.flatnonzero(np.concatenate([[True], tile[1:] != tile[:-1], [True]]))
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            part = Cells(key[first:last], np.ones(last - first, dtype=np.int64), write[first:last])
+            self._put(self.depth, max(int(tile[first]), self._levels[-1].open), merged([part]))
+
+    def _put(self, number: int, tile: int, cells: Cells) -> None:
+        level = self._levels[number]
+        if tile != level.open:
+            self._close(number)
+            level.open = tile
+        level.parts.append(cells)
+        if len(level.parts) >= 16:
+            level.parts = [merged(level.parts)]
+
+    def _close(self, number: int) -> None:
+        level = self._levels[number]
+        if not level.parts:
+            return
+        cells, level.parts = merged(level.parts), []
+        level.cells += cells.key.size
+        if level.cells > self._most and number > 0:
+            level.dropped = True
+            level.tiles.clear()
+        if not level.dropped:
+            level.tiles[level.open] = encoded(cells)
+        if number > 0:
+            shift = self.grouped[number - 1] - self.grouped[number]
+            self._put(number - 1, level.open // 2, halved(cells, bool(level.open % 2), shift))
+
+    def finish(self) -> list[dict[int, str]]:
+        """By level, from 0 on, the tiles that have visits, by number; levels that would be too large are left out."""
+        for number in range(self.depth, -1, -1):
+            self._close(number)
+        whole: list[dict[int, str]] = []
+        for level in self._levels:
+            if level.dropped:
+                break
+            whole.append(level.tiles)
+        return whole

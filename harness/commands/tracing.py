@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Tracing a user's own program: its files into a guest, an experiment's tracer there, and the tracer's report."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.build.image import write_cpio
+from harness.build.store import Store
+from harness.commands.belongings import Belongings
+from harness.errors import EXIT_OK, RunError, UsageError
+from harness.experiment.execution import run_trial
+from harness.experiment.model import Arm, Experiment, Workload, find_experiment, load_experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.prepare import KernelBuild, PreparedArm, boot_files, build_for, machine_for, trial_spec
+from harness.experiment.trial import TrialSpec
+from harness.machine.tail import read_tail
+from harness.measure.tracer import REPORT, Traced, TracerFile, tracing_experiments
+from harness.paths import EXPERIMENTS
+from harness.progress import note, step
+from harness.scratch import discard, scratch_folder
+
+NAME = "program"
+SEED = 1
+#: Where the program's root lies in the guest, and its standard input in that.
+ROOT, STDIN = "/program", "/.stdin"
+#: The guest's own folders that the program and its tracer see.
+SHARED = ("dev", "proc", "sys", "run", "krepro")
+#: Of the guest, in any case: the files are there packed and unpacked.
+LEAST_MIB, TIMES_FILES = 448, 3
+#: How many bytes QEMU may write beyond the trace.
+MORE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `trace` was asked for; fields as its options."""
+
+    program: str | None
+    experiment: str | None
+    kernel: str | None
+    window: int | None
+    follow: bool
+    packages: Sequence[str]
+    copy_in: Sequence[str]
+    others: Sequence[str]
+    out: Path | None
+    memory: int | None
+    most_mib: int
+    timeout: int
+
+
+def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
+    """Trace, report, and print what the report says first and where it is; 0, whatever the program's own status."""
+    words = _words(wanted.program)
+    folder = _experiment(wanted.experiment)
+    tracer = TracerFile(folder)
+    given = {"window": wanted.window, "follow": wanted.follow or None, "most_bytes": wanted.most_mib << 20}
+    params = tracer.chosen(given)
+    out = _out(wanted.out, words[0])
+    experiment = load_experiment(folder)
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
+    try:
+        here = Path.cwd()
+        built = build_for(store, wanted.kernel or tracer.tracer.kernel, folder, experiment.packages)
+        things = Belongings(scratch / "files" / ROOT.strip("/"), built.recipe.spec.arch)
+        if wanted.packages:
+            things.packages(store, wanted.packages)
+        for name in wanted.copy_in:
+            things.bring(here / name)
+        words = [things.program(words[0], here), *words[1:]]
+        for name in wanted.others:
+            things.program(name, here)
+        things.arguments(words[1:], here)
+        _standard_input(things.root / STDIN.strip("/"))
+        things.finish(here)
+        for text in things.notes:
+            note(text)
+        command = _command(tracer.tracer.command, str(here), words)
+        arm = Arm(kernel=built.recipe.spec.name, clock="virtual", params=params, devices=list(tracer.tracer.devices))
+        spec = _trial(store, scratch, _only(experiment, arm, command, wanted.timeout), built, things, wanted.memory)
+        with step(f"tracing {shlex.join(words)}"):
+            record = run_trial(spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES}))
+        if record.status != "ok":
+            raise RunError(f"the program was not traced: {record.reason}", hint=_hint(spec.folder / NAME))
+        program = Traced(spec.folder, spec.folder / NAME, things.root, tuple(words), str(here))
+        made = scratch / "report"
+        made.mkdir()
+        try:
+            with step("writing the report"):
+                lines = tracer.traced(program, made)
+        except BaseException:
+            shutil.move(spec.folder, out)
+            note(f"there is no report; what came out of the guest is in {out}")
+            raise
+        for name in ("stdout", "stderr"):
+            shutil.copyfile(program.left / name, made / name)
+        shutil.move(made, out)
+    finally:
+        discard(scratch)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(str(out / REPORT), markup=False, highlight=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def _words(text: str | None) -> list[str]:
+    try:
+        words = shlex.split(text or "")
+    except ValueError as error:
+        raise UsageError(f"--program {text}: {error}") from None
+    if not words:
+        raise UsageError("no program to trace", hint="./inv trace -- PROGRAM ARGUMENTS")
+    return words
+
+
+def _experiment(text: str | None) -> Path:
+    if text is not None:
+        return find_experiment(text)
+    names = tracing_experiments(EXPERIMENTS)
+    if len(names) != 1:
+        raise UsageError(f"--experiment is needed: {', '.join(names) or 'none'} can trace programs")
+    return EXPERIMENTS / names[0]
+
+
+def _out(out: Path | None, program: str) -> Path:
+    """A folder that is not there yet; it is made last, so that a trace that fails leaves none."""
+    if out is not None:
+        if out.exists():
+            raise UsageError("--out: is there already", where=str(out))
+        if not out.parent.is_dir():
+            raise UsageError("--out: its folder is not there", where=str(out))
+        return out
+    base = Path.cwd() / f"{Path(program).name}.trace"
+    tried = (base.with_name(f"{base.name}.{n}") if n > 1 else base for n in range(1, 10_000))
+    free = next((path for path in tried if not path.exists()), None)
+    if free is None:
+        raise UsageError("too many traces are here", where=str(base.parent), hint="--out FOLDER")
+    return free
+
+
+def _standard_input(target: Path) -> None:
+    """What this command's standard input has, if that is a file or a pipe; else nothing."""
+    with target.open("wb") as sink:
+        if sys.stdin is None:
+            return
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        if stat.S_ISFIFO(mode):
+            note("reading standard input, for the program")
+        if stat.S_ISFIFO(mode) or stat.S_ISREG(mode):
+            shutil.copyfileobj(sys.stdin.buffer, sink)
+
+
+def _command(tracer: str, folder: str, words: Sequence[str]) -> str:
+    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
+    inside = f'cd "$1" || exit; shift\n{tracer}'
+    shell = "/run/krepro/busybox"
+    return f"""\
+export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
+for at in {" ".join(SHARED)}; do
+	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
+done
+cp /bin/busybox {shell} || exit
+export PATH=/krepro/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
+exec /bin/chroot {ROOT} {shell} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
+"""
+
+
+def _only(experiment: Experiment, arm: Arm, command: str, timeout_s: float) -> Experiment:
+    """The experiment with this arm and nothing else."""
+    workload = Workload(command=command, timeout_s=timeout_s)
+    changed = {"arms": {NAME: arm}, "workloads": {NAME: workload}, "claims": [], "collect": []}
+    return experiment.model_copy(update=changed)
+
+
+def _trial(
+    store: Store, scratch: Path, experiment: Experiment, built: KernelBuild, things: Belongings, memory: int | None
+) -> TrialSpec:
+    """The trial, in a machine that boots with the program's files in a second initramfs."""
+    arm = experiment.arms[NAME]
+    machine = machine_for(NAME, arm, built.recipe, "tcg")
+    size = things.mebibytes
+    need = LEAST_MIB + TIMES_FILES * size
+    if memory is not None and memory < need:
+        raise UsageError(f"--memory {memory}: the program's files are {size} MiB, and {need} are needed")
+    mib = memory or max(need, machine.hardware.memory_mib)
+    machine = machine.model_copy(update={"hardware": machine.hardware.model_copy(update={"memory_mib": mib})})
+    files, keys = boot_files(store, built, machine)
+    packed = scratch / "program.cpio"
+    write_cpio(built.kernel.file("gen_init_cpio"), scratch / "files", packed)
+    files = files.model_copy(update={"initrds": (*files.initrds, packed)})
+    prepared = PreparedArm(built, machine, files, keys, None, "")
+    return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, SEED), scratch, None)
+
+
+def _hint(left: Path) -> str | None:
+    """The program's own last words."""
+    try:
+        lines = read_tail(left / "stderr").strip().splitlines()
+    except OSError:
+        return None
+    return lines[-1][:200] if lines else None

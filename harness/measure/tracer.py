@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Tracers: what an experiment has for programs that users bring, in a file tracer.py beside its analysis.
+
+    TRACER = Tracer(kernel="modern-6.1", command='my-tracer "$@"', params={"window": 1})
+
+    def traced(program: Traced, out: Path) -> list[str]: ...
+
+`traced` writes its report, REPORT in the folder `out`, and returns lines for the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.errors import KreproError, RunError, UsageError
+from harness.experiment.scalar import Scalar
+from harness.machine.spec import Device
+from harness.measure.analysis import load_module
+
+FILE = "tracer.py"
+#: What `traced` writes, in its folder.
+REPORT = "report.html"
+
+
+@dataclass(frozen=True)
+class Tracer:
+    """How a program is traced: on which kernel, with which devices, by which command.
+
+    `command` is shell text in the guest, for a shell without other programs than those of its PATH and its own words;
+    "$@" is the program with its arguments. What it is to leave goes into the folder $KREPRO_OUT. It fails when the
+    tracing does, not when the program does. `params`: what a user may choose, with its default; KREPRO_ variables.
+    """
+
+    kernel: str
+    command: str
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    devices: Sequence[Device] = ()
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a traced program left: `raw` is what came out of the guest, `left` of it what lay in $KREPRO_OUT.
+
+    `root` has the program's files, each where it was in the guest; `words` are the program and its arguments, `folder`
+    the one that it began in.
+    """
+
+    raw: Path
+    left: Path
+    root: Path
+    words: tuple[str, ...]
+    folder: str
+
+
+class TracerFile:
+    """An experiment's tracer.py, loaded; UsageError when it has no TRACER or no traced()."""
+
+    def __init__(self, experiment: Path) -> None:
+        self.path = experiment / FILE
+        if not self.path.is_file():
+            raise UsageError("has no tracer.py: it traces no programs of others", where=str(experiment))
+        self._module: ModuleType = load_module(self.path)
+        tracer = getattr(self._module, "TRACER", None)
+        if not isinstance(tracer, Tracer) or not callable(getattr(self._module, "traced", None)):
+            raise UsageError("must have TRACER, a Tracer, and a function traced", where=str(self.path))
+        self.tracer = tracer
+
+    def chosen(self, given: Mapping[str, Scalar | None]) -> dict[str, Scalar]:
+        """The tracer's parameters, with those given in place of their defaults; UsageError for one that it has not."""
+        params = dict(self.tracer.params)
+        for name, value in given.items():
+            if value is None:
+                continue
+            if name not in params:
+                raise UsageError(f"--{name}: this tracer has no such option", where=str(self.path))
+            params[name] = value
+        return params
+
+    def traced(self, program: Traced, out: Path) -> list[str]:
+        """Write the report; RunError for whatever goes wrong in there."""
+        function: Any = self._module.traced
+        try:
+            return [str(line) for line in function(program, out)]
+        except (KreproError, OSError):
+            raise
+        except Exception as error:
+            raise RunError(f"traced() failed: {type(error).__name__}: {error}", where=str(self.path)) from error
+
+
+def tracing_experiments(folder: Path) -> list[str]:
+    """Names of the experiments in `folder` that trace programs of others."""
+    return sorted(path.parent.name for path in folder.glob(f"*/{FILE}"))

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""`trace` before anything boots: what goes into the guest with a program, and what is refused in one line."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.build.store import Store
+from harness.commands.belongings import Belongings
+from harness.commands.tracing import Wanted, _command, _out, trace_program
+from harness.errors import RunError, UsageError
+from harness.measure.tracer import Traced, TracerFile, tracing_experiments
+from harness.paths import EXPERIMENTS
+from tests.compiling import run
+from tests.conftest import needs_guest_packages
+
+C = "int main(void) { return 0; }"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    return folder
+
+
+@pytest.fixture
+def things(tmp_path):
+    return Belongings(tmp_path / "root", "x86_64")
+
+
+def compiled(path: Path, *flags: str) -> Path:
+    run("gcc", "-x", "c", "-", "-x", "none", "-o", path, *flags, text=C)
+    return path
+
+
+def inside(things: Belongings, path: Path) -> Path:
+    return things.root / str(path).lstrip("/")
+
+
+@needs_guest_packages
+def test_a_program_goes_where_it_is_with_its_loader_and_libraries(here, things):
+    program = compiled(here / "mine", "-Wl,--no-as-needed", "-lm")
+    assert things.program("./mine", here) == "./mine"
+    assert inside(things, program).stat().st_mode & 0o777 == 0o755
+    libraries = {path.name for path in things.root.rglob("*.so*")}
+    assert libraries == {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
+
+
+@needs_guest_packages
+def test_a_static_program_goes_alone(here, things):
+    compiled(here / "mine", "-static")
+    things.program("./mine", here)
+    assert [path.name for path in things.root.rglob("*") if path.is_file()] == ["mine"]
+
+
+@needs_guest_packages
+def test_a_library_that_is_nowhere_is_named(here, things):
+    run("gcc", "-x", "c", "-", "-shared", "-o", here / "libgone.so", text="int gone;")
+    compiled(here / "mine", "-Wl,--no-as-needed", str(here / "libgone.so"))
+    (here / "libgone.so").unlink()
+    with pytest.raises(UsageError, match=r"mine: neither this host nor a package has the library .*libgone"):
+        things.program("./mine", here)
+
+
+def test_a_script_brings_its_interpreter(here, things):
+    (here / "job").write_text("#!/bin/sh -e\necho\n")
+    (here / "job").chmod(0o755)
+    things.program("./job", here)
+    assert (things.root / "bin/sh").is_file()
+    (here / "job").write_text("#!/no/such/shell\n")
+    with pytest.raises(UsageError, match="its interpreter /no/such/shell is not here"):
+        things.program("./job", here)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "message"),
+    [
+        ("plain text", 0o755, "is no program: neither ELF nor a script"),
+        ("#!/bin/sh\n", 0o644, "is not executable"),
+        ("", 0o755, "is no program"),
+    ],
+)
+def test_what_is_no_program_is_refused(here, things, text, mode, message):
+    (here / "mine").write_text(text)
+    (here / "mine").chmod(mode)
+    with pytest.raises(UsageError, match=message):
+        things.program("./mine", here)
+
+
+def test_a_program_of_another_machine_is_refused(here, things):
+    header = bytearray(64)
+    header[:8] = b"\x7fELF\x02\x01\x01\x00"
+    header[16:20] = bytes([2, 0, 183, 0])  # EM_AARCH64
+    header[20:24], header[52:54] = bytes([1, 0, 0, 0]), bytes([64, 0])
+    (here / "mine").write_bytes(bytes(header))
+    (here / "mine").chmod(0o755)
+    with pytest.raises(UsageError, match="is a program for EM_AARCH64, and the kernel's is EM_X86_64"):
+        things.program("./mine", here)
+
+
+@pytest.mark.parametrize("word", ["./absent", "no-such-program-anywhere"])
+def test_a_program_that_is_not_there_is_refused(here, things, word):
+    with pytest.raises(UsageError, match=r"is not there|no program called"):
+        things.program(word, here)
+
+
+def test_a_folder_is_no_program(here, things):
+    (here / "folder").mkdir()
+    with pytest.raises(UsageError, match="is a folder, not a program"):
+        things.program("./folder", here)
+
+
+def test_files_among_the_arguments_go_in_and_other_words_do_not(here, things):
+    (here / "data").mkdir()
+    (here / "data/deep").write_text("x")
+    (here / "in.txt").write_text("in")
+    (here / "other").write_text("other")
+    words = ["-n", "in.txt", "--file=data", "x" * 5000, "", ".", "..", "/", "/proc/self/maps", str(here / "in.txt")]
+    things.arguments(words, here)
+    files = sorted(
+        path.relative_to(inside(things, here)).as_posix() for path in things.root.rglob("*") if path.is_file()
+    )
+    assert files == ["data/deep", "in.txt"]
+
+
+def test_the_folder_is_there_and_root_has_a_name(here, things):
+    things.finish(here)
+    assert inside(things, here).is_dir()
+    assert (things.root / "etc/passwd").read_text().startswith("root:")
+
+
+def test_files_that_are_too_large_are_refused(here, things, monkeypatch):
+    monkeypatch.setattr("harness.commands.belongings.MOST_BYTES", 10)
+    (here / "large").write_bytes(bytes(11))
+    with pytest.raises(UsageError, match="is too large"):
+        things.bring(here / "large")
+
+
+def test_the_files_size_is_counted_in_mebibytes(here, things):
+    (here / "large").write_bytes(bytes((1 << 20) + 1))
+    things.bring(here / "large")
+    assert things.mebibytes == 2
+
+
+def test_words_reach_the_tracer_as_they_are(tmp_path):
+    words = ["./a b", "$HOME", "it's", "*", ""]
+    text = _command('for word; do echo "<$word>"; done', "/", words)
+    # The last line, with a shell of this host in place of the guest's root.
+    last = text[text.index("exec /bin/chroot") :]
+    (tmp_path / "in").touch()
+    last = last.replace("exec /bin/chroot /program /run/krepro/busybox sh", "exec sh").replace(
+        "</program/.stdin", f"<{tmp_path}/in"
+    )
+    assert run("sh", "-c", last) == "".join(f"<{word}>\n" for word in words)
+
+
+def test_a_report_gets_a_folder_that_is_not_there_yet(here):
+    assert _out(None, "./sort") == here / "sort.trace"
+    (here / "sort.trace").mkdir()
+    assert _out(None, "/usr/bin/sort") == here / "sort.trace.2"
+    with pytest.raises(UsageError, match="--out: is there already"):
+        _out(here / "sort.trace", "sort")
+    with pytest.raises(UsageError, match="its folder is not there"):
+        _out(here / "no/where", "sort")
+
+
+# -- the experiment's part ---------------------------------------------------------------------------------
+
+TRACER = """\
+from harness.measure.tracer import Tracer
+TRACER = Tracer(kernel="modern-6.1", command='echo "$@"', params={"window": 1})
+def traced(program, out):
+    return [program.words[0], str(1 / len(program.words[1:]))]
+"""
+
+
+@pytest.fixture
+def tracer(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/tracer.py").write_text(TRACER)
+    return tmp_path / "mine"
+
+
+def test_one_experiment_of_the_project_traces_programs():
+    (name,) = tracing_experiments(EXPERIMENTS)
+    assert {"window", "follow", "most_bytes"} <= TracerFile(EXPERIMENTS / name).tracer.params.keys()
+
+
+def test_options_are_those_that_the_tracer_has(tracer):
+    file = TracerFile(tracer)
+    assert file.chosen({"window": None, "follow": None}) == {"window": 1}
+    assert file.chosen({"window": 4, "follow": None}) == {"window": 4}
+    with pytest.raises(UsageError, match="--follow: this tracer has no such option"):
+        file.chosen({"window": 4, "follow": True})
+
+
+def test_what_goes_wrong_in_a_tracer_names_its_file(tracer, tmp_path):
+    program = Traced(tmp_path, tmp_path, tmp_path, ("a", "b"), "/")
+    assert TracerFile(tracer).traced(program, tmp_path) == ["a", "1.0"]
+    with pytest.raises(RunError, match=r"tracer.py: traced\(\) failed: ZeroDivisionError"):
+        TracerFile(tracer).traced(Traced(tmp_path, tmp_path, tmp_path, ("a",), "/"), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["TRACER = 1\ndef traced(program, out): pass\n", TRACER.partition("def")[0]])
+def test_a_tracer_without_its_parts_is_refused(tracer, text):
+    (tracer / "tracer.py").write_text(text)
+    with pytest.raises(UsageError, match="must have TRACER, a Tracer, and a function traced"):
+        TracerFile(tracer)
+
+
+@pytest.mark.parametrize(
+    ("program", "experiment", "message"),
+    [
+        (None, None, "no program to trace"),
+        ("'", None, "--program '"),
+        ("true", "irq-hotspot", "has no tracer.py: it traces no programs of others"),
+        ("true", "nothing-of-this-name", "nothing-of-this-name"),
+    ],
+)
+def test_what_was_asked_for_wrongly_is_refused_before_anything_is_built(here, tmp_path, program, experiment, message):
+    wanted = Wanted(program, experiment, None, None, False, (), (), (), None, None, 1024, 600)
+    with pytest.raises(UsageError, match=message):
+        trace_program(Store(tmp_path / "store"), wanted, Console(file=io.StringIO()))
+    assert not (tmp_path / "store").exists() or not any((tmp_path / "store").iterdir())
