@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""`./inv trace` as a newcomer calls it: the commands of its page in docs/, on programs that nobody here wrote, and
+programs of one's own; the page in a browser.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.paths import ROOT
+from tests.chromium import Chromium
+from tests.compiling import run
+
+pytestmark = pytest.mark.timeout(900)
+PAGE = ROOT / "docs/tracing-a-program.md"
+INV = [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT)]
+PRINTED = re.findall(r"^\./inv (trace .*)$", PAGE.read_text(), re.MULTILINE)
+
+#: b by its column, whose elements are two pages apart.
+MATMUL = """\
+static volatile double a[48][1024], b[48][1024], c[48][1024];
+
+int main(void)
+{
+	for (int i = 0; i < 48; i++)
+		for (int j = 0; j < 48; j++)
+			for (int k = 0; k < 48; k++)
+				c[i][j] += a[i][k] * b[k][j];
+	return 7;
+}
+"""
+THREADS = """\
+#include <pthread.h>
+static volatile long both[2];
+static char own[2][64 * 4096];
+static void *work(void *arg)
+{
+	long me = (long)arg;
+	for (long i = 0; i < 3000; i++) {
+		both[me]++;
+		own[me][i * 4096 % sizeof(own[me])]++;
+	}
+	return 0;
+}
+int main(void)
+{
+	pthread_t thread[2];
+	for (long i = 0; i < 2; i++)
+		pthread_create(&thread[i], 0, work, (void *)i);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], 0);
+	return 0;
+}
+"""
+
+
+def inv(folder: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    """What a user gets who calls `./inv` in `folder`."""
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(Path.home())}
+    source = folder / ".stdin"
+    source.write_bytes(stdin)
+    with source.open("rb") as file:
+        return subprocess.run(
+            [*INV, *words], stdin=file, capture_output=True, text=True, check=False, cwd=folder, env=env, timeout=800
+        )
+
+
+def report_of(done: subprocess.CompletedProcess[str]) -> Path:
+    assert done.returncode == 0, done.stderr
+    page = Path(done.stdout.splitlines()[-1])
+    assert page.name == "report.html"
+    return page.parent
+
+
+def visits_told(done: subprocess.CompletedProcess[str]) -> int:
+    match = re.match(r"([\d,]+) visits of", done.stdout)
+    assert match, done.stdout
+    return int(match[1].replace(",", ""))
+
+
+def test_the_page_in_docs_has_commands():
+    assert len(PRINTED) == 2
+
+
+@pytest.mark.parametrize("command", PRINTED)
+def test_the_commands_of_its_page_are_run_as_they_stand_there(command, tmp_path):
+    shutil.copy(ROOT / "README.md", tmp_path)
+    done = inv(tmp_path, *shlex.split(command))
+    report = report_of(done)
+    stats = json.loads((report / "trace.json").read_text())
+    assert stats["exit_status"] == 0
+    assert stats["exact"] is True
+    # Only the visits before the program's exec are not the program's.
+    assert 0 <= stats["records"] - visits_told(done) < 2000
+    printed = (report / "stdout").read_text()
+    if "sqlite3" in command:
+        assert printed == "3\n"
+        assert "libsqlite3.so.0: data" in (report / "report.html").read_text()
+    else:
+        assert sorted(printed.splitlines()) == sorted((ROOT / "README.md").read_text().splitlines())
+
+
+def test_a_walk_by_column_is_told_with_line_and_array_and_the_page_is_drawn(tmp_path):
+    (tmp_path / "matmul.c").write_text(MATMUL)
+    run("gcc", "-g", "-O1", "-static", "-o", tmp_path / "matmul", tmp_path / "matmul.c")
+    done = inv(tmp_path, "trace", "--out", "told", "--", "./matmul")
+    report = report_of(done)
+    assert "It ended with status 7." in done.stdout
+    assert re.search(r"^order: matmul\.c:8 \(main\) walks b\[\] by column: 2 pages apart", done.stdout, re.MULTILINE)
+    if shutil.which("chromium") is None:
+        pytest.skip("there is no chromium here; ./inv test installs it as root")
+    with Chromium() as browser:
+        browser.open(report / "report.html")
+        seen = [_drawn(browser)]
+        for _ in range(3):
+            browser.click("#in")
+        seen.append(_drawn(browser))
+        browser.click("#all")
+        seen.append(_drawn(browser))
+        # That the test reads the picture is what the browser may complain of.
+        assert not [text for text in browser.problems if "willReadFrequently" not in text]
+        assert all(url.startswith("file:") for url in browser.requests)
+    assert int(seen[0][0]) < int(seen[1][0])
+    assert seen[0] == seen[2] != seen[1]
+    assert seen[0][2] > 500
+
+
+def _drawn(browser: Chromium) -> tuple[str, str, int]:
+    """The level that is shown, the picture, and how many of its points have visits, when it is whole."""
+    picture = "document.getElementById('picture')"
+    ready = f"{picture}.dataset.ready === 'true'"
+    see = f"const see = () => {ready} ? done(true) : setTimeout(see, 50); setTimeout(see, 100);"
+    browser.run(f"new Promise(done => {{ {see} }})")
+    level, url = browser.run(f"[{picture}.dataset.level, {picture}.toDataURL()]")
+    inked = browser.run(
+        f"{picture}.getContext('2d').getImageData(190, 0, 900, 500).data.filter((v, i) => i % 4 === 3 && v > 80).length"
+    )
+    return level, url, inked
+
+
+def test_threads_are_told_what_they_share_and_what_is_their_own(tmp_path):
+    (tmp_path / "threads.c").write_text(THREADS)
+    run("gcc", "-g", "-O1", "-o", tmp_path / "threads", tmp_path / "threads.c", "-pthread")
+    done = inv(tmp_path, "trace", "--", "./threads")
+    report_of(done)
+    assert re.search(r"^place: threads: zeroed data: 1 page that can be written", done.stdout, re.MULTILINE)
+    assert len(re.findall(r"^place: 6\d pages of own\[\] are thread \d+'s alone", done.stdout, re.MULTILINE)) == 2
+
+
+def test_input_programs_that_are_started_and_a_window(tmp_path):
+    words = ["trace", "--follow", "--window", "16", "--with", "sort,wc", "--", "sh", "-c", "sort | wc -l"]
+    done = inv(tmp_path, *words, stdin=b"b\na\n")
+    report = report_of(done)
+    assert (report / "stdout").read_text() == "2\n"
+    assert "A window of 16 pages: visits between them are not in the trace." in done.stdout
+    assert "program 3: memory" in (report / "report.html").read_text()
+
+
+def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path):
+    (tmp_path / "in").write_text("".join(f"{n * 7919 % 10007}\n" for n in range(6000)))
+    done = inv(tmp_path, "trace", "--most-mib", "1", "--", "sort", "-n", "in")
+    report_of(done)
+    missing = re.search(r"^([\d,]+) visits at the end are left out", done.stdout, re.MULTILINE)
+    assert missing
+    stats = json.loads((tmp_path / "sort.trace/trace.json").read_text())
+    assert int(missing[1].replace(",", "")) == stats["left_out"] > 0
+    assert 0 <= stats["records"] - stats["left_out"] - visits_told(done) < 2000
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["trace"], 2, "krepro: no program to trace (./inv trace -- PROGRAM ARGUMENTS)"),
+        (["trace", "--", "./absent"], 2, "krepro: ./absent: is not there (a program's path, or its name)"),
+        (["trace", "--package", "no-such-package", "--", "x"], 2, "no-such-package"),
+        (
+            ["trace", "--timeout", "1", "--", "sleep", "1000"],
+            3,
+            "was not traced: workload program: timed out after 1 s",
+        ),
+        (["trace", "--kernel", "classic", "--", "true"], 2, "is a program for EM_X86_64, and the kernel's is EM_386"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_nothing(words, code, message, tmp_path):
+    done = inv(tmp_path, *words)
+    assert done.returncode == code
+    last = done.stderr.splitlines()[-1]
+    assert message in last
+    assert done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == [".stdin"]
