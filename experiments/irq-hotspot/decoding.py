@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from harness.errors import RunError
 from harness.measure.interrupts import delta, read_interrupts
-from harness.measure.raw import Answer, Trial, read_answer, read_bytes, read_text
+from harness.measure.raw import Answer, Trial, misfit, read_answer, read_bytes, read_text
 from harness.measure.rows import TableRows
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import WINDOW, Oracle, asked_for
@@ -127,8 +127,7 @@ def read_bracket(path: Path) -> Bracket:
     try:
         return Bracket.model_validate(pairs)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise RunError(f"is not what it should be: {first['loc'][0]}: {first['msg']}", where=str(path)) from error
+        raise misfit(error, str(path)) from error
 
 
 def _ended(folder: Path) -> None:

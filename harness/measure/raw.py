@@ -83,7 +83,7 @@ def read_answer(path: Path, kind: type[AnswerKind]) -> AnswerKind:
     try:
         return kind.model_validate_json(read_bytes(path))
     except ValidationError as error:
-        raise _misfit(error, str(path)) from error
+        raise misfit(error, str(path)) from error
 
 
 def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
@@ -93,7 +93,7 @@ def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
         try:
             answers.append(kind.model_validate_json(line))
         except ValidationError as error:
-            raise _misfit(error, f"{path}:{number}") from error
+            raise misfit(error, f"{path}:{number}") from error
     return answers
 
 
@@ -161,7 +161,8 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _misfit(error: ValidationError, where: str) -> RunError:
+def misfit(error: ValidationError, where: str) -> RunError:
+    """What is wrong with the first field that is; where none of them alone is, with the whole."""
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     return RunError(f"is not what it should be: {field}{': ' if field else ''}{first['msg']}", where=where)

@@ -418,6 +418,7 @@ def test_third_column_is_counts_per_byte(lab):
         ),
         (lambda folder: (folder / "stdout").write_text("Segmentation fault"), "not what it should be"),
         (lambda folder: (folder / "bracket").write_text("begin_exact=1\nbegin_retries=0\n"), "begin_tick_slack"),
+        (lambda folder: replaced(folder / "bracket", "begin_retries=", f"begin_retries={'9' * 30}"), "than 64 bits"),
     ],
 )
 def test_spoilt_raw_data_is_absent_with_the_reason(lab, spoil, says):
@@ -432,6 +433,10 @@ def test_spoilt_raw_data_is_absent_with_the_reason(lab, spoil, says):
     assert says in reason
     assert "tick/1/edu" in reason
     assert str(lab.root) not in reason
+
+
+def replaced(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
 
 
 def test_each_file_costs_what_it_tells(lab):
