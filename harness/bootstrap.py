@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -18,6 +20,7 @@ from harness.paths import CAPSULE, ROOT
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "krepro-lock.sha256"
+PR_SET_PDEATHSIG = 1
 #: For a Python without its own copy of pip, as Debian's without python3-venv: name and sha256.
 PIP = ("pip-26.3-py3-none-any.whl", "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13")
 
@@ -30,16 +33,25 @@ def make_environment() -> None:
     print("krepro: making .venv from requirements.lock (once)", file=sys.stderr, flush=True)
     own = importlib.util.find_spec("ensurepip") is not None
     bare = [] if own else ["--without-pip"]
-    subprocess.run([sys.executable, "-m", "venv", "--clear", *bare, str(VENV)], check=True)
+    _run([sys.executable, "-m", "venv", "--clear", *bare, str(VENV)], check=True)
     pip = [str(VENV / "bin/python"), *(["-m", "pip"] if own else [str(fetch_pip() / "pip")])]
     pip += ["--disable-pip-version-check", "--quiet"]
     install = [*pip, "install", "--require-hashes", "--no-deps", "-r", str(LOCK)]
     ways: list[list[str]] = [[]]
     if CAPSULE:  # its wheels are for some versions of Python
         ways = [["--no-index", "--find-links", str(CAPSULE / "wheels")]] + ways * ("--offline" not in sys.argv)
-    if all(subprocess.run([*install, *way], check=False).returncode for way in ways):
+    if all(_run([*install, *way], check=False).returncode for way in ways):
         sys.exit("krepro: pip could not install requirements.lock; see above, then run the same command again")
     STAMP.write_text(wanted)
+
+
+def _run(words: list[str], *, check: bool) -> subprocess.CompletedProcess[bytes]:
+    """Run a program that is killed when this process ends: the next one makes the environment anew beside nobody."""
+
+    def bound() -> None:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return subprocess.run(words, check=check, preexec_fn=bound)
 
 
 def fetch_pip() -> Path:
