@@ -37,7 +37,7 @@ from experiments.probe_cost.runs import read_runs
 from experiments.shim.observer.answers import Load, Observed, read_names
 from experiments.shim.observer.periods import read_periods
 from experiments.shim.observer.pieces import read_pieces
-from harness.errors import KreproError
+from harness.errors import KreproError, RunError
 from harness.experiment.model import load_experiment
 from harness.guest.bulk import Bulk
 from harness.guest.session import collect
@@ -70,12 +70,16 @@ PIECES = (
 
 @dataclass(frozen=True)
 class Reader:
-    """`read` gets a folder in which `name` is a mutated one of `corpus`; `beside`: other files there, as they are."""
+    """`read` gets a folder in which `name` is a mutated one of `corpus`; `beside`: other files there, as they are.
+
+    `takes_all`: it finds in any text what there is of something, and refuses none.
+    """
 
     name: str
     corpus: tuple[bytes, ...]
     read: Callable[[Path], object]
     beside: dict[str, bytes] = field(default_factory=dict)
+    takes_all: bool = False
 
 
 def mutated(data: bytes, chance: random.Random, others: tuple[bytes, ...]) -> bytes:
@@ -284,9 +288,7 @@ def readers() -> dict[str, Reader]:
 
     found = {
         "tar": Reader("bulk", tuple(_tars()), _tar),
-        "registers": of(
-            REGISTERS, lambda x: Vitals(virtual=True).look(read_cpus(x.read_text(errors="replace")), 0.0, 0.0)
-        ),
+        "registers": Reader("x", REGISTERS, _seen, takes_all=True),
         "interrupts": of(_golden("irq-hotspot", r"interrupts\.(before|after)$"), read_interrupts),
         "System.map": of(symbols, read_system_map),
         "kallsyms": Reader("x", _golden("lock-trace", r"kallsyms$"), _with_modules, {"System.map": symbols[0]}),
@@ -317,7 +319,7 @@ def readers() -> dict[str, Reader]:
             "experiment.yaml", (EXPERIMENT.encode(), MATRIX), load_experiment, {"analysis.py": b""}
         ),
         "manifest": of(_manifests(), load_manifest),
-        "manifest, listed": Reader("20240101T000000.00Z-00000000/manifest.json", _manifests(), _described),
+        "manifest, listed": Reader(f"{SET}/manifest.json", _manifests(), _described, {f"{SET}/claims.json": b"[]"}),
         "tables to show": of((SHOWN,), lambda x: read_shown(x.read_bytes(), "x")),
         "Parquet, metrics": Reader("metrics.parquet", _parquets(), read_metrics),
         "Parquet, table": Reader("tables/x.parquet", _parquets(), read_tables),
@@ -343,10 +345,18 @@ def _sound(at: Path) -> object:
     return read_pieces(at, "observer", read_answer(at / "observer.shim.json", Observed))
 
 
+def _seen(at: Path) -> object:
+    return Vitals(virtual=True).look(read_cpus((at / "x").read_text(errors="replace")), 0.0, 0.0)
+
+
 def _described(at: Path) -> object:
-    return describe(next(at.glob("2*")))
+    listed = describe(next(at.glob("2*")))
+    if listed.broken:  # a list goes on past it, and says so in its line
+        raise RunError(listed.broken)
+    return listed
 
 
+SET = "20240101T000000.00Z-00000000"
 MATRIX = b"""\
 name: many
 paper: {authors: [Nobody], year: 2024, title: A matrix}
