@@ -9,13 +9,17 @@ from harness.paths import ROOT
 from tests.faults.test_guest_faults import ALL, FAULTS
 
 PAGE = ROOT / "docs" / "reliability.md"
-MODULES = ("test_host_faults", "test_signals", "test_resume", "test_soak", "test_fuzz", "test_damage_everywhere")
+MODULES = (
+    *("faults.test_host_faults", "faults.test_stages", "faults.test_signals", "faults.test_resume"),
+    *("faults.test_shared_store", "faults.test_soak", "faults.test_damage_everywhere", "faults.test_fuzz"),
+    *("guest.test_damage", "guest.test_boot", "guest.test_nightly"),
+)
 HEAD = """\
 # What fails, and what comes of it
 
-Each row is a test of `tests/faults`: a fault in a real run. Whatever it is, trials that had ended are kept, the run
-ends with its exit code and one line, and no process, temporary file or half-written set stays behind.
-`./inv test --faults` runs them; it takes hours, since each reader of foreign files is given 100,000 mutations
+Each row is a test of `tests/faults`, a few of `tests/guest`: a fault in a real run. Whatever it is, trials that had
+ended are kept, the run ends with its exit code and one line, and no process, temporary file or half-written set stays
+behind. `./inv test --faults` runs them; it takes hours, since each reader of foreign files is given 100,000 mutations
 (`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
 
 This page is written by `python -m tests.reliability_page` from what the tests expect.
@@ -44,7 +48,7 @@ def page() -> str:
         lines.append(f"| {name.replace('-', ' ')} | {virtual} | {told(ALL['wall'][name].wall)} |\n")
     rows = []
     for module in MODULES:
-        for test in vars(importlib.import_module(f"tests.faults.{module}")).values():
+        for test in vars(importlib.import_module(f"tests.{module}")).values():
             for row in getattr(test, "rows", ()):
                 within = f"{row.most_s:g} s" if row.most_s is not None else ""
                 rows.append(f"| {row.what} | {row.then} | {within} |\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.build.kernel import build_kernel
+from harness.build.spec import load_kernel
+from harness.build.store import Store
 from harness.paths import ROOT
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
@@ -29,8 +33,14 @@ def tables(trials):
 def metrics(tables):
     return MetricRows(METRICS, tables["problems"]).frame()
 """
+#: What `./inv` starts in the project's environment.
+PROGRAM = (sys.executable, "-m", "harness.commands.program")
 #: Longer than any of these runs takes, on a busy machine.
 MOST_S = 1500.0
+#: Of a store: all that a run takes long to make. Without these a run unpacks the tools, and builds the kernel.
+SLOW_KINDS = ("tools", "kernel", "packages")
+#: What is in a store while a stage goes on.
+STAGES = {"image": "tmp/.krepro-image-*/*", "state": "tmp/.krepro-boot-*/*"}
 
 
 @dataclass
@@ -48,13 +58,39 @@ class Ended:
         return [line for line in self.err.splitlines() if line.startswith("krepro: ")]
 
 
+class Mounts:
+    """Mounts, made by shell commands, that only those programs see that are begun with `words`. Needs root.
+
+    Nothing of them is left at the end: they are gone with their last program.
+    """
+
+    def __init__(self, *commands: str) -> None:
+        script = "; ".join([*commands, "echo ready", "exec sleep infinity"])
+        self._holder = subprocess.Popen(["unshare", "--mount", "sh", "-ec", script], stdout=subprocess.PIPE, text=True)
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == "ready\n"
+        enter = ("nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt")
+        self.words = (*enter, "env", f"--chdir={ROOT}")
+
+    def __enter__(self) -> Mounts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._holder.kill()
+        self._holder.communicate()
+
+    def seen(self, path: Path) -> Path:
+        """What these programs see as `path`."""
+        return Path(f"/proc/{self._holder.pid}/root{path}")
+
+
 class Place:
     """A folder for runs of one experiment: its own results, temporary files, and if need be store."""
 
     def __init__(self, root: Path, yaml: str, environment: Mapping[str, str] | None = None) -> None:
         self.root, self.folder = root, root / "faulty"
         self.results, self.temporary = root / "results", root / "tmp"
-        self.home = self.results / "faulty"
+        self.mounts: Mounts | None = None
         for folder in (self.folder, self.temporary, self.results):
             folder.mkdir(parents=True)
         (self.folder / "experiment.yaml").write_text(yaml)
@@ -62,10 +98,11 @@ class Place:
         self.environment = {"TMPDIR": str(self.temporary), **(environment or {})}
 
     def start(self, *words: str, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "invoke", "run", str(self.folder), "--results", str(self.results), *words]
+        command = [*PROGRAM, "run", str(self.folder), "--results", str(self.results), *words]
+        inside = self.mounts.words if self.mounts is not None else ()
         return subprocess.Popen(
-            [*before, *DEFAULT_SIGNALS, *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **self.environment}, start_new_session=True,
+            [*inside, *before, *DEFAULT_SIGNALS, *command], cwd=ROOT, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **self.environment},
         )  # fmt: skip
 
     def run(self, *words: str, before: tuple[str, ...] = (), timeout_s: float = MOST_S) -> Ended:
@@ -73,6 +110,14 @@ class Place:
         process = self.start(*words, before=before)
         out, err = process.communicate(timeout=timeout_s)
         return Ended(process.returncode, out, err, time.monotonic() - begun)
+
+    def seen(self, path: Path) -> Path:
+        """Where to look for what its runs see as `path`."""
+        return path if self.mounts is None else self.mounts.seen(path)
+
+    @property
+    def home(self) -> Path:
+        return self.seen(self.results / "faulty")
 
     def manifest(self) -> dict[str, Any]:
         """Of the newest set, whether `latest` leads there or not."""
@@ -89,6 +134,43 @@ class Place:
     def check_nothing_is_left(self) -> None:
         """No guest, no temporary file, no half-written set."""
         assert eventually(lambda: not machines(self.temporary), 30), "no guest outlives its run"
-        assert not [path.name for path in self.temporary.iterdir()], "no temporary file"
+        assert not [path.name for path in self.seen(self.temporary).iterdir()], "no temporary file"
         for path in self.sets():
             assert (path / "manifest.json").is_file(), "no half-written set"
+
+
+def seeded_store(root: Path, *kinds: str) -> Path:
+    """A store in `root` with links to what this host's has of these kinds (SLOW_KINDS unless told), and nothing else.
+
+    The linked files are of both stores: whoever damages one puts another in its place.
+    """
+    build_kernel(Store.default(), load_kernel("classic"))
+    root.mkdir(parents=True)
+    for kind in kinds or SLOW_KINDS:
+        source = Store.default().root / kind
+        words = ["cp", "--archive", "--link", str(source), str(root / kind)]
+        if source.is_dir() and subprocess.run(words, check=False, capture_output=True).returncode != 0:
+            shutil.rmtree(root / kind, ignore_errors=True)  # of another file system
+            shutil.copytree(source, root / kind, symlinks=True)
+    return root
+
+
+def come_to(place: Place, process: subprocess.Popen[str], stage: str) -> None:
+    """Wait until a run with a store of its own is in one of STAGES."""
+    store = Path(place.environment["KREPRO_STORE"])
+    assert eventually(lambda: any(store.glob(STAGES[stage])) or process.poll() is not None, 900)
+    assert process.poll() is None, process.communicate()[1]
+
+
+def members(session: int) -> list[str]:
+    """Processes of a session, the leader aside."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = status.read_text(errors="replace")
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        if int(fields[3]) == session and int(status.parent.name) != session and fields[0] != "Z":
+            found.append(text)
+    return found

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What a host can do to a run: its QEMU stopped, killed, missing or too old, its file systems full or read-only, its
-clock set, another run beside it."""
+clock set."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -156,38 +155,3 @@ def test_a_clock_that_jumps_changes_no_bit(tmp_path):
     assert ended.status == EXIT_OK, ended.err
     assert jumping.manifest()["digest"] == place.manifest()["digest"]
     assert not jumping.manifest()["created"].startswith(place.manifest()["created"][:7]), "it did jump"
-
-
-@fault("two runs of one experiment at once, whose image and state are not there yet", "both end well, same digest")
-def test_two_runs_of_one_experiment_at_once_get_in_nobodys_way(tmp_path):
-    place = Place(tmp_path, YAML)
-    (place.folder / "guest").mkdir()
-    # A program of its own: image and state are not there yet, and both runs ask for them.
-    (place.folder / "guest/unique.sh").write_text(f"#!/bin/sh\necho {tmp_path}\n")
-    processes = [place.start("--arms", "virtual", "--fresh") for _ in range(2)]
-    told = [process.communicate(timeout=900)[1] for process in processes]
-    assert [process.returncode for process in processes] == [EXIT_OK, EXIT_OK], told
-    assert len(place.sets()) == 2
-    assert len({json.loads((path / "manifest.json").read_text())["digest"] for path in place.sets()}) == 1
-    place.check_nothing_is_left()
-
-
-@fault("SIGINT, SIGTERM or SIGHUP while an image is built or a state is saved", "code 130", 20)
-def test_a_signal_while_the_image_is_built_or_the_state_is_saved(tmp_path):
-    for number, stage in ((signal.SIGTERM, "building image"), (signal.SIGINT, "booting"), (signal.SIGHUP, "booting")):
-        place = Place(tmp_path / f"{number}-{stage[:4]}", YAML)
-        (place.folder / "guest").mkdir()
-        (place.folder / "guest/unique.sh").write_text(f"#!/bin/sh\necho {place.root}\n")
-        process = place.start("--arms", "virtual")
-        assert process.stderr is not None
-        told = ""
-        while stage not in told and (line := process.stderr.readline()):
-            told += line
-        assert stage in told, told
-        process.send_signal(number)
-        begun = time.monotonic()
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 130, told + err
-        assert time.monotonic() - begun < 20
-        assert "Traceback" not in err
-        place.check_nothing_is_left()

@@ -15,6 +15,7 @@ import pytest
 
 from harness.paths import ROOT
 from tests.faults.rows import fault
+from tests.faults.runs import members
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(3600)]
@@ -83,20 +84,6 @@ def ended(folder: Path, arm: str, signals: list[int], gap_s: float, *, terminal:
     assert not left, "no worker outlives the run"
     assert not list(temporary.iterdir())
     assert not [path for path in results.rglob("*") if not path.is_dir()]
-
-
-def members(session: int) -> list[str]:
-    """Processes of a session, the leader aside."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = status.read_text(errors="replace")
-        except OSError:
-            continue
-        fields = text.rpartition(")")[2].split()
-        if int(fields[3]) == session and int(status.parent.name) != session and fields[0] != "Z":
-            found.append(text)
-    return found
 
 
 @fault("Ctrl-C once, twice or five times, during trials", "code 130, one line", MOST_S)

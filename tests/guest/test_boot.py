@@ -11,6 +11,7 @@ import pytest
 
 from harness.guest.ssh import Keys, SshSession
 from harness.machine.machine import GuestLost
+from tests.faults.rows import fault
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -54,6 +55,7 @@ def test_modern_is_smp(modern, ssh_guest):
     assert cpus == "2"
 
 
+@fault("a guest has another ssh host key than its image", "the session is refused")
 def test_a_guest_with_another_host_key_is_refused(classic, ssh_guest, tmp_path):
     machine, session = ssh_guest(classic)
     session.close()

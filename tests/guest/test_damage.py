@@ -9,6 +9,7 @@ import pytest
 
 from harness.experiment.prepare import build_for
 from harness.paths import EXPERIMENTS
+from tests.faults.rows import fault
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -19,6 +20,7 @@ def _flip_a_bit(path: Path) -> None:
     path.write_bytes(data)
 
 
+@fault("one bit of a built kernel or image is flipped in the store", "built again with the same bits, with a warning")
 @pytest.mark.parametrize(("kind", "name"), [("kernel", "bzImage"), ("kernel", "System.map"), ("image", "image.cpio")])
 def test_one_flipped_bit_is_built_again(store, classic, capfd, kind, name):
     artefact = getattr(classic, kind)

@@ -21,6 +21,7 @@ from harness.store.listing import UNFINISHED
 from harness.store.reference import write_reference
 from harness.store.resultset import find_result_set
 from harness.store.seal import verify_files
+from tests.faults.rows import fault
 from tests.guest.test_run import outside  # noqa: F401  (a fixture)
 from tests.processes import eventually, machines
 
@@ -76,6 +77,7 @@ def endless(folder: Path) -> None:
     yaml.write_text(yaml.read_text().replace("adder 20 22", "while :; do :; done"))
 
 
+@fault("the budget of `nightly` is over in the middle of a run", "it ends; what is sealed is kept")
 def test_a_run_is_ended_when_the_budget_is_over(options, outside):  # noqa: F811
     endless(outside)
     short = NightOptions(**{**vars(options), "budget_s": 20})
