@@ -154,10 +154,9 @@ struct static_key { bool on; };
 #define early_initcall(function) __attribute__((unused)) static int (*const initcall_##function)(void) = function
 #define device_initcall(function) early_initcall(function)
 
-struct mutex { int taken; };
-#define DEFINE_MUTEX(name) struct mutex name
-#define mutex_lock(m) ((void)(m))
-#define mutex_unlock(m) ((void)(m))
+#define TASK_UNINTERRUPTIBLE 2
+#define wait_on_bit_lock(word, bit, mode) ((void)(word))
+#define clear_and_wake_up_bit(bit, word) ((void)(word))
 struct work_struct { int none; };
 #define DECLARE_DELAYED_WORK(name, function) __attribute__((unused)) void (*const name)(struct work_struct *) = function
 #define mod_delayed_work(queue, work, delay) ((void)0)
