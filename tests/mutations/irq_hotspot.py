@@ -369,7 +369,7 @@ def an_entry_of_the_timer_too_much_in_the_mix(golden: Golden) -> None:
     _count(golden, "irq-entry-mixed", "mixed", "timer_interrupt", 1)
 
 
-@turns("first-table-has-its-jobs", kind="raw")
+@turns("first-table-has-its-jobs", "tick-on-many-functions", kind="raw")
 def nothing_is_unmapped(golden: Golden) -> None:
     """The ticks of unmap_page_range are removed from the raw buffer of arm tick-mixed."""
     _clear(golden, "tick-mixed", "unmap_page_range", workload="mixed")
