@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.image import write_cpio
+from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.commands.belongings import Belongings
 from harness.errors import EXIT_OK, RunError, UsageError
@@ -69,10 +70,11 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
     params = tracer.chosen(given)
     out = _out(wanted.out, words[0])
     experiment = load_experiment(folder)
+    kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
         here = Path.cwd()
-        built = build_for(store, wanted.kernel or tracer.tracer.kernel, folder, experiment.packages)
+        built = build_for(store, kernel, folder, experiment.packages)
         things = Belongings(scratch / "files" / ROOT.strip("/"), built.recipe.spec.arch)
         if wanted.packages:
             things.packages(store, wanted.packages)
@@ -131,6 +133,16 @@ def _experiment(text: str | None) -> Path:
     if len(names) != 1:
         raise UsageError(f"--experiment is needed: {', '.join(names) or 'none'} can trace programs")
     return EXPERIMENTS / names[0]
+
+
+def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
+    """The kernel to boot; what the tracer runs on is of one architecture."""
+    if wanted is None:
+        return usual
+    arch, needed = (load_kernel(name, folder).spec.arch for name in (wanted, usual))
+    if arch != needed:
+        raise UsageError(f"--kernel {wanted}: is for {arch}, and the tracer for {needed}", hint=f"such as {usual}")
+    return wanted
 
 
 def _out(out: Path | None, program: str) -> Path:

@@ -186,7 +186,7 @@ def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path):
             3,
             "was not traced: workload program: timed out after 1 s",
         ),
-        (["trace", "--kernel", "classic", "--", "true"], 2, "is a program for EM_X86_64, and the kernel's is EM_386"),
+        (["trace", "--kernel", "classic", "--", "true"], 2, "--kernel classic: is for i386, and the tracer for x86_64"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_leaves_nothing(words, code, message, tmp_path):
