@@ -15,7 +15,7 @@ class Arch:
 
     `debian` is Debian's name of it, `make` the kernel's (`ARCH=`). `target` is what make is asked for, `boot` what it
     makes of it, below the build's folder: a kernel's artefact has that file as `bzImage`. `flags` are the compiler's
-    for guest programs.
+    for guest programs, `machine` is what ELF files call it.
 
     Where the compiler is another than x86's, `prefix` is what the names of its tools begin with, and `cross` names the
     packages in tools.lock that a tree with them has. `overlay` is a folder below images/ whose guest programs and
@@ -24,6 +24,7 @@ class Arch:
 
     debian: str
     triplet: str
+    machine: str
     make: str
     target: str
     boot: str
@@ -38,6 +39,7 @@ ARCHES: dict[ArchName, Arch] = {
     "i386": Arch(
         debian="i386",
         triplet="i386-linux-gnu",
+        machine="EM_386",
         make="i386",
         target="bzImage",
         boot="arch/x86/boot/bzImage",
@@ -46,6 +48,7 @@ ARCHES: dict[ArchName, Arch] = {
     "x86_64": Arch(
         debian="amd64",
         triplet="x86_64-linux-gnu",
+        machine="EM_X86_64",
         make="x86_64",
         target="bzImage",
         boot="arch/x86/boot/bzImage",
@@ -54,6 +57,7 @@ ARCHES: dict[ArchName, Arch] = {
     "arm64": Arch(
         debian="arm64",
         triplet="aarch64-linux-gnu",
+        machine="EM_AARCH64",
         make="arm64",
         target="Image",
         boot="arch/arm64/boot/Image",

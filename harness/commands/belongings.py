@@ -22,8 +22,6 @@ from harness.build.libraries import install_libraries
 from harness.build.store import Store
 from harness.errors import RunError, UsageError
 
-#: What ELF files call the architectures of guests.
-MACHINES: dict[ArchName, str] = {"i386": "EM_386", "x86_64": "EM_X86_64", "arm64": "EM_AARCH64"}
 PATH = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
 #: Arguments that are these, or below them, are the guest's own.
 GUESTS = ("/dev", "/proc", "/sys", "/run")
@@ -156,8 +154,9 @@ class Belongings:
         machine = _machine_of(path)
         if machine is None:
             raise UsageError("is no program: neither ELF nor a script", where=str(path))
-        if machine != MACHINES[self._arch]:
-            raise UsageError(f"is a program for {machine}, and the kernel's is {MACHINES[self._arch]}", where=str(path))
+        needed = ARCHES[self._arch].machine
+        if machine != needed:
+            raise UsageError(f"is a program for {machine}, and the kernel's is {needed}", where=str(path))
         self._libraries_of(target)
 
     def _libraries_of(self, target: Path) -> None:

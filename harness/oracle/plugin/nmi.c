@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * NMIs to the guest at moments of a jittered timer of its own, while a workload runs and in a collector's window: the ideal sampler's moments are
- * others, so that the two can be compared.
+ * NMIs to the guest at moments of a jittered timer of its own, while a workload runs and in a collector's window: the
+ * ideal sampler's moments are others, so that the two can be compared.
  *
  * nmis.bin: 64 bits each of virtual time and interrupted address.
  */

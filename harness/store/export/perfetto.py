@@ -96,7 +96,7 @@ def _sampled(trial: TrialRecord) -> pd.DataFrame | None:
     rows = [("samples", name[a], seconds[a], float(b - seconds[a])) for a, b in zip(begins, until, strict=True)]
     for index in np.unique(region[region >= 0]):  # samples of a collector alone are in no workload
         mine = seconds[region == index]
-        label = trial.workloads[index] if 0 <= index < len(trial.workloads) else f"region {index}"
+        label = trial.workloads[index] if index < len(trial.workloads) else f"region {index}"
         rows.append(("workload", label, mine[0], float(mine[-1] - mine[0])))
     frame = pd.DataFrame(rows, columns=["track", "name", "start_s", "duration_s"])
     process = f"{trial.arm} {trial.repetition} (virtual time)"
