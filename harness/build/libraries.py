@@ -19,26 +19,33 @@ LIBRARY_DIRS = ("lib/{}", "usr/lib/{}", "lib", "usr/lib", "lib64")
 MAX_LINKS = 40
 
 
-def install_libraries(binary: Path, homes: Sequence[Path], root: Path, triplet: str, more: Sequence[str] = ()) -> None:
+def install_libraries(
+    binary: Path,
+    homes: Sequence[Path],
+    root: Path,
+    triplet: str,
+    more: Sequence[str] = (),
+    nowhere: str = "no package of the image",
+) -> None:
     """Copy the interpreter and all libraries that `binary` needs, each to where the packages have it.
 
     `homes` are folders of unpacked packages, asked in this order; `binary` is below `root`. `more`: folders where
     libraries may be, before those that every system has, without a leading /.
-    RunError naming the first that no package has.
+    RunError naming the first that none of them has; `nowhere` says what they are.
     """
     own = binary.parent.relative_to(root).as_posix()
     names, ways = _needed(binary)
     folders = [way.replace("$ORIGIN", own).replace("${ORIGIN}", own) for way in ways if way]
     folders += [*more, *(folder.format(triplet) for folder in LIBRARY_DIRS)]
     for name in names:
-        place, found = _find_library(homes, name, folders)
+        place, found = _find_library(homes, name, folders, nowhere)
         target = root / place
         if target.exists() or target.is_symlink():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(found, target)
         target.chmod(0o755)
-        install_libraries(target, homes, root, triplet, more)
+        install_libraries(target, homes, root, triplet, more, nowhere)
 
 
 def inside(home: Path, name: str) -> Path | None:
@@ -88,7 +95,7 @@ def _needed(binary: Path) -> tuple[list[str], list[str]]:
         return names, ways
 
 
-def _find_library(homes: Sequence[Path], name: str, folders: Sequence[str]) -> tuple[str, Path]:
+def _find_library(homes: Sequence[Path], name: str, folders: Sequence[str], nowhere: str) -> tuple[str, Path]:
     """Where a library belongs, relative to the guest's root, and the file that it is."""
     for path in [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]:
         place = posixpath.normpath(f"/{path.lstrip('/')}")[1:]  # a .. does not lead above the root
@@ -96,4 +103,4 @@ def _find_library(homes: Sequence[Path], name: str, folders: Sequence[str]) -> t
             found = inside(home, place)
             if found is not None:
                 return place, found
-    raise RunError(f"no package of the image has the library {name}")
+    raise RunError(f"{nowhere} has the library {name}")

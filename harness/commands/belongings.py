@@ -160,12 +160,13 @@ class Belongings:
         self._libraries_of(target)
 
     def _libraries_of(self, target: Path) -> None:
+        homes, triplet = [self.root, Path("/")], ARCHES[self._arch].triplet
+        nowhere = "neither this host nor a package"
         try:
-            install_libraries(target, [self.root, Path("/")], self.root, ARCHES[self._arch].triplet, _host_folders())
+            install_libraries(target, homes, self.root, triplet, _host_folders(), nowhere)
         except RunError as error:
             place = f"/{target.relative_to(self.root)}"
-            raise UsageError(error.message.replace("no package of the image", "neither this host nor a package"),
-                             where=place, hint="LD_LIBRARY_PATH, or --copy-in") from error  # fmt: skip
+            raise UsageError(error.message, where=place, hint="LD_LIBRARY_PATH, or --copy-in") from error
 
 
 def _wanted(name: str) -> str | None:
