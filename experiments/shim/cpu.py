@@ -33,8 +33,8 @@ def switches(bench: Bench) -> None:
     bench.read_names()
     bench.put_run(RUN)
     with bench.part("switches"):
-        observed = _with_slots(bench)
-        log, trace = _logs(bench, observed)
+        observed = with_slots(bench)
+        log, trace = logs(bench, observed)
         matched = match(log, trace)
         compared = summary(log, trace, matched)
         pieces = bench.put_pieces(RUN, observed)
@@ -68,8 +68,8 @@ def pattern(bench: Bench) -> None:
     bench.read_names()
     bench.put_run(RUN)
     with bench.part("idle"):
-        observed = _with_slots(bench)
-        log, trace = _logs(bench, observed)
+        observed = with_slots(bench)
+        log, trace = logs(bench, observed)
         seen, traced = spans_seen(log), spans_traced(trace)
         begin, end = common(seen, traced)
         pieces = bench.put_pieces(RUN, observed)
@@ -105,7 +105,8 @@ def phases(bench: Bench) -> None:
     _put_spans(bench)
 
 
-def _with_slots(bench: Bench) -> Observed:
+def with_slots(bench: Bench) -> Observed:
+    """The run of the observer; RunError where it had no slots to look at."""
     observed = bench.observed(RUN)
     if observed.ppid is None:
         raise RunError(f"no slots: {observed.ppid_reason}")
@@ -116,7 +117,7 @@ def _traced(bench: Bench) -> Traced:
     return read_answer(bench.folder / "truth.json", Traced)
 
 
-def _logs(bench: Bench, observed: Observed) -> tuple[Records, Records]:
+def logs(bench: Bench, observed: Observed) -> tuple[Records, Records]:
     """The switches that the observer saw, and those of the trace, each in order of time."""
     log = whole(bench.folder / f"{RUN}.switches.bin", SWITCH, observed.switches_written)
     return log, whole(bench.folder / "truth.bin", EVENT, _traced(bench).events)
@@ -146,7 +147,7 @@ def _put_spans(bench: Bench) -> None:
         observed = bench.observed(RUN)
         if observed.ppid is None:
             return
-        log, trace = _logs(bench, observed)
+        log, trace = logs(bench, observed)
         seen, traced = spans_seen(log), spans_traced(trace)
         for source, spans in (("seen", seen), ("truth", traced)):
             for what in ("idle", "thread"):
@@ -172,9 +173,10 @@ def _turns(bench: Bench, spans: pd.DataFrame, begin: int, end: int, tsc_hz: floa
 
 def _put_rates(bench: Bench, observed: Observed, column: int) -> None:
     interval = max(1, int(observed.seconds * observed.tsc_hz / INTERVALS))
-    rates = Rates(interval, column)
+    rates, unfiltered = Rates(interval, column), Rates(interval, column, trusted=False)
     for part in bench.samples(RUN, observed):
         rates.add(part)
+        unfiltered.add(part)
     counted = rates.frame()
     chunks = pd.DataFrame(bench.chunks())
     first = chunks.drop_duplicates("tid")[["tid", "kind"]].itertuples(index=False)
@@ -192,13 +194,20 @@ def _put_rates(bench: Bench, observed: Observed, column: int) -> None:
         per_s=counted["count"] / seconds,
     )
     bench.put("rates", by_time)
-    total = counted.groupby("pid")[["count", "cycles"]].sum()
-    seen = (total["count"] / total["cycles"]).to_dict()
+    seen, seen_all = (_per_cycle(frame) for frame in (counted, unfiltered.frame()))
     rows: list[dict[str, Any]] = []
     for pid in sorted(kinds):
         own = chunks[(chunks["tid"] == pid) & (chunks["instructions"] > 0)]
         if pid in seen and len(own):
             known = own["instructions"].sum() / (own["end"] - own["begin"]).sum()
-            row = {"thread": label(pid), "mix": kinds[pid], "known": known, "seen": seen[pid]}
-            rows.append({**row, "error": seen[pid] / known - 1})
+            row = {"thread": label(pid), "mix": kinds[pid], "known": known}
+            row |= {"seen": seen[pid], "error": seen[pid] / known - 1}
+            rows.append(row | {"seen_all": seen_all[pid], "error_all": seen_all[pid] / known - 1})
     bench.put("thread_rates", rows)
+
+
+def _per_cycle(rates: pd.DataFrame) -> dict[int, float]:
+    """Instructions per cycle of the clock, by thread."""
+    total = rates.groupby("pid")[["count", "cycles"]].sum()
+    pids = total.index.to_numpy().tolist()
+    return dict(zip(pids, (total["count"] / total["cycles"]).astype("float64").tolist(), strict=True))

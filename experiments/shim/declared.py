@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from harness.measure.declared import KEY, Column, Table, count, flag, number, string
 
+from .exact import EXACT_TABLES
+from .gaps import GAPS_TABLES
+from .hello import HELLO_TABLES
 from .published import PUBLISHED_TABLES
 
 RUN = string("run", "the run of the observer, by the name of its files")
@@ -25,6 +28,9 @@ def _pid(name: str, meaning: str) -> Column:
 
 TABLES = [
     *PUBLISHED_TABLES,
+    *EXACT_TABLES,
+    *GAPS_TABLES,
+    *HELLO_TABLES,
     Table(
         "checks",
         "one load whose threads compare the slot with their own gettid",
@@ -33,6 +39,7 @@ TABLES = [
             count("checks", "comparisons"),
             count("wrong", "comparisons in which pid, tgid or both differed"),
             number("switches", "count", "switches that the load made; NaN: it does not count them"),
+            number("turn_ns", "ns", "from one switch to the next: 100 comparisons and the switch; NaN: no comparison"),
         ),
     ),
     Table(
@@ -287,8 +294,10 @@ TABLES = [
             string("thread", "kind of its work and its id"),
             string("mix", "kind of its work"),
             number("known", "1", "instructions per cycle of the clock, by its own account"),
-            number("seen", "1", "the same, by the observer"),
+            number("seen", "1", "the same, by the observer's trusted windows"),
             number("error", "1", "seen over known, less 1"),
+            number("seen_all", "1", "the same, by all windows of the thread"),
+            number("error_all", "1", "seen_all over known, less 1"),
         ),
     ),
     Table(

@@ -17,12 +17,20 @@ from harness.measure.rows import TableRows
 
 from .cpu import pattern, phases, switches
 from .declared import TABLES
+from .exact import decode_exact
+from .gaps import decode_gaps
+from .hello import decode_hello
 from .observer.answers import Ids, Load, Observed, Rights, TimerSampled
 from .observer.counting import Counters, costs
 from .observer.records import INJECTED, whole
 from .observer.trust import Recheck
 from .published import decode_published
 from .run import COUNTER, Bench
+
+#: Comparisons of a thread before it hands the CPU over (shimload check).
+PER_TURN = 100
+#: Why nothing is said of an idle CPU.
+NO_CPU = "the CPU could be plugged in, and is not there"
 
 
 def decode(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
@@ -40,16 +48,18 @@ def _check(bench: Bench) -> None:
         load = read_answer(bench.folder / "load.json", Load)
         if load.checks is None or load.wrong is None:
             raise RunError("the load does not check", where=str(bench.folder / "load.json"))
-        bench.put("checks", {"checks": load.checks, "wrong": load.wrong, "switches": load.switches})
+        turn = load.seconds / load.checks * PER_TURN * 1e9 if load.checks else None
+        bench.put("checks", {"checks": load.checks, "wrong": load.wrong, "switches": load.switches, "turn_ns": turn})
 
 
 def _rights(bench: Bench) -> None:
     with bench.part("rights"):
         rights = read_answer(bench.folder / "rights.json", Rights)
-        idle = {"asked": rights.idle.of, "given": rights.idle.seen}
+        idle = {"asked": rights.idle.of, "given": rights.idle.seen} if rights.idle else {"asked": 0, "given": 0}
+        idle_reason = None if rights.idle else NO_CPU
         rows: list[dict[str, Any]] = [
             *({"what": name, "answer": answer} for name, answer in rights.writers.items()),
-            {"what": "idle CPU", "answer": _ids(rights.idle), **idle},
+            {"what": "idle CPU", "answer": _ids(rights.idle), "reason": idle_reason, **idle},
             {"what": "offline CPU", "answer": _ids(rights.offline), "reason": rights.offline_reason},
             {"what": "online again", "answer": _ids(rights.online_again)},
             {"what": "unload while mapped", "answer": rights.unload_while_mapped},
@@ -214,6 +224,9 @@ WORKLOADS: dict[str, Callable[[Bench], None]] = {
     "rights": _rights,
     "check": _check,
     "counters": decode_published,
+    "exact": decode_exact,
+    "hello": decode_hello,
+    "gaps": decode_gaps,
     "switches": switches,
     "trust": _trust,
     "timer": _timer,

@@ -18,13 +18,17 @@ from matplotlib.ticker import PercentFormatter
 from harness.measure.trials import least_disturbed
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
 
-ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "hardware")
+ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "bpf", "hardware")
+#: Those that differ in the period alone: a curve.
+OF_CALLBACK = ARMS[:4]
 #: Yang, Blackburn and McKinley 2015, Haswell, one software signal. Shortest periods (cycles) on the SMT sibling and on
 #: another core, where more than half of the samples are untrusted, and the period with at most 10 %.
 PAPER_TRUST = ([15.0, 30.0, 2500.0], [0.5, 0.5, 0.9])
 #: Cost on the target by period in cycles: another core.
 PAPER_COST = ([30.0, 1213.0], [1.0, 0.02])
 NATIVE = "paper, native (not comparable)"
+#: Of one length: fewer gaps are no share.
+FEW_GAPS = 20
 TRACKS = ("seen by the observer", "sched_switch")
 _OUTSIDE: Literal["outside lower center"] = "outside lower center"
 
@@ -42,6 +46,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         "timeline": timeline,
         "cost": cost,
         "timer": timer,
+        "gaps": gaps,
     }
     chosen = {name: least_disturbed(table, tables["trials"]) for name, table in tables.items()}
     made = {name: drawer(chosen) for name, drawer in drawers.items()}
@@ -265,9 +270,14 @@ def cost(tables: Tables) -> Figure | None:
     table = table[table["what"] == "observer"]
     figure, axes = _one()
     per_trial = table.groupby(["arm", "trial"])["ratio"].median() - 1
+    curve = []
     for arm in [arm for arm in _arms(table) if (runs["arm"] == arm).any()]:
         place = (runs.loc[runs["arm"] == arm, "period_mean_ns"] * runs["tsc_hz"] / 1e9).median()
         draw_medians(axes, [place], [per_trial[arm].to_numpy()], _look(arm), label=f"arm {arm}")
+        if arm in OF_CALLBACK:
+            curve.append((place, per_trial[arm].median()))
+    if curve:
+        axes.plot(*zip(*sorted(curve), strict=True), color="0.6", linewidth=0.8, zorder=0)
     draw_paper(axes, *PAPER_COST, label=NATIVE)
     axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
     axes.set_xscale("log")
@@ -301,6 +311,33 @@ def timer(tables: Tables) -> Figure | None:
     axes.set_ylabel(f"samples per second{_disturbed(tables, runs)}")
     axes.grid(axis="y")
     figure.legend(loc=_OUTSIDE, ncols=2)
+    return figure
+
+
+def gaps(tables: Tables) -> Figure | None:
+    """Share of the times between two switches that were seen, by their length, beside what the period allows."""
+    table = tables["gaps"]
+    if table.empty:
+        return None
+    figure = Figure(figsize=(7.4, 3.8), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, what in zip(panels, ("thread", "idle"), strict=True):
+        for arm in _arms(table):
+            own = table[(table["arm"] == arm) & (table["what"] == what)]
+            sums = own.groupby(["low_us", "high_us"])[["gaps_all", "seen_all", "expected"]].sum().reset_index()
+            sums = sums[sums["gaps_all"] >= FEW_GAPS]
+            place, look = np.sqrt(sums["low_us"].clip(lower=0.5) * sums["high_us"]), _look(arm)
+            axes.plot(place, sums["seen_all"] / sums["gaps_all"], label=f"arm {arm}", **look.line())
+            expected = sums["expected"] / sums["gaps_all"]
+            axes.plot(place, expected, color=look.color, linewidth=0.8, linestyle=":", label="by its period")
+        axes.set_xscale("log")
+        axes.set_ylim(-0.03, 1.03)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set_xlabel(f"µs{_disturbed(tables, table)}")
+        axes.set_title("a thread had the CPU for" if what == "thread" else "the CPU was idle for")
+        axes.grid()
+    panels[0].set_ylabel("of these, seen")
+    _legend(figure)
     return figure
 
 

@@ -8,9 +8,13 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from harness.measure.raw import VIRTUAL_NS
 from harness.measure.rows import MetricRows
 
+from .exact import EXACT_LOST, measure_exact
 from .families import METRICS
+from .gaps import GAPS_LOST, measure_gaps
+from .hello import HELLO_LOST, measure_hello
 from .observer.answers import OBSERVER_SCOPE
 from .onetrial import OneTrial, Row, Tables
 from .published import PUBLISHED_LOST, measure_published
@@ -20,7 +24,15 @@ from .run import COUNTER
 CLOSE = 0.01
 #: Of the paper: from this period on, cycles, nearly all windows are trusted.
 PAPER_PERIOD = 2500
+#: Of the paper: the shortest period on another core, cycles.
+PAPER_FASTEST = 30
+NO_CACHES = "an emulated CPU has no caches, and moving their lines is what the paper's cost comes from"
+#: Arms of one CPU under the virtual clock, alike but for what tells of a switch.
+CALLBACK, OTHER_WAYS = "virtual", ("virtual-tracepoint", "virtual-bpf")
 WRITERS = ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect")
+
+
+OF_RATES = ("thread_rate_error", "thread_rate_error_all")
 
 
 def measure(tables: Tables) -> pd.DataFrame:
@@ -33,6 +45,8 @@ def measure(tables: Tables) -> pd.DataFrame:
                 one.put(metric, None, reason)
         for family in FAMILIES:
             family(one)
+        if arm in OTHER_WAYS:
+            _over_callback(one, tables["checks"])
     return rows.frame()
 
 
@@ -41,6 +55,14 @@ def refusal(one: OneTrial, workload: str, run: str) -> str:
     refused = one.rows("counters", workload=workload, run=run, name=COUNTER, used=False)
     reasons = [f"{source}: {reason}" for source, reason in refused[["source", "reason"]].itertuples(index=False)]
     return f"no counter of {COUNTER}: " + ("; ".join(reasons) or "none was asked for")
+
+
+def _over_callback(one: OneTrial, checks: pd.DataFrame) -> None:
+    """What a switch costs more than with the callback, in instructions of the virtual clock."""
+    row, callback = one.row("checks"), checks.loc[checks["arm"] == CALLBACK, "turn_ns"]
+    if row:
+        more = (row["turn_ns"] - callback.median()) / VIRTUAL_NS
+        one.put("switch_over_callback", more, f"the arm {CALLBACK} took no part in this run")
 
 
 def _per(part: float, whole: float) -> float:
@@ -52,11 +74,14 @@ def _slots(one: OneTrial) -> None:
     if checks:
         one.put("slot_checks", checks["checks"])
         one.put("slot_wrong", checks["wrong"])
+        one.put("slot_wrong_share", _per(checks["wrong"], checks["checks"]), "nothing was compared")
     idle, offline = one.row("rights", what="idle CPU"), one.row("rights", what="offline CPU")
     if idle and offline:
         rights = one.rows("rights")
         one.put("write_refused", float((rights.loc[rights["what"].isin(WRITERS), "answer"] == "EACCES").all()))
-        one.put("idle_shown", _per(idle["given"], idle["asked"]) if idle["answer"] == "0/0" else 0, "it was not read")
+        none = idle["reason"] or "it was not read"
+        share = _per(idle["given"], idle["asked"]) if idle["answer"] == "0/0" else 0
+        one.put("idle_shown", None if idle["reason"] else share, none)
         shown = offline["answer"] == "-1/-1" if offline["answer"] else None
         one.put("offline_shown", shown, offline["reason"] or "it was not read")
 
@@ -153,6 +178,18 @@ def _cost(one: OneTrial) -> None:
         one.put("observer_cost", observer - 1, few)
         one.put("spin_cost", spin - 1, few)
         one.put("observer_over_spin", observer / spin - 1, few)
+        _native_cost(one, observer / spin - 1, few)
+
+
+def _native_cost(one: OneTrial, cost: float, few: str) -> None:
+    """The same where the CPUs have caches; what the paper says of 30 cycles, if the observer is as fast."""
+    trial, runs = one.row("trials"), one.rows("runs", workload="cost")
+    cached = trial is not None and str(trial["fidelity"]).startswith("kvm")
+    one.put("native_cost", cost if cached else None, few if cached else NO_CACHES)
+    period = float((runs["period_mean_ns"] * runs["tsc_hz"] / 1e9).median())
+    slow = f"the mean period is {period:.0f} cycles; the paper speaks of {PAPER_FASTEST}"
+    fast = period <= 2 * PAPER_FASTEST
+    one.put("native_cost_at_30", cost if cached and fast else None, (few if fast else slow) if cached else NO_CACHES)
 
 
 def _counters(one: OneTrial) -> None:
@@ -212,15 +249,18 @@ def _rates(one: OneTrial) -> None:
     rates = one.rows("thread_rates")
     if len(rates):
         one.put("thread_rate_error", rates["error"].abs().max())
+        one.put("thread_rate_error_all", rates["error_all"].abs().max())
     elif run and one.rows("counters", workload="phases", name=COUNTER, used=True).empty:
-        one.put("thread_rate_error", None, refusal(one, "phases", "observer"))
+        for metric in OF_RATES:
+            one.put(metric, None, refusal(one, "phases", "observer"))
     elif len(one.rows("rates")):
-        one.put("thread_rate_error", None, "no thread of known work was seen")
+        for metric in OF_RATES:
+            one.put(metric, None, "no thread of known work was seen")
 
 
 FAMILIES: tuple[Callable[[OneTrial], None], ...] = (
     _slots, _switches, _clean, _injected, _timer, _cost, _counters, _hardware, _idle, _rates,
-    measure_published,
+    measure_published, measure_exact, measure_gaps, measure_hello,
 )  # fmt: skip
 _OF_SWITCHES = (
     "switches_per_s", "missed_switches_share", "missed_switches_share_all", "sound_share", "compared_switches",
@@ -230,13 +270,17 @@ _OF_INJECTED = (
     "injected_windows", "injected_trusted", "injected_beyond_windows", "injected_beyond_trusted",
     "injected_short_trusted", "injected_flags_wrong", "clean_trusted_share", "clean_trusted_share_all",
 )  # fmt: skip
-_OF_COST = ("observer_cost", "spin_cost", "observer_over_spin")
+_OF_COST = ("observer_cost", "spin_cost", "observer_over_spin", "native_cost", "native_cost_at_30")
 _OF_KNOWN = ("known_error", "counter_check_error", "pmu_known_error", "refusal_reasons")
 #: What each part of a workload gives: absent when the part could not be decoded.
 LOST: dict[tuple[str, str], tuple[str, ...]] = {
     ("rights", "rights"): ("write_refused", "idle_shown", "offline_shown"),
     ("counters", "counters"): PUBLISHED_LOST,
-    ("check", "check"): ("slot_checks", "slot_wrong"),
+    ("exact", "exact"): EXACT_LOST,
+    ("gaps", "gaps"): GAPS_LOST,
+    ("hello", "hello"): HELLO_LOST,
+    ("gaps", "observer: periods"): ("gaps_seen_over_expected",),
+    ("check", "check"): ("slot_checks", "slot_wrong", "slot_wrong_share"),
     ("switches", "observer"): (
         *_OF_SWITCHES,
         "missed_switches_share_slot",
@@ -259,6 +303,6 @@ LOST: dict[tuple[str, str], tuple[str, ...]] = {
     ("known", "counter"): ("known_error",),
     ("known", "wrong"): ("wrong_counter_refused", "refusal_reasons"),
     ("pattern", "idle"): ("idle_share_error", "idle_periods", "idle_periods_missed_share", "idle_periods_missed"),
-    ("phases", "observer"): ("thread_rate_error",),
-    ("phases", "rates"): ("thread_rate_error",),
+    ("phases", "observer"): OF_RATES,
+    ("phases", "rates"): OF_RATES,
 }

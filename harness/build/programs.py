@@ -96,14 +96,20 @@ def build_program(arch: ArchName, source: Path, out: Path, log: Path, extra: Seq
 def include_folders(source: Path, arch: ArchName = "x86_64") -> list[Path]:
     """Where the C of a program, `guest/NAME.c` or `guest/NAME/`, finds its headers, in this order."""
     own = [source] if source.is_dir() else []
-    return [*own, source.parent, *library_folders(source, arch)]
+    return [*own, *_homes(source), *library_folders(source, arch)]
 
 
 def library_folders(source: Path, arch: ArchName = "x86_64") -> list[Path]:
     """The libraries of a program: its own guest folder's first, then the architecture's, then that of all guests."""
     everybodys = [*filter(None, [overlay_of(arch)]), IMAGES / "guest"]
-    own = [source.parent] if source.parent not in everybodys else []
+    own = [home for home in _homes(source) if home not in everybodys]
     return [home / LIBRARY for home in (*own, *everybodys) if (home / LIBRARY).is_dir()]
+
+
+def _homes(source: Path) -> list[Path]:
+    """The guest folder of a program; for one of `guest-KERNEL/` that of all kernels' guests too."""
+    home = source.parent
+    return [home, home.parent / "guest"] if home.name.startswith("guest-") else [home]
 
 
 def c_files(folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ COUNTED = {"devices": ["counters"], "oracle": ["counters"]}
 
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TrialRecord]:
-    names = ("rights", "check", "trust", "known", "switches")
+    names = ("rights", "hello", "check", "exact", "trust", "known", "switches")
     return run(
         tmp_path_factory.mktemp("shim"),
         {name: {"command": f"on-cpu1 {name}", "timeout_s": 120} for name in names},
@@ -40,9 +40,11 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TrialRecord
             "virtual": {
                 "kernel": "modern-6.1",
                 "clock": "virtual",
+                "cmdline": {"possible_cpus": 2},
                 "params": {"ppid": "callback"},
-                "workloads": ["check"],
+                "workloads": ["rights", "hello", "check", "exact", "trust"],
             },
+            "bpf": {**SMP, "params": {"ppid": "bpf", "period": "10us"}, "workloads": ["hello", "check", "switches"]},
         },
     )
 
@@ -66,12 +68,49 @@ def test_the_map_is_for_reading_alone_and_outlives_its_device(trials, arm):
     assert rights["own_after_on"] is True
 
 
-@pytest.mark.parametrize("arm", ["callback", "tracepoint", "virtual"])
+@pytest.mark.parametrize("arm", ["callback", "tracepoint", "virtual", "bpf"])
 def test_a_thread_never_finds_another_one_in_its_slot(trials, arm):
     load = read(trials[arm], "check/load.json")
     assert (load["wrong"], load["first_wrong"]) == (0, None)
     assert load["checks"] > 100_000
     assert load["switches"] > 1000
+
+
+@pytest.mark.parametrize("arm", ["callback", "virtual"])
+def test_whom_a_timer_interrupts_is_in_the_line(trials, arm):
+    exact = read(trials[arm], "exact/exact.json")
+    assert exact["threads"] > 100
+    assert exact["idle"] > 100
+    assert exact["threads_wrong"] == exact["idle_wrong"] == 0
+
+
+@pytest.mark.parametrize(("arm", "lines"), [("callback", 2), ("virtual", 2), ("bpf", 2)])
+def test_the_table_of_all_cpus_names_both_ids_right(trials, arm, lines):
+    table = (trials[arm].path / "hello/table.txt").read_text().splitlines()
+    told = [re.fullmatch(r"CPU(\d+): tgid (-?\d+) pid (-?\d+)", line) for line in table]
+    assert [int(line[1]) for line in told if line] == [0, 1] * lines
+    for first in (told[0], told[lines]):  # the program itself, a process of one thread
+        assert first is not None
+        assert int(first[2]) == int(first[3]) > 1
+
+
+def test_what_a_bpf_program_publishes_is_what_the_observer_sees(trials):
+    shim = read(trials["bpf"], "switches/observer.shim.json")
+    assert shim["ppid"] == "bpf"
+    assert shim["switches_seen"] + shim["switches_missed"] == shim["switches_slot"] > 1000
+
+
+def test_on_one_cpu_the_line_counts_as_many_switches_as_the_kernel(trials):
+    exact = read(trials["virtual"], "exact/exact.json")
+    assert exact["slot_switches"] == exact["kernel_switches"] > 1000
+
+
+def test_a_cpu_that_is_possible_and_not_there_has_a_line(trials):
+    rights = read(trials["virtual"], "rights/rights.json")
+    assert rights["offline"] == {"pid": -1, "tgid": -1}
+    assert rights["idle"] is None
+    assert rights["map_write"] == rights["mprotect"] == "EACCES"
+    assert read(trials["virtual"], "trust/injected.shim.json")["injected_trusted"] == 0
 
 
 def test_nothing_goes_wrong_when_modules_come_and_go_among_switches_and_hotplug(tmp_path):

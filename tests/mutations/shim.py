@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.shim.families import METRICS
-from experiments.shim.observer.records import DELAYED, EVENT, INJECTED, SWITCH, TRUSTED, sample_type
+from experiments.shim.observer.records import DELAYED, EVENT, SWITCH, TRUSTED, sample_type
 from tests.golden import Golden
 from tests.mutation import turns
 
@@ -34,6 +34,9 @@ def quiet(tables: Tables) -> None:
     switches["sound"], switches["sound_missed"] = switches["events"], switches["missed"]
     recheck["clean"], recheck["clean_trusted"] = recheck["clean_all"], recheck["clean_all_trusted"]
     idle["periods"], idle["missed"] = idle["periods_all"], idle["missed_all"]
+    gaps = tables["gaps"]
+    gaps["unsound"], gaps["gaps"], gaps["seen"] = None, gaps["gaps_all"], gaps["seen_all"]
+    gaps["expected_sound"] = gaps["expected"]
 
 
 def put(table: pd.DataFrame, column: str, value: Any, **where: Any) -> None:
@@ -105,10 +108,18 @@ def half_of_the_trusted_windows_are_not(tables: Tables) -> None:
     tables["runs"]["trusted_share"] /= 2
 
 
-@turns("cost-at-1us", before=quiet)
-def the_observer_costs_nothing(tables: Tables) -> None:
-    """The target is as fast beside the observer as beside a program that looks at nothing."""
-    put(tables["cost"], "ratio", 1.0, workload="cost")
+def quiet_and_native(tables: Tables) -> None:
+    """The host disturbs nothing, and its CPUs are real; the observer is as fast as the paper's, and costs nothing."""
+    quiet(tables)
+    tables["trials"]["fidelity"] = "kvm"
+    put(tables["runs"], "period_mean_ns", 10.0, arm="fast", workload="cost")
+    tables["cost"]["ratio"] = 1.0
+
+
+@turns("cost-at-1us", "cost-at-highest-rate", before=quiet_and_native)
+def the_observer_doubles_its_targets_time(tables: Tables) -> None:
+    """The target takes twice as long beside the observer."""
+    put(tables["cost"], "ratio", 2.0, workload="cost", what="observer")
 
 
 def pmu_of_the_observed_cpu(tables: Tables) -> None:
@@ -132,12 +143,19 @@ def the_pmu_counts_wrongly(tables: Tables) -> None:
 
 @turns(
     "slot", "slot-tracepoint", "slot-virtual", "slot-virtual-tracepoint", "slot-arm64", "slot-arm64-tracepoint",
+    "slot-bpf", "slot-virtual-bpf",
     kind="raw",
 )  # fmt: skip
 def one_slot_was_wrong(golden: Golden) -> None:
     """One comparison of a slot with gettid differs."""
-    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint", *ARM64):
+    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint", "bpf", "virtual-bpf", *ARM64):
         edit(golden.raw(arm) / "check" / "load.json", wrong=1)
+
+
+@turns("original-is-stale", kind="raw")
+def the_papers_place_is_right(golden: Golden) -> None:
+    """Called where the paper calls it, the slot is always right."""
+    edit(golden.raw("virtual-original") / "check" / "load.json", wrong=0)
 
 
 @turns("load", before=quiet)
@@ -148,7 +166,7 @@ def the_load_is_fast(tables: Tables) -> None:
 
 @turns(
     "switches-missed", "switches-missed-tracepoint", "switches-missed-all", "switches-missed-all-tracepoint",
-    before=quiet,
+    "switches-missed-bpf", before=quiet,
 )  # fmt: skip
 def no_switch_is_missed(tables: Tables) -> None:
     """The observer sees every switch."""
@@ -156,10 +174,10 @@ def no_switch_is_missed(tables: Tables) -> None:
         tables["switches"][column] = 0
 
 
-@turns("wrong-threads", "wrong-threads-10us", "wrong-threads-tracepoint", kind="raw")
+@turns("wrong-threads", "wrong-threads-10us", "wrong-threads-tracepoint", "wrong-threads-bpf", kind="raw")
 def the_trace_names_other_threads(golden: Golden) -> None:
     """The kernel's trace has another thread in some of its events."""
-    for arm in ("fast", "period-10us", "tracepoint"):
+    for arm in ("fast", "period-10us", "tracepoint", "bpf"):
         path = golden.raw(arm) / "switches" / "truth.bin"
         trace = np.fromfile(path, dtype=EVENT)
         trace["next"][len(trace) // 3 : len(trace) // 2] += 1000
@@ -188,22 +206,27 @@ def the_map_is_wrong(golden: Golden) -> None:
 @turns("delays-noticed", "delays-noticed-once", kind="raw")
 def an_interruption_hides_a_delay(golden: Golden) -> None:
     """The sample before a delayed one is interrupted for as long, and so the window between them is trusted."""
-    folder = golden.raw("period-10us") / "trust"
+    _hide_delays(golden.raw("period-10us") / "trust")
+
+
+def _hide_delays(folder: Path) -> None:
+    """Each sample before a delayed one takes as long as that."""
     samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
-    delays = np.fromfile(folder / "injected.injected.bin", dtype=INJECTED)
-    length = {int(delay["number"]): delay["delay"] for delay in delays}
-    for at in np.flatnonzero(samples["flags"] & DELAYED):
-        samples["end"][at - 1] += length[int(samples["number"][at])]
+    delayed = np.flatnonzero(samples["flags"] & DELAYED)
+    samples["end"][delayed - 1] = samples["begin"][delayed - 1] + (samples["end"] - samples["begin"])[delayed]
     samples.tofile(folder / "injected.samples.bin")
 
 
 @turns("delays-there", kind="raw")
 def few_samples_are_written(golden: Golden) -> None:
     """Only the first 1,000 samples are written."""
-    folder = golden.raw("period-10us") / "trust"
+    _keep_samples(golden.raw("period-10us") / "trust", 1000)
+
+
+def _keep_samples(folder: Path, most: int) -> None:
     samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
-    samples[:1000].tofile(folder / "injected.samples.bin")
-    edit(folder / "injected.shim.json", samples_written=1000)
+    samples[:most].tofile(folder / "injected.samples.bin")
+    edit(folder / "injected.shim.json", samples_written=most)
 
 
 @turns("clean-windows", "clean-windows-all", "clean-windows-fast", before=quiet)
@@ -253,6 +276,75 @@ def a_refusal_has_no_reason(golden: Golden) -> None:
         path = golden.raw(arm) / "known" / "known.shim.json"
         first, *rest = json.loads(path.read_text())["refused"]
         edit(path, refused=[first | {"reason": None, "scope": "cpu"}, *rest])
+
+
+# -- facts that need no time --------------------------------------------------------------------------------
+
+VIRTUAL = ("virtual", "virtual-tracepoint")
+
+
+@turns("read-only-virtual", "offline-virtual", "read-only-virtual-tracepoint", "offline-virtual-tracepoint", kind="raw")
+def the_map_is_wrong_without_time(golden: Golden) -> None:
+    """The CPU that was never there shows thread 0, and mprotect makes the map writable."""
+    for arm in VIRTUAL:
+        edit(golden.raw(arm) / "rights" / "rights.json", offline={"pid": 0, "tgid": 0}, mprotect="allowed")
+
+
+@turns(
+    "idle-virtual", "threads-virtual", "counted-virtual", "idle-there-virtual", "idle-virtual-tracepoint",
+    "threads-virtual-tracepoint", "counted-virtual-tracepoint", "idle-there-virtual-tracepoint",
+    "counted-virtual-bpf", kind="raw",
+)  # fmt: skip
+def an_interrupt_finds_another_line(golden: Golden) -> None:
+    """Few interrupts of the idle task, one of them and one of a thread with another line; one switch is not counted."""
+    for arm in (*VIRTUAL, "virtual-bpf"):
+        path = golden.raw(arm) / "exact" / "exact.json"
+        switches = json.loads(path.read_text())["kernel_switches"] - 1
+        edit(path, idle=999, idle_wrong=1, threads_wrong=1, slot_switches=switches)
+
+
+@turns("tracepoint-switch-costs", "bpf-switch-costs")
+def other_ways_are_slow(tables: Tables) -> None:
+    """A switch takes 10 us more with the trace point and with a BPF program."""
+    for arm in ("virtual-tracepoint", "virtual-bpf"):
+        tables["checks"].loc[tables["checks"]["arm"] == arm, "turn_ns"] += 10_000
+
+
+@turns("flags-virtual", kind="raw")
+def one_flag_is_wrong_without_time(golden: Golden) -> None:
+    """The program sets one flag that the test done again does not."""
+    path = golden.raw("virtual") / "trust" / "clean.samples.bin"
+    samples = np.fromfile(path, dtype=sample_type(0))
+    samples["flags"][10] ^= TRUSTED
+    samples.tofile(path)
+
+
+@turns("delays-noticed-virtual", kind="raw")
+def an_interrupt_hides_a_delay(golden: Golden) -> None:
+    """The sample before a delayed one takes as long, and so the window between them is trusted."""
+    _hide_delays(golden.raw("virtual") / "trust")
+
+
+@turns("delays-there-virtual", kind="raw")
+def few_samples_are_written_without_time(golden: Golden) -> None:
+    """Only the first 1,000 samples are written."""
+    _keep_samples(golden.raw("virtual") / "trust", 1000)
+
+
+# -- times between two switches -----------------------------------------------------------------------------
+
+
+def quiet_and_every_gap_seen(tables: Tables) -> None:
+    """The host disturbs nothing; there are 1,000 gaps of each length, and as many are seen as by chance."""
+    quiet(tables)
+    for column in ("gaps", "seen", "expected_sound"):
+        tables["gaps"][column] = 1000
+
+
+@turns("gaps-seen", "gaps-seen-short", "gaps-seen-idle", "gaps-by-period", before=quiet_and_every_gap_seen)
+def half_of_the_gaps_are_missed(tables: Tables) -> None:
+    """Half of the gaps are not seen."""
+    tables["gaps"]["seen"] = 500
 
 
 @turns("published-known-loop", "published-known-loop-tracepoint", kind="raw")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * ppidrights CPU MODULE: what may be done to /dev/ppid_map, and what it says of a CPU without work and of one that is
- * offline; as JSON. The module is switched off and on again.
+ * offline, or could be plugged in and never was; as JSON. The module is switched off and on again.
  */
 #include "krepro.h"
 #include "ppid.h"
@@ -60,9 +60,10 @@ int main(int argc, char **argv)
 	const struct ppid_line *map;
 	char online[80], active[80];
 	int cpu, seen = 0, error;
+	bool absent;
 	uint64_t own;
 
-	if (argc != 3 || !isdigit((unsigned char)*argv[1]) || atoi(argv[1]) < 1 || atoi(argv[1]) > 63)
+	if (argc != 3 || !isdigit((unsigned char)*argv[1]) || atoi(argv[1]) < 1 || atoi(argv[1]) >= ppid_cpus())
 		die_usage("usage: ppidrights CPU MODULE, a CPU that can go offline");
 	cpu = atoi(argv[1]);
 	snprintf(online, sizeof(online), "/sys/devices/system/cpu/cpu%d/online", cpu);
@@ -79,14 +80,22 @@ int main(int argc, char **argv)
 	error = mprotect((void *)map, 4096, PROT_READ | PROT_WRITE) ? errno : 0;
 	printf("\"mprotect\": \"%s\",\n", name(error));
 
-	for (int i = 0; i < 1000; i++) {
+	absent = access(online, F_OK);
+	for (int i = 0; i < 1000 && !absent; i++) {
 		seen += !map[cpu].ids;
 		sleep_ns(1 * MS);
 	}
-	printf(" \"idle\": {\"pid\": 0, \"tgid\": 0, \"seen\": %d, \"of\": 1000},\n", seen);
+	if (absent)
+		printf(" \"idle\": null,\n");
+	else
+		printf(" \"idle\": {\"pid\": 0, \"tgid\": 0, \"seen\": %d, \"of\": 1000},\n", seen);
 
-	error = error_of_put(online, "0");
-	if (error) {
+	error = absent ? 0 : error_of_put(online, "0");
+	if (absent) {
+		/* It was never there: nobody has ever written its line. */
+		print_ids("offline", map[cpu].ids);
+		printf(" \"offline_reason\": null, \"online_again\": null,\n");
+	} else if (error) {
 		printf(" \"offline\": null, \"offline_reason\": \"%s: %s\", \"online_again\": null,\n", online, name(error));
 	} else {
 		print_ids("offline", ids_of(&map[cpu]));

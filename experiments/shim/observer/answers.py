@@ -156,14 +156,14 @@ class Idle(Ids):
 
 
 class Rights(Answer):
-    """rights.json: what the map allows, and what it shows of idle and offline CPUs."""
+    """rights.json: what the map allows, and what it shows of idle and offline CPUs; no `idle` where there is no CPU."""
 
     open_write: str
     open_read_write: str
     map_write: str
     map_private_write: str
     mprotect: str
-    idle: Idle
+    idle: Idle | None = None
     offline: Ids | None = None
     offline_reason: str | None = None
     online_again: Ids | None = None

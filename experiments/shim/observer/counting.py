@@ -58,9 +58,9 @@ class Counters:
 class Rates:
     """Counts and cycles of trusted windows with one thread at both ends, by thread and interval of time."""
 
-    def __init__(self, interval: int, signal: int) -> None:
-        """`interval` in cycles; `signal`: the column of the counter."""
-        self.interval, self.signal = interval, signal
+    def __init__(self, interval: int, signal: int, *, trusted: bool = True) -> None:
+        """`interval` in cycles; `signal`: the column of the counter; `trusted`: by trusted windows alone."""
+        self.interval, self.signal, self.trusted = interval, signal, trusted
         self._parts: list[pd.DataFrame] = []
         self._last: Records | None = None
         self._origin: int | None = None
@@ -75,7 +75,9 @@ class Rates:
             self._origin = int(samples["begin"][0])
         self._last = samples[-1:].copy()
         before, after = samples[:-1], samples[1:]
-        kept = windows(samples) & ((after["flags"] & TRUSTED) != 0)
+        kept = windows(samples)
+        if self.trusted:
+            kept &= (after["flags"] & TRUSTED) != 0
         kept &= (before["pid"] == after["pid"]) & (before["count"] == after["count"])
         before, after = before[kept], after[kept]
         part = pd.DataFrame(

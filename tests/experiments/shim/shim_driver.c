@@ -12,6 +12,7 @@
  *   ring SIZE N FILE   N records of 16 bytes into a ring of SIZE, which is emptied once, at the end
  *   ring-live SIZE N FILE   the same while a thread empties it
  *   event              lines: names; answers the event's name, type and config, or no
+ *   ppid-bytes         lines: CPUs; answers the bytes of their lines in pages of 4096
  *   ppid-race READS    a thread that rewrites a line all the time, READS at rest; answers wrong torn
  */
 #include "krepro.h"
@@ -232,6 +233,9 @@ int main(int argc, char **argv)
 		page_change(strtoul(argv[2], NULL, 10));
 	} else if (!strcmp(what, "page-race")) {
 		page_race(strtoul(argv[2], NULL, 10));
+	} else if (!strcmp(what, "ppid-bytes")) {
+		while (scanf("%" SCNu64, &a) == 1)
+			printf("%zu\n", ppid_bytes((int)a, 4096));
 	} else if (!strcmp(what, "ppid-race")) {
 		line_race(strtoul(argv[2], NULL, 10));
 	} else if (!strncmp(what, "ring", 4)) {

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.shim.measuring import NO_CACHES
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
@@ -19,7 +20,7 @@ from tests.experiments.shim import files
 from tests.experiments.shim.files import HZ, START
 
 ANALYSIS = Analysis(EXPERIMENTS / "shim")
-ALL = ("rights", "check", "switches", "trust", "timer", "cost", "known", "pattern", "phases")
+ALL = ("rights", "hello", "check", "exact", "switches", "trust", "timer", "cost", "known", "pattern", "phases", "gaps")
 REFUSED = {
     "name": "instructions",
     "source": "oracle",
@@ -61,6 +62,33 @@ def rights(folder: Path) -> None:
 
 def check(folder: Path) -> None:
     files.load(folder, load="check", checks=5000, wrong=0, first_wrong=None, switches=400)
+
+
+def hello(folder: Path) -> None:
+    events = [{"name": "instructions", "begin": 140_616, "end": 143_085}]
+    refused = [{"name": "bus-cycles", "reason": "perf_event_open: No such file or directory"}]
+    put(folder, "hello.json", {"refused": refused, "trusted": True, "cycles": 9000, "words": 2, "events": events})
+
+
+def exact(folder: Path) -> None:
+    told = {
+        "threads": 600,
+        "threads_wrong": 1,
+        "idle": 400,
+        "idle_wrong": 2,
+        "slot_switches": 97,
+        "kernel_switches": 100,
+    }
+    put(folder, "exact.json", told)
+
+
+def gaps(folder: Path) -> None:
+    """300 times: a thread for 5 us, which every other time is missed, another for 50 us, and idle for 100 us."""
+    files.shim(folder, "observer", switches_written=750, switches_seen=749, switches_missed=150, switches_slot=899)
+    begin = (START + np.cumsum([0, *[10_000, 100_000, 200_000] * 300])[:900]).tolist()
+    cpu = files.Cpu([70, 71, 0] * 300, begin)
+    files.truth(folder, cpu.trace())
+    cpu.log(set(range(3, 900, 6))).tofile(folder / "observer.switches.bin")
 
 
 def switches(folder: Path) -> None:
@@ -153,7 +181,7 @@ def phases(folder: Path) -> None:
 
 WRITE = {
     "rights": rights, "check": check, "switches": switches, "trust": trust, "timer": timer, "cost": cost,
-    "known": known, "pattern": pattern, "phases": phases,
+    "known": known, "pattern": pattern, "phases": phases, "hello": hello, "exact": exact, "gaps": gaps,
 }  # fmt: skip
 
 
@@ -186,8 +214,13 @@ def test_every_figure_of_a_whole_trial(tmp_path):
         "idle_periods": 48, "idle_periods_missed_share": 1 / 48, "idle_periods_missed": 2,
         "thread_rate_error": 1 / 0.98 - 1, "injected_beyond_windows": 10, "injected_beyond_trusted": 0,
         "injected_short_trusted": 0, "clean_trusted_share_all": 1, "trusted_share_from_2500": 0.99,
+        "slot_wrong_share": 0, "thread_rate_error_all": 1 / 0.98 - 1, "hello_events": 1, "hello_instructions": 2469,
+        "interrupts_of_threads": 600, "interrupted_wrong": 1, "interrupts_of_idle": 400, "interrupted_idle_wrong": 2,
+        "switches_miscounted": 3, "gaps_seen": 1, "gaps_seen_short": 0.5, "gaps_seen_idle": 1,
     }  # fmt: skip
     assert {name: metrics[name] for name in exact} == pytest.approx(exact, abs=1e-7)
+    # 5 us at a period of 10 us: a half, within a bucket of the period's histogram.
+    assert metrics["gaps_seen_over_expected"] == pytest.approx(1, rel=0.05)
     assert metrics["switches_per_s"] == pytest.approx(2e9 / 70_000, rel=0.05)
     assert 9728 < metrics["period_median_ns"] < 10240
     # The periods that were missed are 3 of 4 ms each, of 197 ms.
@@ -222,8 +255,32 @@ def test_where_nobody_tells_the_observer_of_the_host_the_whole_observation_count
 def test_only_the_hardware_is_absent_in_a_whole_trial(tmp_path):
     metrics = measured([trial(tmp_path)])
     absent = metrics[metrics["value"].isna()]
-    assert absent.index.get_level_values("metric").tolist() == ["pmu_known_error"]
-    assert absent["reason"].tolist() == ["PMU absent: TCG emulates no PMU"]
+    assert absent.droplevel(["arm", "trial"])["reason"].to_dict() == {
+        "native_cost": NO_CACHES,
+        "native_cost_at_30": NO_CACHES,
+        "pmu_known_error": "PMU absent: TCG emulates no PMU",
+    }
+
+
+def test_what_the_paper_says_of_cost_is_told_where_there_are_caches_and_of_30_cycles_at_such_a_period(tmp_path):
+    slow = measured([trial(tmp_path / "slow", workloads=("cost",), fidelity="kvm")]).loc[("period-10us", 0)]
+    assert slow.loc["native_cost", "value"] == pytest.approx(0.125)
+    assert np.isnan(slow.loc["native_cost_at_30", "value"])
+    assert "the paper speaks of 30" in slow.loc["native_cost_at_30", "reason"]
+    fast = trial(tmp_path / "fast", workloads=("cost",), fidelity="kvm")
+    for run in ("on1", "on2"):
+        path = fast.path / "cost" / f"{run}.shim.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"samples": 50_000_000}))
+    assert measured([fast]).loc[("period-10us", 0, "native_cost_at_30"), "value"] == pytest.approx(0.125)
+
+
+def test_what_a_switch_costs_more_than_with_the_callback_is_in_instructions(tmp_path):
+    arms = [trial(tmp_path, arm, ("check",), clock="virtual", fidelity="virtual") for arm in ("virtual", "virtual-bpf")]
+    files.load(arms[1].path / "check", load="check", checks=4000, wrong=0, switches=400)
+    more = (1e9 / 40 - 1e9 / 50) / 8
+    assert measured(arms).loc[("virtual-bpf", 0, "switch_over_callback"), "value"] == pytest.approx(more)
+    alone = measured(arms[1:]).loc[("virtual-bpf", 0, "switch_over_callback")]
+    assert alone["reason"] == "the arm virtual took no part in this run"
 
 
 def test_of_a_trial_that_the_host_disturbed_only_figures_of_time_are_left_out(tmp_path):
@@ -441,7 +498,7 @@ def test_every_figure_is_drawn_and_written(tmp_path):
     made = all_of([trial(tmp_path, arm) for arm in ("fast", "period-10us", "period-100us")])
     with figure_style():
         figures = ANALYSIS.figures(*made)
-    assert list(figures) == ["periods", "trust", "rates", "intervals", "idle", "timeline", "cost", "timer"]
+    assert list(figures) == ["periods", "trust", "rates", "intervals", "idle", "timeline", "cost", "timer", "gaps"]
     for path in write_figures(figures, tmp_path / "figures"):
         assert path.stat().st_size < 1 << 20, path.name
     labels = {text.get_text() for legend in figures["trust"].legends for text in legend.get_texts()}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.shim.hello import Hello
 from harness.build.programs import build_program, build_programs, program_sources
 from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
@@ -32,7 +34,7 @@ needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="an
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
-    names = ("shim", "shimload", "shimtruth", "timersample", "ppidrights")
+    names = ("shim", "shimload", "shimtruth", "timersample", "ppidrights", "shimhello", "ppidtable", "ppidbpf")
     sources = program_sources([GUEST])
     build_programs("x86_64", {name: sources[name] for name in names}, folder, folder / "log")
     guest = tmp_path_factory.mktemp("driver") / "guest"
@@ -119,6 +121,11 @@ def test_events_go_by_the_names_that_people_know(programs):
         "r01c2 4 1c2",
         *["no"] * 6,
     ]
+
+
+def test_the_map_has_a_line_of_every_cpu_that_can_be(programs):
+    answers = ask(programs, "ppid-bytes", lines=["1", "64", "65", "4096"])
+    assert answers == ["4096", "4096", "8192", str(64 * 4096)]
 
 
 # -- the page that perf maps, made up --------------------------------------------------------------
@@ -378,6 +385,38 @@ def test_the_list_says_why(programs):
     )
     plain = subprocess.run([programs / "shim", "list"], capture_output=True, text=True, check=True).stdout
     assert plain.splitlines()[0].startswith("instructions")
+
+
+SIX = ("branch-instructions", "branch-misses", "bus-cycles", "instructions", "cpu-cycles", "ref-cycles")
+
+
+def test_hello_world_by_six_events(programs):
+    done = subprocess.run([programs / "shimhello", *SIX], capture_output=True, text=True, check=True)
+    hello = Hello.model_validate_json(done.stdout)
+    assert done.stderr == "hello world\n"
+    assert len(hello.events) + len(hello.refused) == len(SIX)
+    assert all(refused.reason for refused in hello.refused)
+    assert hello.words == 2, "the program's own tag"
+    assert hello.cycles > 0
+    wrong = subprocess.run([programs / "shimhello", "no-such"], capture_output=True, text=True, check=True)
+    assert Hello.model_validate_json(wrong.stdout).refused[0].reason == "no such event"
+
+
+def test_the_manual_page_has_every_function_of_the_library():
+    header, page = (GUEST / "lib/libshim.h").read_text(), (GUEST / "lib/libshim.3").read_text()
+    functions = re.findall(r"^(?:static inline .*?)?(?:bool|void) (\w+)\(", header, flags=re.MULTILINE)
+    assert sorted(functions) == sorted(
+        ["shim_open", "shim_add_event", "shim_add_word", "relax_cpu", "shim_read", "shim_trusted"]
+    )
+    for function in functions:
+        assert f".Fn {function} " in page, function
+        assert f".Fn {function}\n" in page, function
+
+
+def test_who_maps_no_device_is_told_so(programs):
+    done = subprocess.run([programs / "ppidtable", "1"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "/dev/ppid_map" in done.stderr
 
 
 @needs_two_cpus

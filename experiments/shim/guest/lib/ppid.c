@@ -2,23 +2,46 @@
 #include "krepro.h"
 #include "ppid.h"
 
+#include <linux/bpf.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+
+int ppid_cpus(void)
+{
+	char text[256];
+	const char *last;
+
+	/* "0-7": more than there are now, where CPUs can be plugged in. */
+	if (get_text("/sys/devices/system/cpu/possible", text, sizeof(text)) <= 0)
+		return (int)sysconf(_SC_NPROCESSORS_CONF);
+	last = strrchr(text, ',');
+	last = last ? last + 1 : text;
+	return atoi(strchr(last, '-') ? strchr(last, '-') + 1 : last) + 1;
+}
 
 size_t ppid_map_size(void)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t bytes = (size_t)sysconf(_SC_NPROCESSORS_CONF) * sizeof(struct ppid_line);
+	return ppid_bytes(ppid_cpus(), (size_t)sysconf(_SC_PAGESIZE));
+}
 
-	return (bytes + page - 1) / page * page;
+/* Not for reading alone: the kernel maps only what is shared, and takes no such file for that. The map is frozen instead. */
+static int bpf_map(void)
+{
+	union bpf_attr attr = { .pathname = (uintptr_t)PPID_BPF };
+
+	return (int)syscall(SYS_bpf, BPF_OBJ_GET, &attr, sizeof(attr));
 }
 
 const struct ppid_line *ppid_map(void)
 {
 	int fd = open(PPID_DEVICE, O_RDONLY | O_CLOEXEC);
+	const int error = errno;
 	void *map;
 
-	if (fd < 0)
+	if (fd < 0 && (fd = bpf_map()) < 0) {
+		errno = error;
 		return NULL;
+	}
 	map = mmap(NULL, ppid_map_size(), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	return map == MAP_FAILED ? NULL : map;
@@ -66,9 +89,9 @@ const char *ppid_refusal(const struct ppid_counts *counts, int i)
 
 const char *ppid_source(void)
 {
-	static const char *const sources[] = { "callback", "tracepoint" };
+	static const char *const sources[] = { "callback", "tracepoint", "original" };
 
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
 		char path[80], value = 0;
 		int fd;
 
@@ -82,7 +105,7 @@ const char *ppid_source(void)
 		if (value == 'Y')
 			return sources[i];
 	}
-	return NULL;
+	return access(PPID_BPF, F_OK) ? NULL : "bpf";
 }
 
 bool ppid_asked(int events[PPID_EVENTS])

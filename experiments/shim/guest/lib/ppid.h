@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /dev/ppid_map (modules/ppid): which thread runs on which CPU. */
+/* /dev/ppid_map (modules/ppid), or the map of a BPF program (ppidbpf.c): which thread runs on which CPU. */
 #ifndef SHIM_PPID_H
 #define SHIM_PPID_H
 
@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define PPID_DEVICE "/dev/ppid_map"
+/* The same lines where a BPF program writes them (ppidbpf.c): a pinned map. */
+#define PPID_BPF "/sys/fs/bpf/ppid_map"
 #define PPID_NONE (~0ull)
 
 struct ppid_line {
@@ -21,7 +23,7 @@ enum { PPID_ASKED = 1, PPID_LIVE = 2, PPID_WHOLE = 4, PPID_EVENTS = 2 };
 #define PPID_SLICE_MOST UINT32_MAX
 
 struct ppid_now {
-	uint64_t ids, begun, tsc;
+	uint64_t ids, begun, tsc; /* tsc 0: who publishes cannot read that clock */
 	bool torn; /* the fields are of two switches that follow each other */
 };
 
@@ -41,6 +43,15 @@ struct ppid_counts {
 	uint32_t slice[PPID_EVENTS];
 	bool torn;
 };
+
+/* CPUs that there can ever be, online or not: the device has a line of each. */
+int ppid_cpus(void);
+
+/* Bytes of so many lines, in whole pages. */
+static inline size_t ppid_bytes(int cpus, size_t page)
+{
+	return ((size_t)cpus * sizeof(struct ppid_line) + page - 1) / page * page;
+}
 
 /* The line of every CPU that there can be; NULL with errno. */
 const struct ppid_line *ppid_map(void);
@@ -81,7 +92,7 @@ static inline struct ppid_now ppid_read(const struct ppid_line *line)
 /* The hardware events that the module which publishes counts; false when none does. */
 bool ppid_asked(int events[PPID_EVENTS]);
 
-/* Which module publishes: "callback", "tracepoint", or NULL when none is switched on. */
+/* Who publishes: a module ("callback", "tracepoint", "original"), "bpf", or NULL when nobody does. */
 const char *ppid_source(void);
 
 #endif

@@ -88,8 +88,10 @@ static inline void shim_switch(struct shim *shim, const struct sample *now, uint
 		return;
 	record = ring_slot(shim->switches);
 	if (record) {
+		const uint64_t time = slot.tsc ? slot.tsc : now->begin;
+
 		flags |= (slot.torn ? F_TORN : 0) | (lost ? F_LOST : 0);
-		*record = (struct switch_record){ now->begin, slot.ids, slot.begun, slot.tsc, flags, (uint32_t)shim->cpu };
+		*record = (struct switch_record){ now->begin, slot.ids, slot.begun, time, flags, (uint32_t)shim->cpu };
 		ring_put(shim->switches);
 	}
 	lost = !record;

@@ -148,8 +148,8 @@ static void observe(const struct options *o)
 		die_usage("--observer-cpu %d: %s" USAGE, o->observer_cpu, strerror(errno));
 	if (!pin(o->cpu) && errno != EINVAL) /* an offline one may be looked at too */
 		die_usage("--cpu %d: %s" USAGE, o->cpu, strerror(errno));
-	if (o->cpu >= sysconf(_SC_NPROCESSORS_CONF))
-		die_usage("--cpu %d: the machine has %ld" USAGE, o->cpu, sysconf(_SC_NPROCESSORS_CONF));
+	if (o->cpu >= ppid_cpus())
+		die_usage("--cpu %d: the machine has %d" USAGE, o->cpu, ppid_cpus());
 	shim.line = ppid_map();
 	if (shim.line) {
 		shim.line += o->cpu;

@@ -7,6 +7,8 @@
  *   shimload known   [OPTION VALUE...]   chunks of a loop of known length
  *   shimload pattern [OPTION VALUE...]   busy for --busy-us, asleep for --idle-us
  *   shimload phases  [OPTION VALUE...]   three threads in turn, each with another mix of instructions
+ *   shimload gaps    [OPTION VALUE...]   half the time two threads that hold the CPU for 1 to 128 us at a time, then one
+ *                                        that sleeps for 1 to 1024 us at a time, as many of each length as of its double
  *
  * Options: --cpu N (1), --seconds S (1), --threads N (2), --how WORD (futex), --every-us N (0: time from hand-over to
  * hand-over, at least), --busy-us N (2000), --idle-us N (2000), --out PREFIX: PREFIX.json and PREFIX.bin instead of JSON
@@ -23,6 +25,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 
 struct thread {
 	pthread_t thread;
@@ -51,7 +54,7 @@ static const struct ppid_line *line;
 
 static _Noreturn void usage(void)
 {
-	die_usage("usage: shimload switch|check|known|pattern|phases [--cpu N] [--seconds S] [--threads N] "
+	die_usage("usage: shimload switch|check|known|pattern|phases|gaps [--cpu N] [--seconds S] [--threads N] "
 		  "[--how futex|pipe|yield] [--every-us N] [--busy-us N] [--idle-us N] [--out PREFIX]");
 }
 
@@ -268,6 +271,51 @@ static void *phases_main(void *argument)
 	return NULL;
 }
 
+/* Cycles of 1 us to 2^octaves us: an octave at random, and a length in it. */
+static uint64_t random_cycles(unsigned int octaves)
+{
+	static _Thread_local uint64_t state;
+	uint64_t ns;
+
+	if (!state)
+		state = 0x9e3779b97f4a7c15ull * (uint64_t)own_tid();
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	ns = 1000ull << state % octaves;
+	ns += (state >> 32) % ns;
+	return (uint64_t)((double)ns * 1e-9 * hz);
+}
+
+static void hold(uint64_t cycles)
+{
+	const uint64_t until = clock_begin() + cycles;
+
+	while (clock_begin() < until)
+		work(KIND_LOOP, 10);
+}
+
+static void *gaps_main(void *argument)
+{
+	struct thread *me = argument;
+	const uint64_t half = clock_begin() + (stop_at - clock_begin()) / 2;
+
+	pin_or_die(options.cpu);
+	me->tid = own_tid();
+	prctl(PR_SET_TIMERSLACK, 1);
+	while (clock_begin() < half) {
+		hold(random_cycles(7));
+		sched_yield();
+	}
+	while (!me->number && !over()) {
+		struct timespec nap = { 0, (long)((double)random_cycles(10) / hz * 1e9) };
+
+		hold(random_cycles(5));
+		nanosleep(&nap, NULL);
+	}
+	return NULL;
+}
+
 static void run_threads(void *(*run)(void *), int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -362,6 +410,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(load, "phases")) {
 		n = 3;
 		run_threads(phases_main, n);
+	} else if (!strcmp(load, "gaps")) {
+		n = 2;
+		run_threads(gaps_main, n);
 	} else {
 		usage();
 	}

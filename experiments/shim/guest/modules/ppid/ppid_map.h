@@ -120,18 +120,23 @@ static void ppid_count(struct ppid_line *line)
 }
 
 /* On the CPU that switches, with interrupts off. */
-static __always_inline void ppid_publish(struct task_struct *next)
+static __always_inline void ppid_publish_ids(u64 ids)
 {
 	struct ppid_line *line = &ppid_lines[smp_processor_id()];
 	u64 switches = line->done + 1;
 
 	WRITE_ONCE(line->begun, switches);
 	smp_wmb();	/* a reader who sees the new thread sees that */
-	WRITE_ONCE(line->ids, ppid_ids(next));
+	WRITE_ONCE(line->ids, ids);
 	WRITE_ONCE(line->tsc, get_cycles());
 	ppid_count(line);
 	smp_wmb();	/* and all of it when it sees this */
 	WRITE_ONCE(line->done, switches);
+}
+
+static __always_inline void ppid_publish(struct task_struct *next)
+{
+	ppid_publish_ids(ppid_ids(next));
 }
 
 /* The thread that a CPU runs until its first switch. No switch comes between: interrupts are off. */
@@ -240,6 +245,8 @@ static void ppid_close_counters(void)
 	}
 }
 
+#include "ppid_verify.h"
+
 static int ppid_on(void)
 {
 	int ret;
@@ -270,6 +277,7 @@ deregister:
 static void ppid_off(void)
 {
 	misc_deregister(&ppid_device);
+	ppid_verify_stop();
 	/* On return no CPU is in ppid_publish(). */
 	ppid_source_off();
 	ppid_close_counters();

@@ -167,6 +167,9 @@ void signal_pmu(struct signal_source *signal, const struct event *event)
 		.size = sizeof(attr),
 		.config = event->config,
 		.exclude_hv = 1,
+#if defined(__aarch64__)
+		.config1 = 3, /* of 64 bits, and to be read by user space (/proc/sys/kernel/perf_user_access) */
+#endif
 	};
 	void *page;
 	long fd;
