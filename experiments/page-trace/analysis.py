@@ -16,6 +16,7 @@ from harness.measure.claims import ClaimResult
 from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
+from .advised import METHOD, decode_advised
 from .cases import decode_known, decode_neighbour
 from .declared import METRICS, TABLES
 from .dwells import decode_dwells
@@ -40,6 +41,8 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
             decode_known(rows, trial)
         if trial.params.get("method") == "neighbour":
             decode_neighbour(rows, trial)
+        if trial.params.get("method") == METHOD:
+            decode_advised(rows, trial)
     decode_dwells(rows, trials)
     decode_model(rows, [trial for trial in trials if trial.arm == EXACT])
     return rows.frames()

@@ -103,6 +103,22 @@ NEIGHBOUR = Table(
         number("slowdown_fastest", "1", "median over pairs of the ratio of the fastest tenths' times, less 1"),
     ),
 )
+ADVISED = Table(
+    "advised",
+    "one program that memory was short for, from where it went on after it had been put aside, or from its start",
+    (
+        *KEY,
+        string(
+            "advice", "none; everything: all its memory fetched ahead; order: as in its trace; followed: see README"
+        ),
+        number("seconds", "s", "until its end, by the guest's clock"),
+        count("major_faults", "page faults that read swap space"),
+        count("paged_out", "pages that it had in swap space when it went on; 0: it was not put aside"),
+        count("fetched", "pages that were asked for ahead"),
+        number("exit_status", "1", "the program's, as a shell has it"),
+        string("output", "SHA-256 of what it printed"),
+    ),
+)
 TRACER = Table(
     "tracer",
     "one trial of a trace: what the tracer itself takes, by a program of known visits (workload cost)",
@@ -257,7 +273,7 @@ VISITS = Table(
 )
 #: What the traces of one arm say of the programs.
 MODEL = (PAGES, CURVE, WORKINGSET, REUSE, KINDS, ADVICE, STREAMS, TRANSITIONS, MAP, VISITS)
-TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, TRACER, DWELLS, *MODEL]
+TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, ADVISED, TRACER, DWELLS, *MODEL]
 
 _PROGRAM = "program; without one: "
 _ERROR = "median error of a visit's {}, of visits of 100 accesses and more, beside the undisturbed program"
@@ -289,7 +305,7 @@ METRICS = [
         "same_output",
         "1",
         "higher",
-        "1: the program printed what it prints untraced; without a program: the least of them",
+        "1: the program printed what it prints untraced, or without advice; without a program: the least of them",
         f"{_PROGRAM}all of the trial",
     ),
     fact("exit_status", "1", "neither", "the program's exit status as a shell has it", "program"),
@@ -375,4 +391,17 @@ METRICS = [
         "the same of the fastest tenth of each segment's chunks: it does not see what slows down the others",
         timing=True,
     ),
+    fact("speedup", "1", "higher", "time without advice, of the time with it; same clock and seed", "program"),
+    fact("speedup_median", "1", "higher", "median of the speed-ups of a trial's programs"),
+    fact("speedup_least", "1", "higher", "the least of them"),
+    fact("fewer_faults", "1", "higher", "major faults without advice, of those with it (0 counts as 1)", "program"),
+    fact("fewer_faults_median", "1", "higher", "median of these of a trial's programs"),
+    fact(
+        "speedup_over_everything",
+        "1",
+        "higher",
+        "time with all memory fetched ahead by address, of the time with advice; same clock and seed",
+        "program",
+    ),
+    fact("speedup_over_everything_median", "1", "higher", "median of these of a trial's programs"),
 ]

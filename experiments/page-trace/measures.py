@@ -11,6 +11,8 @@ import pandas as pd
 from harness.measure.rows import MetricRows
 from harness.measure.trials import LEFT_OUT
 
+from .advised import METHOD as ADVISED
+from .advised import put_advised
 from .cases import KNOWN, NEIGHBOUR
 from .declared import METRICS
 from .dwells import DWELLS, TRACER
@@ -32,6 +34,7 @@ def measure(tables: Tables) -> pd.DataFrame:
     rows = MetricRows(METRICS, tables["problems"])
     _Programs(tables, rows).put()
     _Trials(tables, rows).put()
+    put_advised(tables, rows)
     _put_medians(rows)
     return rows.frame()
 
@@ -225,7 +228,7 @@ class _Trials:
             if method == "trace":
                 self._compared(arm, trial)
                 self._dwells(arm, trial)
-            if method not in ("plain", "exact", "stream", "lackey-data", "known", "neighbour"):
+            if method not in ("plain", "exact", "stream", "lackey-data", "known", "neighbour", ADVISED):
                 self._output(arm, trial)
             if method == "known":
                 self._known(arm, trial, self._of("known", arm, trial))

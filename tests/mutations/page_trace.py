@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 from experiments.page_trace.trace.records import CODE, EXEC, KERNEL, SAME
 
+from harness.experiment.model import load_experiment
 from harness.oracle.reader import Oracle
+from harness.paths import EXPERIMENTS
 from tests.golden import Golden
 from tests.mutation import turns
 
@@ -567,6 +569,77 @@ def walks_change_places(golden: Golden) -> None:
 
     _rewrite(golden.raw("traced") / "stride-page" / "trace", shuffled)
     _rewrite(golden.raw("traced") / "random" / "trace", straight)
+
+
+# -- advice that is followed ---------------------------------------------------------------------------------
+
+#: By arm: the advice, seconds, major faults.
+ADVISED = {
+    "resumed": ("none", 1.0, 1000),
+    "resumed-everything": ("everything", 0.15, 20),
+    "resumed-order": ("order", 0.1, 10),
+    "short": ("none", 1.0, 1000),
+    "short-followed": ("followed", 0.1, 10),
+}
+
+
+def _advised(tables: Tables) -> None:
+    """Trials of programs that memory is short for, in which each piece of advice makes a program ten times as fast."""
+    trials, rows = [tables["trials"]], []
+    experiment = load_experiment(EXPERIMENTS / "page-trace")
+    for arm, (advice, seconds, faults) in ADVISED.items():
+        like = tables["trials"][tables["trials"]["arm"] == "traced"]
+        trials.append(like.assign(arm=arm, params=f"method=advised advice={advice}"))
+        told = {"advice": advice, "seconds": seconds, "major_faults": faults, "paged_out": 500, "fetched": 400}
+        key = {"arm": arm, "trial": 0, "exit_status": 0.0, "output": "same"}
+        rows += [told | key | {"workload": workload} for workload in experiment.arms[arm].workloads]
+    tables["trials"] = pd.concat(trials, ignore_index=True)
+    tables["advised"] = pd.DataFrame(rows)[tables["advised"].columns]
+
+
+def _where(tables: Tables, arm: str, **values: object) -> None:
+    rows = tables["advised"]["arm"] == arm
+    for name, value in values.items():
+        tables["advised"].loc[rows, name] = value
+
+
+@turns(
+    "advised-resumes-faster",
+    "advised-slows-none-down",
+    "advised-random",
+    "advised-stream",
+    "advised-sqlite",
+    "order-is-worth-a-trace",
+    before=_advised,
+)
+def programs_that_fetching_ahead_slows_down(tables: Tables) -> None:
+    """Resumed programs take a tenth longer with their pages fetched ahead than without."""
+    _where(tables, "resumed-order", seconds=1.1)
+
+
+@turns("advised-takes-fewer-faults", before=_advised)
+def as_many_faults_when_resumed(tables: Tables) -> None:
+    """Resumed programs have as many major faults with their pages fetched ahead as without."""
+    _where(tables, "resumed-order", major_faults=1000)
+
+
+@turns("order-of-loops-faster", "keep-faster", "drop-faster", before=_advised)
+def programs_that_advice_makes_no_faster(tables: Tables) -> None:
+    """Programs with too little memory take as long with advice followed as without."""
+    _where(tables, "short-followed", seconds=1.0)
+
+
+@turns("order-of-loops-faults", before=_advised)
+def as_many_faults_by_row(tables: Tables) -> None:
+    """Programs with too little memory have as many major faults with advice followed as without."""
+    _where(tables, "short-followed", major_faults=1000)
+
+
+@turns("advised-same-answer", "followed-same-answer", before=_advised)
+def advice_that_changes_the_answer(tables: Tables) -> None:
+    """Programs that follow advice print something else."""
+    _where(tables, "resumed-order", output="other")
+    _where(tables, "short-followed", output="other")
 
 
 # -- the neighbour -------------------------------------------------------------------------------------------

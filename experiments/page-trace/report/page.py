@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ..trace.records import PAGE_SHIFT, Words
 from .advice import Advice
 from .spaces import PAGE_MASK
-from .tiles import COLUMNS
+from .tiles import COLUMNS, Tiles
 
 HERE = Path(__file__).resolve().parent
 #: Bytes of tiles that the page itself has; level 0 is in any case.
@@ -48,7 +48,7 @@ class Content:
     span_ns: int
     pages: Words
     regions: Sequence[tuple[int, int, str]]
-    tiles: Sequence[dict[int, str]]
+    tiles: Sequence[Tiles]
     grouped: Sequence[int]
     advice: Sequence[Advice]
     working_set: Sequence[int]
@@ -61,7 +61,7 @@ def write_page(content: Content, out: Path, report: str) -> None:
     levels = []
     room = MOST_INSIDE
     for number, level in enumerate(content.tiles):
-        room -= sum(map(len, level.values()))
+        room -= level.bytes
         here = number == 0 or room >= 0
         levels.append({"group": content.grouped[number], "files": [] if here else sorted(level)})
         for place, text in level.items():

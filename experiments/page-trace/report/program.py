@@ -62,7 +62,7 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     if not measured.totals.visits:
         raise RunError("the program visited no page of data", where=str(trace))
     pages = measured.pages["page"].to_numpy(dtype=np.uint64)
-    pyramid = Pyramid(pages, measured.span_ns, measured.totals.visits)
+    pyramid = Pyramid(pages, measured.span_ns, measured.totals.visits, out)
     for records in moved(spaces, measured.begin):
         pyramid.add(records)
     names = Names(read_maps(program.left / "maps"), spaces.main, program.root, program.words[0])

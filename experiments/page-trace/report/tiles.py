@@ -13,9 +13,11 @@ A tile's text is base64 of zlib of: keys as differences in LEB128, then a byte a
 from __future__ import annotations
 
 import base64
+import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -78,11 +80,46 @@ def _varints(numbers: Words) -> bytes:
     return groups[used].tobytes()
 
 
+class Tiles(Mapping[int, str]):
+    """Texts of tiles by number, in a file without a name in `folder`: they may be larger than memory should be."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (it lives as long as this does)
+        self._places: dict[int, tuple[int, int]] = {}
+        self._end = 0
+
+    def put(self, number: int, text: str) -> None:
+        self._places[number] = self._end, len(text)
+        self._file.seek(self._end)
+        self._end += self._file.write(text.encode("ascii"))
+
+    def clear(self) -> None:
+        self._places.clear()
+        self._file.truncate(0)
+        self._end = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of all texts."""
+        return self._end
+
+    def __getitem__(self, number: int) -> str:
+        begin, length = self._places[number]
+        self._file.seek(begin)
+        return self._file.read(length).decode("ascii")
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 @dataclass
 class _Level:
-    """One level: tiles that are done, by number, and the cells of the one that is not."""
+    """One level: tiles that are done, and the cells of the one that is not."""
 
-    tiles: dict[int, str] = field(default_factory=dict)
+    tiles: Tiles
     cells: int = 0
     open: int = 0
     parts: list[Cells] = field(default_factory=list)
@@ -90,10 +127,12 @@ class _Level:
 
 
 class Pyramid:
-    """Makes the tiles of records that come in the order of time; memory is that of the tiles and of the open ones."""
+    """Makes the tiles of records that come in the order of time; memory is that of the open tiles, one a level."""
 
-    def __init__(self, pages: Words, span_ns: int, visits: int, most_cells: int = MOST_CELLS) -> None:
-        """`pages`: all that are visited, sorted and distinct: a row each. Times are from 0 to below `span_ns`."""
+    def __init__(self, pages: Words, span_ns: int, visits: int, folder: Path, most_cells: int = MOST_CELLS) -> None:
+        """`pages`: all that are visited, sorted and distinct: a row each. Times are from 0 to below `span_ns`. Tiles
+        that are done wait in `folder`.
+        """
         wanted = int(np.log2(max(1, visits // (LEAST_VISITS * COLUMNS)))) if visits else 0
         self.depth = min(MOST_LEVELS, max(wanted, 0))
         self._pages = pages
@@ -102,7 +141,7 @@ class Pyramid:
         self._columns = COLUMNS << self.depth
         self._span = max(1, span_ns)
         self._most = most_cells
-        self._levels = [_Level() for _ in range(self.depth + 1)]
+        self._levels = [_Level(Tiles(folder)) for _ in range(self.depth + 1)]
 
     def add(self, records: Records) -> None:
         """Put a chunk's visits into cells."""
@@ -141,16 +180,16 @@ class Pyramid:
             level.dropped = True
             level.tiles.clear()
         if not level.dropped:
-            level.tiles[level.open] = encoded(cells)
+            level.tiles.put(level.open, encoded(cells))
         if number > 0:
             shift = self.grouped[number - 1] - self.grouped[number]
             self._put(number - 1, level.open // 2, halved(cells, bool(level.open % 2), shift))
 
-    def finish(self) -> list[dict[int, str]]:
+    def finish(self) -> list[Tiles]:
         """By level, from 0 on, the tiles that have visits, by number; levels that would be too large are left out."""
         for number in range(self.depth, -1, -1):
             self._close(number)
-        whole: list[dict[int, str]] = []
+        whole: list[Tiles] = []
         for level in self._levels:
             if level.dropped:
                 break

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import base64
+import tempfile
+import tracemalloc
 import zlib
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +38,9 @@ from hypothesis import strategies as st
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 from tests.experiments.page_trace.traces import record, visits_of, words_of, write_trace
+
+#: Tiles wait here, in files without a name.
+SCRATCH = Path(tempfile.gettempdir())
 
 # -- tiles -------------------------------------------------------------------------------------------------
 
@@ -78,7 +84,7 @@ def test_tiles_have_what_a_naive_count_has_on_every_level(visits, pieces, row_bi
         patch.setattr(tiles, "ROW_BITS", row_bits)
         pages = np.unique(np.array([100 + 3 * page for page, _ in visits], dtype=np.uint64))
         span = 1000 * len(visits)
-        pyramid = Pyramid(pages, span, 20_000)  # as if there were more, for some levels
+        pyramid = Pyramid(pages, span, 20_000, SCRATCH)  # as if there were more, for some levels
         words = words_of(record(100 + 3 * p, 1000 * i, flags=w * WRITE) for i, (p, w) in enumerate(visits))
         for part in np.array_split(words, pieces):
             pyramid.add(decode(part))
@@ -96,11 +102,26 @@ def test_tiles_have_what_a_naive_count_has_on_every_level(visits, pieces, row_bi
             assert write == (written[place] > 0)
 
 
+def test_texts_of_tiles_take_no_memory():
+    kept = tiles.Tiles(SCRATCH)
+    tracemalloc.start()
+    for number in range(200):
+        kept.put(number, f"{number:06}" * 20_000)
+    memory, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept.bytes == 24_000_000 > 20 * memory
+    assert [text[-6:] for text in kept.values()] == [f"{number:06}" for number in range(200)]
+    kept.clear()
+    assert (kept.bytes, len(kept)) == (0, 0)
+    kept.put(7, "again")
+    assert dict(kept) == {7: "again"}
+
+
 def test_levels_with_too_many_cells_are_left_out_from_the_deepest_up():
     words = visits_of([page % 50 for page in range(20_000)], 7)
     counts = []
     for most in (10**9, 15_000, 1):
-        pyramid = Pyramid(np.arange(50, dtype=np.uint64), 140_001, 20_000, most)
+        pyramid = Pyramid(np.arange(50, dtype=np.uint64), 140_001, 20_000, SCRATCH, most)
         pyramid.add(decode(words))
         counts.append(len(pyramid.finish()))
     assert counts == [5, 1, 1]

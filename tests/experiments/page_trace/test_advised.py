@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Advice followed: made-up trials of its arms, and what is absent. tests/mutations/ turns each claim."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.experiment.model import load_experiment
+from harness.experiment.trial import TrialRecord
+from harness.measure.analysis import Analysis
+from harness.measure.claims import judge
+from harness.paths import EXPERIMENTS
+
+FOLDER = EXPERIMENTS / "page-trace"
+ANALYSIS, EXPERIMENT = Analysis(FOLDER), load_experiment(FOLDER)
+ARMS = ("resumed", "resumed-everything", "resumed-order", "short", "short-followed")
+CLAIMS = tuple(claim for claim in EXPERIMENT.claims if claim.metric and claim.metric.partition("/")[2] in ARMS)
+#: Seconds and major faults by advice.
+GOOD = {"none": (1.0, 1000), "everything": (0.15, 20), "order": (0.1, 10), "followed": (0.1, 10)}
+
+
+def write(folder: Path, seconds: float, faults: int, printed: str = "42\n") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"elapsed_ns": int(seconds * 1e9), "major_faults": faults, "paged_out": 500, "fetched": 400}
+    (folder / "advised.json").write_text(json.dumps(told | {"exit_status": 0}))
+    (folder / "stdout").write_text(printed)
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> list[TrialRecord]:
+    made = []
+    for name in ARMS:
+        arm = EXPERIMENT.arms[name]
+        path = tmp_path / "raw" / name / "0"
+        for workload in arm.workloads:
+            write(path / workload, *GOOD[str(arm.params["advice"])])
+        record = TrialRecord(
+            arm=name, seed=1, status="ok", kernel=arm.kernel, session="mailbox", fidelity="virtual", clock="virtual",
+            params=arm.params, cmdline={}, pmu="absent", path=path, system_map=tmp_path / "System.map", repetition=0,
+            workloads=tuple(arm.workloads),
+        )  # fmt: skip
+        made.append(record)
+    return made
+
+
+def verdicts(trials: list[TrialRecord]) -> dict[str, str]:
+    metrics = ANALYSIS.metrics(ANALYSIS.tables(trials))
+    own = {claim.id for claim in CLAIMS}
+    return {told.id: told.verdict for told in judge(EXPERIMENT.claims, metrics) if told.id in own}
+
+
+def test_advice_that_helps_keeps_every_claim(trials):
+    assert set(verdicts(trials).values()) <= {"reproduced", "confirmed"}
+
+
+def test_one_program_without_its_result_takes_the_medians(trials):
+    (trial,) = (one for one in trials if one.arm == "resumed-order")
+    (trial.path / trial.workloads[0] / "advised.json").unlink()
+    told = verdicts(trials)
+    assert told["advised-resumes-faster"] == told["advised-stream"] == "not-measurable"
+    assert told["advised-random"] == "reproduced"
+
+
+def test_a_program_that_did_not_run_without_advice_is_compared_with_nothing(trials):
+    (bare,) = (one for one in trials if one.arm == "resumed")
+    lacks = bare.model_copy(update={"workloads": bare.workloads[1:]})
+    told = verdicts([lacks if one.arm == "resumed" else one for one in trials])
+    assert told["advised-stream"] == told["advised-resumes-faster"] == "not-measurable"
+    assert told["order-is-worth-a-trace"] == "confirmed"
