@@ -17,7 +17,7 @@ from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
 from .declared import TABLES
-from .decoding import block, contention, fill, filters, pairs, site_sums, sums, trace_row, useful_locks
+from .decoding import blame, block, contention, fill, filters, pairs, site_sums, sums, trace_row, useful_locks
 from .exact import oracle_rows
 from .families import METRICS
 from .figures import draw
@@ -75,6 +75,8 @@ def _trace(rows: TableRows, run: Run) -> None:
         rows.put("sums", sums(run), trial, workload)
     with rows.part(trial, "contention", workload):
         rows.put("contention", contention(run), trial, workload)
+    with rows.part(trial, "blame", workload):
+        rows.put("blame", blame(run), trial, workload)
     with rows.part(trial, "fill", workload):
         rows.put("fill", fill(run), trial, workload)
     with rows.part(trial, "known", workload):

@@ -95,6 +95,23 @@ TABLES = [
         ),
     ),
     Table(
+        "blame",
+        "waits for the locks of one class that began at one call site, and holds of one call site during them; nothing "
+        "of an arm that lost events, or that sees no holds",
+        (
+            *KEY,
+            _CLASS,
+            string("type", "of the wait: spinlock, rwlock:R, rwlock:W, mutex, rwsem:R, rwsem:W"),
+            string("caller", "function and offset that waited"),
+            string("holder_caller", "function and offset that had taken the lock"),
+            count("waits", "different waits"),
+            count("holds", "different holds"),
+            number("blamed_total", "ns", "sum of the times in which the one waited and the other held"),
+            number("blamed_max", "ns", "longest of these times"),
+            number("hold_total", "ns", "sum of these holds, from begin to end"),
+        ),
+    ),
+    Table(
         "useful",
         "one lock that was acquired, as the per-lock filter saw it",
         (*KEY, _CLASS, count("acquisitions", "times it was got"), count("kept", "of them, kept by the filter")),

@@ -11,6 +11,7 @@ import pandas as pd
 from harness.measure.raw import read_tsv
 
 from .locks.acquisitions import by_key, failures
+from .locks.blame import blame_table
 from .locks.blocks import longest, with_blocks
 from .locks.classes import call_sites
 from .locks.comparison import FilterComparison, compare_filters
@@ -122,6 +123,16 @@ def _contended_waits(run: Run) -> pd.DataFrame:
         contended_wait_total=("waited", "sum"),
         contended_wait_max=("waited", "max"),
     )
+
+
+def blame(run: Run) -> pd.DataFrame:
+    """Rows of `blame`. Nothing of an arm whose events were lost, or that sees no holds."""
+    if run.gaps or run.status.arm == TRACEPOINT:
+        return pd.DataFrame()
+    table = blame_table(run.named, run.blamed, ["class", "type", "caller"])
+    for name in ("blamed_total", "blamed_max", "hold_total"):
+        table[name] = run.status.nanoseconds(table[name].astype("float64"))
+    return table
 
 
 def site_sums(run: Run) -> dict[str, Any]:

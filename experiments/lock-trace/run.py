@@ -17,8 +17,9 @@ from harness.measure.raw import Trial, read_last_json_line, read_lines
 from harness.measure.symbols import SymbolMap, read_system_map, with_kallsyms
 
 from .locks.acquisitions import acquisitions, first_attempts, with_conflicts
-from .locks.classes import StaticData, classes_of
-from .locks.events import STREAM_LOG, STREAMS, TRACEPOINT, VALIDATE, Events, only, read_events
+from .locks.blame import blamed, threads
+from .locks.classes import StaticData, call_sites, classes_of
+from .locks.events import STREAM_LOG, STREAMS, TRACEPOINT, TYPES, VALIDATE, Events, only, read_events
 from .locks.kerneltables import read_locks, read_sites
 from .locks.status import LockTraceStatus, read_status
 
@@ -156,6 +157,22 @@ class Run:
     def acquisitions(self) -> pd.DataFrame:
         """Acquisitions of `log`."""
         return acquisitions(self.log)
+
+    @cached_property
+    def named(self) -> pd.DataFrame:
+        """Acquisitions of `log`, with class and type in words, caller (where it was taken) and thread (by whom)."""
+        taken = self.acquisitions.reset_index(drop=True)
+        return taken.assign(
+            **{"class": np.array(self.class_names(taken["lock"]), dtype=object)},
+            type=[TYPES[kind] for kind in taken["type"].tolist()],
+            caller=call_sites(taken["site"], self.symbols),
+            thread=threads(taken),
+        )
+
+    @cached_property
+    def blamed(self) -> pd.DataFrame:
+        """Who waited for whom, rows of `named`."""
+        return blamed(self.named)
 
     def seconds(self, cycles: pd.Series[Any]) -> pd.Series[Any]:
         """Times of the trace's clock as seconds since its start."""

@@ -173,7 +173,20 @@ def in_short(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if arm is not None:
         of_arm = tables["contention"][tables["contention"]["arm"] == arm]
         shown[f"Lock contention, arm {arm}"] = contention_table(of_arm)
+        blame = tables["blame"][tables["blame"]["arm"] == arm]
+        if len(blame):
+            shown[f"Who waited for whom, arm {arm}"] = blame_in_short(blame)
     return shown
+
+
+def blame_in_short(blame: pd.DataFrame, top: int = _TOP) -> pd.DataFrame:
+    """Waits with who held the lock, by workload, over trials; the rows with most time."""
+    key = ["workload", "class", "caller", "holder_caller"]
+    sums = blame.groupby(key, sort=False, as_index=False)[["waits", "blamed_total"]].sum()
+    first = sums.sort_values(["blamed_total", *key], ascending=[False, *[True] * len(key)]).head(top)
+    waited = pd.Series([_time(ns) for ns in first["blamed_total"]], index=first.index)
+    first = first.assign(waited=waited).drop(columns="blamed_total")
+    return first.rename(columns={"class": "lock", "caller": "waiter", "holder_caller": "holder"}).reset_index(drop=True)
 
 
 def contention_table(contention: pd.DataFrame, top: int = _TOP) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from harness.commands.export import export
 from harness.commands.figures import figures
 from harness.commands.kvmhost import kvmhost
 from harness.commands.lock import lock
+from harness.commands.locks import locks
 from harness.commands.merge import merge
 from harness.commands.nightly import nightly
 from harness.commands.predict import predict
@@ -42,6 +43,7 @@ _ALL: Sequence[Command[Any]] = (
     run,
     boot,
     trace,
+    locks,
     build,
     doctor,
     selftest,

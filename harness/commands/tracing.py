@@ -9,8 +9,8 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -23,15 +23,26 @@ from harness.errors import EXIT_OK, RunError, UsageError
 from harness.experiment.execution import run_trial
 from harness.experiment.model import Arm, Experiment, Workload, find_experiment, load_experiment
 from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import KernelBuild, PreparedArm, boot_files, build_for, machine_for, trial_spec
+from harness.experiment.prepare import (
+    KernelBuild,
+    PreparedArm,
+    boot_files,
+    build_for,
+    machine_for,
+    needs_tcg_here,
+    trial_spec,
+)
+from harness.experiment.scalar import Scalar
 from harness.experiment.trial import TrialSpec
+from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
-from harness.measure.tracer import REPORT, Traced, TracerFile, tracing_experiments
+from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.progress import note, step
 from harness.scratch import discard, scratch_folder
 
 NAME = "program"
+_ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks"}
 SEED = 1
 #: Where the program's root lies in the guest, and its standard input in that.
 ROOT, STDIN = "/program", "/.stdin"
@@ -45,30 +56,31 @@ MORE_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `trace` was asked for; fields as its options."""
+    """What a command was asked for; fields as its options."""
 
+    traces: Traces
     program: str | None
-    experiment: str | None
-    kernel: str | None
-    window: int | None
-    follow: bool
-    packages: Sequence[str]
-    copy_in: Sequence[str]
-    others: Sequence[str]
-    out: Path | None
-    memory: int | None
-    most_mib: int
-    timeout: int
+    experiment: str | None = None
+    kernel: str | None = None
+    cpus: int | None = None
+    params: Mapping[str, Scalar | None] = field(default_factory=dict)  # of the tracer; None: not given
+    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)  # for its report
+    packages: Sequence[str] = ()
+    copy_in: Sequence[str] = ()
+    others: Sequence[str] = ()
+    out: Path | None = None
+    memory: int | None = None
+    most_mib: int = 1024
+    timeout: int = 600
 
 
 def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
     """Trace, report, and print what the report says first and where it is; 0, whatever the program's own status."""
     words = _words(wanted.program)
-    folder = _experiment(wanted.experiment)
+    folder = _experiment(wanted.experiment, wanted.traces)
     tracer = TracerFile(folder)
-    given = {"window": wanted.window, "follow": wanted.follow or None, "most_bytes": wanted.most_mib << 20}
-    params = tracer.chosen(given)
-    out = _out(wanted.out, words[0])
+    params = tracer.chosen(wanted.params)
+    out = _out(wanted.out, words[0], _ENDS[wanted.traces])
     experiment = load_experiment(folder)
     kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
@@ -89,13 +101,14 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         for text in things.notes:
             note(text)
         command = _command(tracer.tracer.command, str(here), words)
-        arm = Arm(kernel=built.recipe.spec.name, clock="virtual", params=params, devices=list(tracer.tracer.devices))
+        arm = _arm(built.recipe.spec.name, tracer.tracer, wanted.cpus, params)
         spec = _trial(store, scratch, _only(experiment, arm, command, wanted.timeout), built, things, wanted.memory)
         with step(f"tracing {shlex.join(words)}"):
             record = run_trial(spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES}))
         if record.status != "ok":
             raise RunError(f"the program was not traced: {record.reason}", hint=_hint(spec.folder / NAME))
-        program = Traced(spec.folder, spec.folder / NAME, things.root, tuple(words), str(here))
+        left, system_map = spec.folder / NAME, built.kernel.file("System.map")
+        program = Traced(spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen)
         made = scratch / "report"
         made.mkdir()
         try:
@@ -122,17 +135,29 @@ def _words(text: str | None) -> list[str]:
     except ValueError as error:
         raise UsageError(f"--program {text}: {error}") from None
     if not words:
-        raise UsageError("no program to trace", hint="./inv trace -- PROGRAM ARGUMENTS")
+        raise UsageError("no program to trace", hint="give it after --, as in -- PROGRAM ARGUMENTS")
     return words
 
 
-def _experiment(text: str | None) -> Path:
+def _experiment(text: str | None, traces: Traces) -> Path:
     if text is not None:
         return find_experiment(text)
-    names = tracing_experiments(EXPERIMENTS)
+    names = tracing_experiments(EXPERIMENTS, traces)
     if len(names) != 1:
-        raise UsageError(f"--experiment is needed: {', '.join(names) or 'none'} can trace programs")
+        raise UsageError(f"--experiment is needed: {', '.join(names) or 'none'} can trace {traces} of programs")
     return EXPERIMENTS / names[0]
+
+
+def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Scalar]) -> Arm:
+    """One CPU has the virtual clock, so that each trace of a program is the same; several have the host's."""
+    cpus = asked or tracer.cpus
+    devices = list(tracer.devices)
+    if cpus == 1:
+        return Arm(kernel=kernel, clock="virtual", params=dict(params), devices=devices)
+    cmdline = dict(tracer.several)
+    return Arm(
+        kernel=kernel, clock="wall", session="mailbox", cpus=cpus, cmdline=cmdline, params=dict(params), devices=devices
+    )
 
 
 def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
@@ -145,7 +170,7 @@ def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
     return wanted
 
 
-def _out(out: Path | None, program: str) -> Path:
+def _out(out: Path | None, program: str, end: str) -> Path:
     """A folder that is not there yet; it is made last, so that a trace that fails leaves none."""
     if out is not None:
         if out.exists():
@@ -153,7 +178,7 @@ def _out(out: Path | None, program: str) -> Path:
         if not out.parent.is_dir():
             raise UsageError("--out: its folder is not there", where=str(out))
         return out
-    base = Path.cwd() / f"{Path(program).name}.trace"
+    base = Path.cwd() / f"{Path(program).name}.{end}"
     tried = (base.with_name(f"{base.name}.{n}") if n > 1 else base for n in range(1, 10_000))
     free = next((path for path in tried if not path.exists()), None)
     if free is None:
@@ -200,7 +225,9 @@ def _trial(
 ) -> TrialSpec:
     """The trial, in a machine that boots with the program's files in a second initramfs."""
     arm = experiment.arms[NAME]
-    machine = machine_for(NAME, arm, built.recipe, "tcg")
+    needs_tcg = needs_tcg_here(arm, built.recipe)
+    accelerator = "tcg" if needs_tcg else choose_accelerator(store, "auto", built.kernel).used
+    machine = machine_for(NAME, arm, built.recipe, accelerator)
     size = things.mebibytes
     need = LEAST_MIB + TIMES_FILES * size
     if memory is not None and memory < need:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.scalar import Scalar
@@ -26,6 +26,9 @@ FILE = "tracer.py"
 REPORT = "report.html"
 
 
+Traces = Literal["pages", "locks"]
+
+
 @dataclass(frozen=True)
 class Tracer:
     """How a program is traced: on which kernel, with which devices, by which command.
@@ -33,12 +36,17 @@ class Tracer:
     `command` is shell text in the guest, for a shell without other programs than those of its PATH and its own words;
     "$@" is the program with its arguments. What it is to leave goes into the folder $KREPRO_OUT. It fails when the
     tracing does, not when the program does. `params`: what a user may choose, with its default; KREPRO_ variables.
+    `traces` is what the user's command is about. With more than one of `cpus` the guest has the host's clock, and
+    `several` are kernel parameters.
     """
 
     kernel: str
     command: str
     params: Mapping[str, Scalar] = field(default_factory=dict)
     devices: Sequence[Device] = ()
+    traces: Traces = "pages"
+    cpus: int = 1
+    several: Mapping[str, Scalar | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Traced:
     """What a traced program left: `raw` is what came out of the guest, `left` of it what lay in $KREPRO_OUT.
 
     `root` has the program's files, each where it was in the guest; `words` are the program and its arguments, `folder`
-    the one that it began in.
+    the one that it began in. `system_map` is the kernel's. `chosen`: what the user chose for the report.
     """
 
     raw: Path
@@ -54,6 +62,8 @@ class Traced:
     root: Path
     words: tuple[str, ...]
     folder: str
+    system_map: Path
+    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class TracerFile:
@@ -91,6 +101,7 @@ class TracerFile:
             raise RunError(f"traced() failed: {type(error).__name__}: {error}", where=str(self.path)) from error
 
 
-def tracing_experiments(folder: Path) -> list[str]:
-    """Names of the experiments in `folder` that trace programs of others."""
-    return sorted(path.parent.name for path in folder.glob(f"*/{FILE}"))
+def tracing_experiments(folder: Path, traces: Traces) -> list[str]:
+    """Names of the experiments in `folder` that trace this of programs of others."""
+    files = sorted(path.parent for path in folder.glob(f"*/{FILE}"))
+    return [path.name for path in files if TracerFile(path).tracer.traces == traces]

@@ -10,18 +10,17 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from harness.paths import ROOT
 from tests.chromium import Chromium
 from tests.compiling import run
+from tests.experiments.page_trace.pictures import drawn
+from tests.newcomer import inv, report_of
 
 pytestmark = pytest.mark.timeout(900)
 PAGE = ROOT / "docs/tracing-a-program.md"
-INV = [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT)]
 PRINTED = re.findall(r"^\./inv (trace .*)$", PAGE.read_text(), re.MULTILINE)
 
 #: b by its column, whose elements are two pages apart.
@@ -60,24 +59,6 @@ int main(void)
 	return 0;
 }
 """
-
-
-def inv(folder: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    """What a user gets who calls `./inv` in `folder`."""
-    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(Path.home())}
-    source = folder / ".stdin"
-    source.write_bytes(stdin)
-    with source.open("rb") as file:
-        return subprocess.run(
-            [*INV, *words], stdin=file, capture_output=True, text=True, check=False, cwd=folder, env=env, timeout=800
-        )
-
-
-def report_of(done: subprocess.CompletedProcess[str]) -> Path:
-    assert done.returncode == 0, done.stderr
-    page = Path(done.stdout.splitlines()[-1])
-    assert page.name == "report.html"
-    return page.parent
 
 
 def visits_told(done: subprocess.CompletedProcess[str]) -> int:
@@ -119,31 +100,18 @@ def test_a_walk_by_column_is_told_with_line_and_array_and_the_page_is_drawn(tmp_
         pytest.skip("there is no chromium here; ./inv test installs it as root")
     with Chromium() as browser:
         browser.open(report / "report.html")
-        seen = [_drawn(browser)]
+        seen = [drawn(browser)]
         for _ in range(3):
             browser.click("#in")
-        seen.append(_drawn(browser))
+        seen.append(drawn(browser))
         browser.click("#all")
-        seen.append(_drawn(browser))
+        seen.append(drawn(browser))
         # That the test reads the picture is what the browser may complain of.
         assert not [text for text in browser.problems if "willReadFrequently" not in text]
         assert all(url.startswith("file:") for url in browser.requests)
     assert int(seen[0][0]) < int(seen[1][0])
     assert seen[0] == seen[2] != seen[1]
     assert seen[0][2] > 500
-
-
-def _drawn(browser: Chromium) -> tuple[str, str, int]:
-    """The level that is shown, the picture, and how many of its points have visits, when it is whole."""
-    picture = "document.getElementById('picture')"
-    ready = f"{picture}.dataset.ready === 'true'"
-    see = f"const see = () => {ready} ? done(true) : setTimeout(see, 50); setTimeout(see, 100);"
-    browser.run(f"new Promise(done => {{ {see} }})")
-    level, url = browser.run(f"[{picture}.dataset.level, {picture}.toDataURL()]")
-    inked = browser.run(
-        f"{picture}.getContext('2d').getImageData(190, 0, 900, 500).data.filter((v, i) => i % 4 === 3 && v > 80).length"
-    )
-    return level, url, inked
 
 
 def test_threads_are_told_what_they_share_and_what_is_their_own(tmp_path):
@@ -178,7 +146,7 @@ def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["trace"], 2, "krepro: no program to trace (./inv trace -- PROGRAM ARGUMENTS)"),
+        (["trace"], 2, "krepro: no program to trace (give it after --, as in -- PROGRAM ARGUMENTS)"),
         (["trace", "--", "./absent"], 2, "krepro: ./absent: is not there (a program's path, or its name)"),
         (["trace", "--package", "no-such-package", "--", "x"], 2, "no-such-package"),
         (

@@ -162,13 +162,13 @@ def test_words_reach_the_tracer_as_they_are(tmp_path):
 
 
 def test_a_report_gets_a_folder_that_is_not_there_yet(here):
-    assert _out(None, "./sort") == here / "sort.trace"
+    assert _out(None, "./sort", "trace") == here / "sort.trace"
     (here / "sort.trace").mkdir()
-    assert _out(None, "/usr/bin/sort") == here / "sort.trace.2"
+    assert _out(None, "/usr/bin/sort", "trace") == here / "sort.trace.2"
     with pytest.raises(UsageError, match="--out: is there already"):
-        _out(here / "sort.trace", "sort")
+        _out(here / "sort.trace", "sort", "trace")
     with pytest.raises(UsageError, match="its folder is not there"):
-        _out(here / "no/where", "sort")
+        _out(here / "no/where", "sort", "trace")
 
 
 # -- the experiment's part ---------------------------------------------------------------------------------
@@ -189,8 +189,10 @@ def tracer(tmp_path):
 
 
 def test_one_experiment_of_the_project_traces_programs():
-    (name,) = tracing_experiments(EXPERIMENTS)
+    (name,) = tracing_experiments(EXPERIMENTS, "pages")
     assert {"window", "follow", "most_bytes"} <= TracerFile(EXPERIMENTS / name).tracer.params.keys()
+    (name,) = tracing_experiments(EXPERIMENTS, "locks")
+    assert TracerFile(EXPERIMENTS / name).tracer.cpus > 1
 
 
 def test_options_are_those_that_the_tracer_has(tracer):
@@ -202,10 +204,10 @@ def test_options_are_those_that_the_tracer_has(tracer):
 
 
 def test_what_goes_wrong_in_a_tracer_names_its_file(tracer, tmp_path):
-    program = Traced(tmp_path, tmp_path, tmp_path, ("a", "b"), "/")
+    program = Traced(tmp_path, tmp_path, tmp_path, ("a", "b"), "/", tmp_path)
     assert TracerFile(tracer).traced(program, tmp_path) == ["a", "1.0"]
     with pytest.raises(RunError, match=r"tracer.py: traced\(\) failed: ZeroDivisionError"):
-        TracerFile(tracer).traced(Traced(tmp_path, tmp_path, tmp_path, ("a",), "/"), tmp_path)
+        TracerFile(tracer).traced(Traced(tmp_path, tmp_path, tmp_path, ("a",), "/", tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("text", ["TRACER = 1\ndef traced(program, out): pass\n", TRACER.partition("def")[0]])
@@ -225,7 +227,7 @@ def test_a_tracer_without_its_parts_is_refused(tracer, text):
     ],
 )
 def test_what_was_asked_for_wrongly_is_refused_before_anything_is_built(here, tmp_path, program, experiment, message):
-    wanted = Wanted(program, experiment, None, None, False, (), (), (), None, None, 1024, 600)
+    wanted = Wanted("pages", program, experiment)
     with pytest.raises(UsageError, match=message):
         trace_program(Store(tmp_path / "store"), wanted, Console(file=io.StringIO()))
     assert not (tmp_path / "store").exists() or not any((tmp_path / "store").iterdir())

@@ -56,6 +56,7 @@ class LockTraceStatus(Answer):
     pool_full: int
     ring_order: int = Field(default=0, ge=0, le=40)
     cpus: int = Field(default=1, ge=1, le=4096)
+    wait_status: int = Field(default=0, ge=0, le=0xFFFF)
     late: bool = False
 
     @property

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""From what a traced program left to the report on it: who waited for whom, by lock, by place and by thread."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pandas as pd
+
+from harness.errors import RunError
+from harness.measure.raw import read_lines
+from harness.measure.symbols import read_system_map, with_kallsyms
+from harness.measure.tracer import REPORT, Traced
+
+from ..locks.acquisitions import acquisitions, with_conflicts
+from ..locks.blame import blame_table, blamed, chains, stacks, threads
+from ..locks.classes import StaticData, call_sites, classes_of
+from ..locks.events import TYPES, read_events
+from ..locks.kerneltables import read_locks
+from ..locks.status import LockTraceStatus, read_status
+from .flows import write_flows
+
+FOLDED, FLOWS = "folded.txt", "perfetto.json"
+TOP, TOLD = 200, 10
+LOCK = ["class", "type"]
+#: What a filter is about: columns of the waiter's acquisition, and one of the holder's.
+FILTERS = {"lock": "class", "type": "type", "waiter": "caller", "thread": "thread", "holder": "caller"}
+_EXIT = re.compile(r"sched_process_exit: comm=(.*) pid=(\d+) prio=")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of the page; a column of numbers, if a row's cell is no text, stands to the right."""
+
+    title: str
+    about: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+class Seen:
+    """A program's trace: its acquisitions with names, and who waited for whom among them."""
+
+    def __init__(self, program: Traced) -> None:
+        left = program.left
+        self.status: LockTraceStatus = read_status(left / "status.json")
+        events = with_conflicts(read_events(left / "events.bin"))
+        modules = {line for name in ("modules.begin", "modules") for line in read_lines(left / name)}
+        kallsyms = "\n".join(sorted(modules))
+        symbols = with_kallsyms(read_system_map(program.system_map), kallsyms, where=str(left / "modules"))
+        data = StaticData(program.system_map, kallsyms)
+        classes = classes_of(events, read_locks(left / "locks.tsv"), data, symbols)
+        taken = acquisitions(events).reset_index(drop=True)
+        self.named = taken.assign(
+            **{"class": np.array([classes[lock] for lock in taken["lock"].tolist()], dtype=object)},
+            type=[TYPES[kind] for kind in taken["type"].tolist()],
+            caller=call_sites(taken["site"], symbols),
+            thread=with_names(threads(taken), taken["pid"], names_of_threads(left)),
+        )
+        self.pairs = blamed(self.named)
+        self.chains = chains(self.named, self.pairs)
+
+    def only(self, filters: Sequence[str]) -> None:
+        """Leave out the pairs, and the chains that begin with one, that do not fit all of these filters."""
+        for text in filters:
+            key, _, glob = text.partition("=")
+            side = "holder" if key == "holder" else "waiter"
+            fits = np.array([fnmatchcase(str(name), glob) for name in self.named[FILTERS[key]]], dtype=bool)
+            self.pairs = self.pairs[fits[self.pairs[side].to_numpy()]].reset_index(drop=True)
+        kept = set(zip(self.pairs["waiter"], self.pairs["holder"], strict=True))
+        first = self.chains[self.chains["link"] == 0]
+        begun = zip(first["waiter"], first["holder"], strict=True)
+        stay = {chain for chain, pair in zip(first["chain"].tolist(), begun, strict=True) if pair in kept}
+        self.chains = self.chains[self.chains["chain"].isin(stay)].reset_index(drop=True)
+
+    def table(self, key: list[str]) -> pd.DataFrame:
+        """`blame_table` with times in ns."""
+        table = blame_table(self.named, self.pairs, key)
+        for name in ("blamed_total", "blamed_max", "hold_total"):
+            table[name] = self.status.nanoseconds(table[name].astype("float64"))
+        return table
+
+
+def names_of_threads(left: Path) -> dict[int, str]:
+    """Names of threads by number: of those that ended while it was traced, and of those that were there at its end."""
+    names: dict[int, str] = {}
+    for line in read_lines(left / "exits"):
+        match = _EXIT.search(line)
+        if match:
+            names[int(match[2])] = match[1]
+    for line in read_lines(left / "threads"):
+        number, _, name = line.partition(" ")
+        if number.isdecimal():
+            names.setdefault(int(number), name)
+    return names
+
+
+def with_names(of: Sequence[str], pids: pd.Series, names: dict[int, str]) -> list[str]:
+    """The threads `of`, those with a name as `name (pid 12)`."""
+    pairs = zip(of, pids.tolist(), strict=True)
+    return [
+        text.replace(f"pid {pid}", f"{names[pid]} (pid {pid})", 1) if pid in names and pid else text
+        for text, pid in pairs
+    ]
+
+
+def report(program: Traced, out: Path) -> list[str]:
+    """Write the page and the files beside it into `out`; what the terminal shows. RunError where a file is damaged."""
+    seen = Seen(program)
+    seen.only(program.chosen.get("filter", ()))
+    by_site = seen.table([*LOCK, "caller"])
+    tables = [
+        Shown("Blame", "Who waited where, for which lock, and who held it meanwhile.", *_rows(by_site, "caller")),
+        Shown("Threads", "The same by thread.", *_rows(seen.table([*LOCK, "thread"]), "thread")),
+        _chains(seen),
+    ]
+    folded = stacks(seen.named, seen.pairs, seen.chains)
+    weights = np.rint(seen.status.nanoseconds(folded["weight"].to_numpy(np.float64))).astype(np.int64)
+    rows = zip(folded["stack"], weights.tolist(), strict=True)
+    (out / FOLDED).write_text("".join(f"{stack} {weight}\n" for stack, weight in rows), encoding="utf-8")
+    shown = write_flows(seen.named, seen.pairs, seen.status.tsc_khz * 1e3, out / FLOWS)
+    lead = _lead(seen)
+    warnings = _warnings(seen, shown)
+    _write_page(out / REPORT, shlex.join(program.words), lead, warnings, tables)
+    return [lead, *warnings, *_told(by_site)]
+
+
+def _lead(seen: Seen) -> str:
+    waits, locks = seen.pairs["waiter"].nunique(), seen.named["lock"].take(seen.pairs["waiter"].to_numpy()).nunique()
+    spent = seen.status.nanoseconds(float((seen.pairs["end"] - seen.pairs["begin"]).sum()))
+    return (
+        f"{waits:,} waits for {locks:,} locks, {time(spent)} in all, in {time(seen.status.seconds * 1e9)} of traced "
+        f"time; {seen.status.kept[seen.status.stream]:,} of {seen.status.events:,} events were kept. "
+        f"The program ended with status {os.waitstatus_to_exitcode(seen.status.wait_status)}."
+    )
+
+
+def _warnings(seen: Seen, shown: int) -> list[str]:
+    told = []
+    lost = sum(seen.status.lost)
+    if lost:
+        told.append(f"{lost:,} events were lost: waits and holders are missing.")
+    if seen.status.untracked:
+        told.append(f"{seen.status.untracked:,} events are of locks that found no place in the kernel's table.")
+    if shown < len(seen.pairs):
+        told.append(f"{FLOWS} has the {shown:,} longest of {len(seen.pairs):,} pairs of a wait and a hold.")
+    return told
+
+
+def _told(table: pd.DataFrame) -> list[str]:
+    lines = []
+    for row in table.head(TOLD).to_dict("records"):
+        lines.append(
+            f"{time(row['blamed_total']):>9}  {row['waits']:,} waits for {row['class']} ({row['type']}): "
+            f"{row['caller']} for {row['holder_caller']}"
+        )
+    return lines
+
+
+def _rows(table: pd.DataFrame, side: str) -> tuple[Sequence[str], list[list[object]]]:
+    columns = ("waited", "longest", "waits", "lock", "type", "who waited", "who held", "holds", "held")
+    rows: list[list[object]] = [
+        [time(row["blamed_total"]), time(row["blamed_max"]), row["waits"], row["class"], row["type"], row[side],
+         row[f"holder_{side}"], row["holds"], time(row["hold_total"])]
+        for row in table.head(TOP).to_dict("records")
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _chains(seen: Seen) -> Shown:
+    """Chains by their places: how often, and how long all of their links lasted."""
+    columns = (seen.named[name].tolist() for name in ("class", "caller"))
+    lock, caller = columns
+    sums: dict[str, tuple[int, float]] = {}
+    for _, rows in seen.chains.groupby("chain", sort=False):
+        links = list(zip(rows["waiter"].tolist(), rows["holder"].tolist(), strict=True))
+        words = [f"{caller[waiter]} → {caller[holder]} ({lock[waiter]})" for waiter, holder in links]
+        text, spent = "; ".join(words), float(rows["end"].iloc[0] - rows["begin"].iloc[0])
+        count, whole = sums.get(text, (0, 0.0))
+        sums[text] = (count + 1, whole + spent)
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))[:TOP]
+    rows_shown = [[time(seen.status.nanoseconds(whole)), count, text] for text, (count, whole) in ordered]
+    about = "Who was waited for waited too: each arrow is a waiter and the one who held the lock in brackets."
+    return Shown("Chains", about, ("lasted", "times", "chain"), rows_shown)
+
+
+def time(ns: float) -> str:
+    """A duration with three digits and a unit."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def _write_page(path: Path, title: str, lead: str, warnings: Sequence[str], tables: Sequence[Shown]) -> None:
+    here = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    text = environment.get_template("page.html.j2").render(
+        title=title, lead=lead, warnings=warnings, tables=tables, folded=FOLDED, flows=FLOWS
+    )
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from error

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Lock traces of programs that users bring: `./inv locks`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from harness.measure.tracer import Traced, Tracer
+
+from .report.program import report
+
+#: Threads that end are named by the kernel's trace point, the others by /proc.
+COMMAND = """\
+out=$KREPRO_OUT tracing=/sys/kernel/tracing
+mount -t debugfs none /sys/kernel/debug || exit
+mount -t tracefs none "$tracing" && echo 1 >"$tracing/events/sched/sched_process_exit/enable"
+grep '\\[' /proc/kallsyms >"$out/modules.begin"
+locktrace -m per-lock -o "$out" -- "$@"
+status=$?
+[ -s "$out/status.json" ] || exit "$status"
+grep '\\[' /proc/kallsyms >"$out/modules"
+cat "$tracing/trace" >"$out/exits"
+for task in /proc/[0-9]*/task/[0-9]*; do
+	read -r name <"$task/comm" && echo "${task##*/} $name"
+done >"$out/threads" 2>/dev/null
+exit 0
+"""
+
+TRACER = Tracer(
+    kernel="modern-6.1-bare", command=COMMAND, traces="locks", cpus=2, several={"lock_trace": "on"}
+)  # fmt: skip
+
+
+def traced(program: Traced, out: Path) -> list[str]:
+    """The page about it, with the stacks and the time line, and the trace beside that."""
+    lines = report(program, out)
+    for name in ("events.bin", "status.json", "locks.tsv", "sites.tsv"):
+        shutil.move(program.left / name, out / name)
+    return lines

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""`locks`: the kernel's locks while a user's own program runs in a guest, and who waited for whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.commands import cli
+from harness.commands.declaration import Option, command
+from harness.commands.traceoptions import CopyIn, Kernel, Memory, Package, Program, Timeout, Whose, With
+
+KEYS = ("lock", "type", "waiter", "holder", "thread")
+
+
+@command(guests=True)
+def locks(
+    program: Program = None,
+    experiment: Whose = None,
+    kernel: Kernel = None,
+    cpus: Annotated[
+        int | None, Option("CPUs of the guest; one has the virtual clock", least=1, none="the tracer's")
+    ] = None,
+    filter: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "only waits of these: `lock=GLOB`, `type=GLOB`, `waiter=GLOB`, `holder=GLOB`, `thread=GLOB`; all must fit",
+            repeated=True,
+        ),
+    ] = None,
+    package: Package = None,
+    copy_in: CopyIn = None,
+    with_: With = None,
+    out: Annotated[Path | None, Option("new folder for the report", none="`PROGRAM.locks`, in this folder")] = None,
+    memory: Memory = None,
+    timeout: Timeout = 600,
+) -> int:
+    """Trace the kernel's locks while a program of yours runs in a guest: which waits, for whom, how long."""
+    from harness.build.store import Store
+    from harness.commands.tracing import Wanted, trace_program
+    from harness.errors import UsageError
+
+    for text in filter or ():
+        if text.partition("=")[0] not in KEYS or "=" not in text:
+            raise UsageError(f"--filter {text}: must be KEY=GLOB", hint=f"KEY is one of {', '.join(KEYS)}")
+    wanted = Wanted(
+        traces="locks",
+        program=program,
+        experiment=experiment,
+        kernel=kernel,
+        cpus=cpus,
+        chosen={"filter": filter or ()},
+        packages=package or (),
+        copy_in=copy_in or (),
+        others=with_ or (),
+        out=out,
+        memory=memory,
+        timeout=timeout,
+    )
+    return trace_program(Store.default(), wanted, cli.output())

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""`./inv locks` as a newcomer calls it: the commands of its page, and a program whose threads want one lock."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from harness.paths import ROOT
+from tests.compiling import run
+from tests.newcomer import inv, report_of
+
+pytestmark = pytest.mark.timeout(900)
+PAGE = ROOT / "docs/tracing-locks.md"
+PRINTED = re.findall(r"^\./inv (locks .*)$", PAGE.read_text(), re.MULTILINE)
+
+#: Two threads write into one file, under its inode's rwsem, and are named after what they do.
+WRITERS = """\
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static char block[1 << 16];
+static int file;
+static void *writes(void *name)
+{
+	prctl(PR_SET_NAME, name);
+	for (int i = 0; i < 400; i++)
+		if (pwrite(file, block, sizeof(block), 0) < 0)
+			_exit(1);
+	return 0;
+}
+int main(void)
+{
+	pthread_t one;
+	file = open("/run/both", O_RDWR | O_CREAT, 0600);
+	pthread_create(&one, 0, writes, "anna");
+	writes("bert");
+	pthread_join(one, 0);
+	return 5;
+}
+"""
+
+
+def test_the_page_in_docs_has_commands():
+    assert len(PRINTED) == 2
+
+
+@pytest.mark.parametrize("printed", PRINTED)
+def test_a_printed_command_gives_a_page(tmp_path, printed):
+    done = inv(tmp_path, *shlex.split(printed))
+    page = report_of(done)
+    assert re.search(
+        r"^[\d,]+ waits for [\d,]+ locks, .* events were kept\. The program ended with status 0\.$",
+        done.stdout,
+        re.MULTILINE,
+    )
+    assert "<h2>Blame</h2>" in (page / "report.html").read_text()
+    json.loads((page / "perfetto.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page of the two threads that write, and what the terminal showed."""
+    folder = tmp_path_factory.mktemp("locks")
+    (folder / "writers.c").write_text(WRITERS)
+    run("gcc", "-O1", "-static", "-pthread", "-o", str(folder / "writers"), str(folder / "writers.c"))
+    done = inv(folder, "locks", "--filter", "type=rwsem:W", "--filter", "lock=*inode_cache*", "--", "./writers")
+    if done.stdout.startswith("0 waits"):
+        pytest.fail(done.stdout)
+    return report_of(done), done.stdout
+
+
+def test_two_writers_wait_for_each_other_at_the_lock_of_their_file(written):
+    page, told = written
+    assert re.search(r"waits for \S*inode_cache\+0x\w+ \(rwsem:W\): \S*write\S* for \S*write", told), told
+    stacks = [line.rpartition(" ") for line in (page / "folded.txt").read_text().splitlines()]
+    frames = [(stack.split(";")[0], stack.split(";")[-1]) for stack, _, _ in stacks]
+    assert {who.split(" ")[0] for who, _ in frames} == {"anna", "bert"}
+    assert any(who.startswith("anna") and "(bert (pid" in holder for who, holder in frames)
+    assert all(int(weight) > 0 for _, _, weight in stacks)
+
+
+def test_arrows_go_from_holders_to_waiters(written):
+    events = json.loads((written[0] / "perfetto.json").read_text())["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    begins = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    assert begins.keys() == ends.keys()
+    assert begins
+    for number, event in begins.items():
+        for end, word in ((event, "holds"), (ends[number], "waits for")):
+            inside = [s for s in slices if s["tid"] == end["tid"] and s["ts"] <= end["ts"] <= s["ts"] + s["dur"]]
+            assert any(s["cat"] == word for s in inside), (number, word)
+
+
+def test_the_page_says_how_the_program_ended(written):
+    assert "status 5" in (written[0] / "report.html").read_text()
+
+
+@pytest.mark.parametrize("text", ["inode", "colour=red", "lock"])
+def test_a_filter_that_is_none_is_refused_before_anything_runs(tmp_path, text):
+    done = inv(tmp_path, "locks", "--filter", text, "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"krepro: --filter {text}: must be KEY=GLOB")
+    assert not list(tmp_path.glob("*.locks"))

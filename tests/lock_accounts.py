@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Loads under each arm of a lock trace, in one guest, and what must add up in every one of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from experiments.lock_trace.locks.events import read_events
+from experiments.lock_trace.locks.status import LockTraceStatus, accounting, read_status
+
+from harness.build.store import Store
+from harness.experiment.model import Experiment
+from harness.experiment.plan import PlannedTrial
+from harness.experiment.runner import run_trials
+from harness.oracle.attach import prepare_trials
+from harness.paths import EXPERIMENTS, ROOT
+
+KERNEL = "modern-6.1-bare"
+
+
+def traced(target: Path, loads: Mapping[str, tuple[str, str]], arms: Sequence[str], cpus: int) -> Path:
+    """The folder of a trial with a workload for each load and arm, LOAD-ARM. `loads`: options of locktrace, and shell
+    text without quotes.
+    """
+    folder = target / "experiment"
+    folder.mkdir(parents=True)
+    shutil.copytree(EXPERIMENTS / "lock-trace" / "guest", folder / "guest")
+    shutil.copytree(ROOT / "tests" / "guest" / "lock_accounts", folder / "guest", dirs_exist_ok=True)
+    words = {
+        f"{load}-{arm}": f"cd /run/krepro/out/$KREPRO_WORKLOAD && locktrace -m {arm} {options} -o . sh -c '{command}'"
+        for load, (options, command) in loads.items()
+        for arm in arms
+    }
+    # QEMU 7.2 can run old code for ever where it is patched while several CPUs run: hooks are on from the boot.
+    machine = {"clock": "wall", "cmdline": {"lock_trace": "on"}} if cpus > 1 else {"clock": "virtual"}
+    experiment = Experiment.model_validate(
+        {
+            "name": "accounts",
+            "paper": {"authors": ["x"], "year": 2013, "title": "x"},
+            "workloads": {name: {"command": command, "timeout_s": 1200} for name, command in words.items()},
+            "arms": {"a": {"kernel": KERNEL, "session": "mailbox", "cpus": cpus, **machine}},
+        }
+    )
+    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
+    (record,) = run_trials(prepared.trials)
+    assert record.status == "ok", record.reason
+    trial: Path = record.relocated(target).path
+    return trial
+
+
+def accounts(folder: Path) -> LockTraceStatus:
+    """What the kernel counted, after every sum was found to hold."""
+    status = read_status(folder / "status.json")
+    table = accounting(status, read_events(folder / "events.bin"))
+    assert table["balance"].sum() >= 5
+    assert list(table.loc[table["difference"] != 0, "check"]) == []
+    return status
