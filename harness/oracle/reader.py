@@ -67,7 +67,7 @@ class FunctionsReport(_Read):
 
     used: int
     overflow: bool
-    changes: int
+    changes: int | None = None  # of older sets: it counted on until QEMU stopped, which QEMU 10 does when it likes
     lost_frames: int
     check_instructions: list[int]
 

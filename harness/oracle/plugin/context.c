@@ -19,7 +19,7 @@ struct frames {
 
 static struct frames stacks[STACKS], unknown, *frames = &unknown;
 static enum context current = IN_TASK;
-static uint64_t lost_frames, changes, n_stacks;
+static uint64_t lost_frames, n_stacks;
 static void (*changing)(enum context ending);
 
 void context_init(void (*on_change)(enum context ending))
@@ -42,7 +42,6 @@ static void enter(enum context context)
 	if (context == current)
 		return;
 	changing(current);
-	changes++;
 	current = context;
 }
 
@@ -173,5 +172,5 @@ enum turn context_translate(const struct instruction *instruction, uint64_t *lea
 
 void context_report(FILE *json)
 {
-	fprintf(json, "\"changes\": %" PRIu64 ", \"lost_frames\": %" PRIu64, changes, lost_frames);
+	fprintf(json, "\"lost_frames\": %" PRIu64, lost_frames);
 }
