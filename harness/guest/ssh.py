@@ -183,9 +183,9 @@ class SshSession:
             raise self._machine.lost(f"opened no ssh channel: {error}") from error
 
     def _wait_for_frame(self, deadline: float) -> None:
-        """The frame is written before the command ends; the file may lag a moment."""
+        """The frame is written before the command ends; the file may lag a moment. It has no end where it was cut."""
         while not self._bulk.complete():
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self._machine.cut():
                 raise self._machine.lost("sent incomplete data")
             time.sleep(POLL_S)
 

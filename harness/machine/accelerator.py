@@ -31,6 +31,8 @@ from harness.yamlfile import Strict
 LOOK_S = 0.05
 #: A console that says nothing for so long is a guest that hangs: the first line comes within a tenth of a second.
 SILENCE_S = 8.0
+#: What QEMU itself may take until its guest can print: it reads its libraries, on a busy host for many seconds.
+START_S = 60.0
 #: A host that let a guest go on after a pause may let it pause for this many times longer.
 PATIENCE = 4.0
 #: However busily it prints: a kernel may report for ever that it does not come on.
@@ -71,8 +73,9 @@ class Seen(Strict):
 class Patience:
     """When a growing console is given up. Times are seconds of one clock, `started` its reading at QEMU's start.
 
-    A silence may last SILENCE_S, or PATIENCE times the longest one that came to an end; what QEMU takes until it has
-    made the console's file is the first. Time in which QEMU waited for a CPU of the host is no silence of the guest.
+    A silence may last SILENCE_S, or PATIENCE times the longest one that came to an end. What QEMU takes until it has
+    made the console's file is the first of these, and may last START_S: no guest is silent then. Time in which QEMU
+    waited for a CPU of the host is no silence of the guest either.
     """
 
     def __init__(self, started: float) -> None:
@@ -89,9 +92,13 @@ class Patience:
         if size != self._size:
             self._longest = max(self._longest, now - self._moved)  # waits too: they tell how slow the host is
             self._size, self._moved, self._ran = size, now, ran
-        limit = max(SILENCE_S, PATIENCE * self._longest)
+        words, limit = "printed nothing for", max(SILENCE_S, PATIENCE * self._longest)
+        if size < 0:
+            words, limit = "made no console in", START_S
+        elif size > 0:
+            words = "then nothing for"
         if ran - self._ran > limit:
-            return f"then nothing for {limit:.0f} s" if size > 0 else f"printed nothing for {limit:.0f} s"
+            return f"{words} {limit:.0f} s"
         if now - self._started > MOST_S:
             return f"was not through after {MOST_S:.0f} s"
         return None
@@ -189,8 +196,6 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
     command += [*accelerator, "-m", str(PROOF_MIB), "-no-reboot"]
     command += ["-kernel", str(kernel.file("bzImage")), "-append", "earlyprintk=serial console=ttyS0 panic=-1"]
     command += ["-serial", f"file:{console}"]
-    started = time.monotonic()
-    patience, waited = Patience(started), 0.0
     try:
         with stderr.open("wb") as sink:
             process = QemuProcess(
@@ -200,6 +205,9 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
                 memory_mib=PROOF_MIB,
                 file_bytes=MOST_FILE_BYTES,
             )
+        # Not before: the first QEMU of a process has its tools and its sandbox looked at, which is no boot.
+        started, waited = time.monotonic(), 0.0
+        patience = Patience(started)
         try:
             while True:
                 ended = process.poll() is not None  # before its last words are read
@@ -226,6 +234,8 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
 
 
 def _given_up(printed: bytes | None, why: str) -> str:
-    lines = (printed or b"").decode(errors="replace").splitlines()
+    if printed is None:
+        return f"/dev/kvm opens, but QEMU under it {why}"
+    lines = printed.decode(errors="replace").splitlines()
     came = f"came to {lines[-1].strip()!r}, " if lines else ""
     return f"/dev/kvm opens, but a kernel under it {came}{why}"

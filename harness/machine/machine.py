@@ -186,11 +186,11 @@ class Machine:
         return STOPS.get(state, f"was stopped ({state})")
 
     def check_answers(self) -> None:
-        """GuestLost when QEMU itself does not answer any more: for waits that look at something else."""
+        """GuestLost when QEMU has ended or does not answer any more: for waits that look at something else."""
         try:
             self.qmp.command("query-status")
         except QmpLost:
-            raise self._unreachable() from None
+            raise (self._unreachable() if self.qmp.mute else self.lost("ended")) from None
 
     def _unreachable(self) -> GuestLost:
         return self.lost(f"cannot be reached: QEMU did not answer within {COMMAND_TIMEOUT_S:.0f} s")
@@ -214,7 +214,7 @@ class Machine:
         self._schedule = HostSchedule(self.process.pid, self.process.host_threads(threads))
 
     def save(self, target: Path) -> None:
-        """Write the state of the stopped machine to `target`."""
+        """Write the state of the stopped machine to `target`. OSError when that does not take it."""
         # A stopped guest has nothing to lose to bandwidth: lift QEMU's network-sized limit.
         self.qmp.command("migrate-set-parameters", **{"max-bandwidth": 1 << 34})
         state = Incoming(target)
@@ -230,6 +230,7 @@ class Machine:
                 state.finish()
                 return
             if status in {"failed", "cancelled"}:
+                state.finish()  # it is what failed, where the file took no more
                 break
             time.sleep(POLL_S)
         raise RunError("QEMU could not save the machine's state", where=str(target))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ def why_not_restored(store: Store, spec: MachineSpec, files: BootFiles, state: P
 
 
 def _keep(scratch: Path, target: Path) -> None:
-    """What a failed boot left is the only trace of its cause."""
+    """What a failed boot left is the only trace of its cause; where it finds no room, its error is still told."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(scratch, target)
+    with suppress(OSError):
+        shutil.copytree(scratch, target)

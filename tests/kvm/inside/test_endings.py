@@ -30,10 +30,10 @@ def busy_host() -> Iterator[None]:
         process.wait()
 
 
-@pytest.mark.parametrize("arch", ["i386", "x86_64"])
-def test_kvm_is_proved_however_long_the_boot_takes(busy_host, arch):
+def test_kvm_is_proved_however_long_the_boot_takes(busy_host):
+    """The first QEMU of this process: on so busy a host the look at its tools alone takes minutes."""
     store = Store.default()
-    kernels = [kernel for kernel in store.all("kernel") if kernel.inputs["arch"] == arch]
+    kernels = [kernel for kernel in store.all("kernel") if kernel.inputs["arch"] == "i386"]
     newest = max(kernels, key=lambda kernel: kernel.path.stat().st_mtime)
     verdict = boot_to_end(store, newest, ("-accel", "kvm", "-cpu", KVM_CPU))
     assert verdict.works, verdict.reason
