@@ -11,7 +11,8 @@ from tests.faults.test_guest_faults import ALL, FAULTS
 PAGE = ROOT / "docs" / "reliability.md"
 MODULES = (
     *("faults.test_host_faults", "faults.test_stages", "faults.test_signals", "faults.test_resume"),
-    *("faults.test_shared_store", "faults.test_soak", "faults.test_damage_everywhere", "faults.test_fuzz"),
+    *("faults.test_shared_store", "faults.test_soak"),
+    *("faults.test_damaged_data", "faults.test_damage_everywhere", "faults.test_fuzz"),
     *("guest.test_damage", "guest.test_boot", "guest.test_nightly"),
 )
 HEAD = """\
@@ -19,8 +20,9 @@ HEAD = """\
 
 Each row is a test of `tests/faults`, a few of `tests/guest`: a fault in a real run. Whatever it is, trials that had
 ended are kept, the run ends with its exit code and one line, and no process, temporary file or half-written set stays
-behind. `./inv test --faults` runs them; it takes hours, since each reader of foreign files is given 100,000 mutations
-(`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
+behind. `./inv test --faults` runs them, two at a time. Those of many boots or mutations are run by `./inv test --soak`,
+which takes hours: each reader of foreign files is given 100,000 mutations (`KREPRO_MUTATIONS` sets another number).
+Some need root, for mounts of their own.
 
 This page is written by `python -m tests.reliability_page` from what the tests expect.
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import http.client
 import os
 import shutil
+import socket
 import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -122,23 +124,50 @@ def _fetch_all(home: Path, entries: Sequence[Entry], asked: Sequence[Place]) -> 
             for job in jobs:
                 job.result()
         except BaseException:
-            count.stopped = True
+            count.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
 class _Count:
-    """Progress of several threads, which end soon after it is `stopped`."""
+    """Progress of several threads, which end soon after `stop`."""
 
     def __init__(self, bar: Step) -> None:
         self._bar, self._guard = bar, threading.Lock()
-        self.stopped = False
+        self._open: set[http.client.HTTPResponse] = set()
+        self._stopped = False
 
     def add(self, amount: int, name: str) -> None:
-        if self.stopped:
-            raise RunError("another download failed")
+        self.check()
         with self._guard:
             self._bar.advance(amount / 2**20, f"MiB, {name}")
+
+    def check(self) -> None:
+        """RunError after `stop`."""
+        if self._stopped:
+            raise RunError("another download failed")
+
+    @contextmanager
+    def reading(self, stream: http.client.HTTPResponse) -> Iterator[None]:
+        """While this is read: a thread that waits for more of it sees its end when all are to stop."""
+        with self._guard:
+            self._open.add(stream)
+        try:
+            self.check()
+            yield
+        finally:
+            with self._guard:
+                self._open.remove(stream)
+
+    def stop(self) -> None:
+        """Let no thread go on."""
+        self._stopped = True
+        with self._guard:
+            for stream in self._open:
+                with suppress(OSError, ValueError, AttributeError):  # read to its end meanwhile
+                    handle = os.dup(stream.fileno())
+                    with socket.socket(fileno=handle) as connection:
+                        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _fetch_one(home: Path, entry: Entry, asked: Sequence[Place], count: _Count) -> None:
@@ -186,13 +215,14 @@ def _from_place(place: Place, entry: Entry, part: Path, count: _Count) -> str:
 def _download(address: str, entry: Entry, part: Path, count: _Count) -> None:
     """Write what is at a URL to `part`, behind what an earlier try has left there. OSError when it cannot be had."""
     for attempt in range(TRIES):
+        count.check()
         there = part.stat().st_size if part.exists() else 0
         if there >= entry.size:
             part.unlink()
             there = 0
         request = urllib.request.Request(address, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as stream:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as stream, count.reading(stream):  # noqa: S310
                 _write(stream, part, there if stream.status == http.HTTPStatus.PARTIAL_CONTENT else 0, entry, count)
             if part.stat().st_size >= entry.size:
                 return
@@ -211,7 +241,7 @@ def _write(stream: http.client.HTTPResponse, part: Path, begin: int, entry: Entr
     with part.open("r+b" if begin else "wb") as sink:
         sink.seek(begin)
         sink.truncate()
-        while block := stream.read(BLOCK):
+        while block := stream.read1(BLOCK):  # what has come: of a slow mirror too little is lost when this ends
             sink.write(block)
             count.add(len(block), entry.package)
             if sink.tell() > entry.size:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -73,6 +74,23 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
         raise Exit(code=code)
 
 
+@contextmanager
+def read_or_not() -> Iterator[None]:
+    """A whole program, Invoke's lists and helps too: it ends as it would, whether anybody reads its output or not."""
+    if sys.stdout is None:  # closed by whoever began this process (>&-)
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (to the end)
+    try:
+        yield
+    except BrokenPipeError:
+        if not _reader_gone():
+            raise
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _reader_gone()
+
+
 def end_in_order() -> None:
     """From now on the first of these signals raises KeyboardInterrupt; one that was ignored stays so (nohup)."""
     for number in ENDING:
@@ -129,6 +147,9 @@ def _unexpected(error: Exception) -> str:
         return "this host has not enough memory for it"
     if isinstance(error, OSError) and error.errno in HOSTS_ERRORS:
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of shutil.copytree: errors as texts
+        _, target, text = error.args[0][0]
+        return f"{target}: {text.partition('] ')[2].partition(': ')[0] or text}"
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"
     return f"unexpected {type(error).__name__}: {error} (a bug of krepro at {where}; --debug shows the traceback)"

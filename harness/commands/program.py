@@ -49,6 +49,7 @@ program = Krepro(name="krepro", binary="inv", binary_names=["inv"], version=invo
 if __name__ == "__main__":
     cli.end_in_order()
     try:
-        program.run()
+        with cli.read_or_not():
+            program.run()
     except KeyboardInterrupt as error:  # before the command began, or after it was done
         sys.exit(cli.interrupted(error))

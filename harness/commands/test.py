@@ -20,7 +20,10 @@ def test(
     unit: Annotated[
         bool, Option("only `tests/unit` and `tests/experiments`, which need no guest", spares_guests=True)
     ] = False,
-    faults: Annotated[bool, Option("only `tests/faults`: fault injection and soak")] = False,
+    faults: Annotated[bool, Option("only `tests/faults`, without what `--soak` runs: fault injection")] = False,
+    soak: Annotated[
+        bool, Option("only the long ones of `tests/faults`: mutations, tortures, long sequences; hours")
+    ] = False,
     kvm: Annotated[
         bool, Option("only `tests/kvm`: guests under KVM, in a [KVM host](kvm-host.md) that is emulated")
     ] = False,
@@ -31,11 +34,13 @@ def test(
     parallel = ["tests/unit", "tests/experiments", "-n", "auto", "--dist", "worksteal"]
     alone = ["tests/commands", "tests/guest"]  # those that share the machine's time
     stages = [parallel] if unit else [parallel, alone]
-    if faults or kvm:
+    if faults or soak or kvm:
         long = ["-o", "timeout=3600"]
+        # A fault is mostly waited for; tests that share what they pay for stay together.
+        injected = ["tests/faults", "-m", "not soak", *long, "-n", "2", "--dist", "loadgroup"]
         at_once = ["-n", "2", "--dist", "worksteal"]  # a KVM host each, on a CPU of its own
         hosts = ["tests/kvm", *long, *at_once]
-        stages = [["tests/faults", *long]] * faults + [hosts] * kvm
+        stages = [injected] * faults + [["tests/faults", "-m", "soak", *long]] * soak + [hosts] * kvm
     filtered = [*(["-k", k] if k else []), *(["--update"] if update else [])]
     statuses = [_pytest([*stage, *filtered]) for stage in stages]
     if k:  # a name that fits in one stage need not fit in the other

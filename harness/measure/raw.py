@@ -20,9 +20,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from harness.errors import RunError
 from harness.experiment.trial import TrialRecord
+from harness.machine.spec import DEFAULT_ICOUNT_SHIFT
 
 #: What an analysis is given of a trial: `path` is its raw folder, with one folder per workload.
 Trial = TrialRecord
+#: Nanoseconds of the virtual clock for an instruction, where an arm does not say otherwise.
+VIRTUAL_NS = 1 << DEFAULT_ICOUNT_SHIFT
 AnswerKind = TypeVar("AnswerKind", bound="Answer")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -256,6 +257,18 @@ def test_how_an_action_ends_is_the_exit_code(capfd, action, status, says):
     if ended is not None:
         assert ended.value.code == status
     assert capfd.readouterr().err.startswith(says)
+
+
+def test_a_folder_that_finds_no_room_is_no_bug(capfd, tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in (source, target):
+        folder.mkdir()
+    (source / "x").write_text("much")
+    (target / "x").symlink_to("/dev/full")
+    with pytest.raises(Exit) as ended:
+        cli.guarded(lambda: shutil.copytree(source, target, dirs_exist_ok=True) and None)
+    assert ended.value.code == EXIT_RUN_FAILED
+    assert capfd.readouterr().err == f"krepro: {target}/x: No space left on device\n"
 
 
 def test_sigterm_ends_in_order():

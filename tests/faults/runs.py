@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,23 +20,45 @@ from harness.build.store import Store
 from harness.paths import ROOT
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
+#: Waits in the stage that the environment names, for the test to do there what it does.
 ANALYSIS = """\
+import os
+import time
+from pathlib import Path
+
 from harness.measure.rows import MetricRows, TableRows
 
 TABLES, METRICS = [], []
 
 
+def wait(stage):
+    place = os.environ.get(f"FAULT_{stage}")
+    deadline = time.monotonic() + 300
+    if place:
+        Path(place, "reached").touch()
+        while not Path(place, "go").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
 def tables(trials):
+    wait("ANALYSIS")
     return TableRows(TABLES).frames()
 
 
 def metrics(tables):
     return MetricRows(METRICS, tables["problems"]).frame()
+
+
+def figures(tables, metrics):
+    wait("WRITING")
+    return {}
 """
 #: What `./inv` starts in the project's environment.
 PROGRAM = (sys.executable, "-m", "harness.commands.program")
 #: Longer than any of these runs takes, on a busy machine.
 MOST_S = 1500.0
+#: Bytes of the largest file system that a test may fill.
+MOST_FILLED = 1 << 30
 #: Of a store: all that a run takes long to make. Without these a run unpacks the tools, and builds the kernel.
 SLOW_KINDS = ("tools", "kernel", "packages")
 #: What is in a store while a stage goes on.
@@ -82,6 +104,34 @@ class Mounts:
     def seen(self, path: Path) -> Path:
         """What these programs see as `path`."""
         return Path(f"/proc/{self._holder.pid}/root{path}")
+
+    def run(self, *words: str) -> None:
+        """Run a command among them."""
+        subprocess.run([*self.words, *words], check=True)
+
+    def fill(self, folder: Path) -> Callable[[], None]:
+        """Leave no room on the small file system at `folder`; what is returned frees it again."""
+        filler = self.seen(folder) / "filler"
+        size = os.statvfs(self.seen(folder)).f_blocks * os.statvfs(self.seen(folder)).f_frsize
+        assert size < MOST_FILLED, "a file system of the test's own"
+        with filler.open("wb") as file:
+            step, end = 1 << 24, 0
+            while step >= 4096:
+                try:
+                    os.posix_fallocate(file.fileno(), end, step)
+                    end += step
+                except OSError:
+                    step //= 2
+        return filler.unlink
+
+    def close(self, folder: Path) -> Callable[[], None]:
+        """Let nothing more be opened for writing below `folder`; what is returned opens it again.
+
+        Linux makes no file system read-only in which a file is being written, so a read-only view of it is laid over.
+        """
+        self.run("mount", "--rbind", str(folder), str(folder))
+        self.run("mount", "-o", "remount,bind,ro", str(folder))
+        return lambda: self.run("umount", "--recursive", "--lazy", str(folder))
 
 
 class Place:
@@ -156,10 +206,20 @@ def seeded_store(root: Path, *kinds: str) -> Path:
 
 
 def come_to(place: Place, process: subprocess.Popen[str], stage: str) -> None:
-    """Wait until a run with a store of its own is in one of STAGES."""
-    store = Path(place.environment["KREPRO_STORE"])
-    assert eventually(lambda: any(store.glob(STAGES[stage])) or process.poll() is not None, 900)
+    """Wait until the run is in a stage."""
+    (place.root / "reached").unlink(missing_ok=True)
+    assert eventually(lambda: stage_begun(place, stage) or process.poll() is not None, 900)
     assert process.poll() is None, process.communicate()[1]
+
+
+def stage_begun(place: Place, stage: str) -> bool:
+    """Whether a run of this place is in this stage now."""
+    store = place.seen(Path(place.environment.get("KREPRO_STORE", Store.default().root)))
+    if stage in ("analysis", "writing"):
+        return (place.root / "reached").exists()
+    if stage == "trials":
+        return bool(machines(place.temporary))
+    return any(store.glob(STAGES[stage]))
 
 
 def members(session: int) -> list[str]:

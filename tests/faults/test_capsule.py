@@ -16,7 +16,7 @@ from harness.paths import ROOT
 from harness.store.resultset import ResultSet
 from tests.faults.test_resume import ANALYSIS, YAML
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
 def without_network() -> list[str]:

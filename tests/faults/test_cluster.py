@@ -29,7 +29,7 @@ from tests.networks import unusable as unconnected
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 from tests.slurm import Slurm, unusable
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800), pytest.mark.xdist_group("cluster")]
 
 WALL = "  clocked: {kernel: classic, clock: wall, params: {offset: 3}}\nrepetitions"
 REPETITIONS = 15

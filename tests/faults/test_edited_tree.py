@@ -19,7 +19,7 @@ from harness.build.uses import release
 from harness.scratch import remove_tree
 from harness.store.resultset import link_or_copy
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(2400)]
 
 PRODUCTS = ("bzImage", "vmlinux", "System.map", "config", "gen_init_cpio")
 #: A clean build of `classic` has more than ten times as many.

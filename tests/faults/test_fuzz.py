@@ -10,7 +10,7 @@ import pytest
 from tests.faults.rows import fault
 from tests.fuzzing import MOST_S, fuzz, readers
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(36000)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(36000)]
 READERS = readers()
 MUTATIONS = int(os.environ.get("KREPRO_MUTATIONS", "100000"))
 

@@ -80,12 +80,16 @@ FAULTS = {
     ),
     "out-of-memory": Fault("head -c 2000000000 /dev/zero | tail -n 1", "workload fault: ", "workload fault: "),
     "fork-bomb": Fault(BOMB, ".", "."),
-    "disk-full": Fault("cat /dev/zero >big", "the guest's data ends early", "could not send its data"),
+    "disk-full": Fault(
+        "cat /dev/zero >big",
+        "the guest's data ends early",
+        "the guest filled bulk with 1048576 bytes; all after them is lost",
+    ),
     "exit-255": Fault("exit 255", "workload fault: exit status 255", "workload fault: exit status 255"),
     "children-left": Fault("sleep 1000 & (trap '' HUP TERM; sleep 1000) & echo", None, None),
     "nothing-left": Fault("cd /; rm -rf /run/krepro/out", "the guest's data ends early", "could not send its data"),
     "console-flood": Fault(
-        "head -c 3000000 /dev/zero | tr '\\0' '\\101' >/dev/console",
+        "head -c 1200000 /dev/zero | tr '\\0' '\\101' >/dev/console",
         "the guest filled console.log with 1048576 bytes; all after them is lost",
         "the guest filled console.log with 1048576 bytes; all after them is lost",
     ),
@@ -129,7 +133,7 @@ class Run:
         return found
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in KINDS])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One run with every fault of a kind, an arm each."""
     place = Place(tmp_path_factory.mktemp(request.param), yaml(request.param))

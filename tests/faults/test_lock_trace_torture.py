@@ -18,7 +18,7 @@ from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
 from tests.page_trace_suite import splats
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 SECONDS = 120
 TORTURED = ("spin_lock_irq", "rw_lock_irq", "mutex_lock", "rwsem_lock")

@@ -17,7 +17,7 @@ from harness.experiment.plan import PlannedTrial
 from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import Oracle
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 ACCESSES = 100_000_000
 SEED = 7

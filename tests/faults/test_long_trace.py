@@ -24,7 +24,7 @@ from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve
 
 from tests.experiments.page_trace.traces import header, oracle_frame
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 RECORDS = 100_000_000
 PIECE = 1 << 20

@@ -16,7 +16,7 @@ import pytest
 from harness.build.store import Store
 from harness.experiment.prepare import build_for
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 #: What a static key leaves of a branch that is not taken, on i386.
 NOP = "lea %ds:0x0(%esi,%eiz,1),%esi"
 PADDING = re.compile(r"lea 0x0\(%esi(,%eiz,1)?\),%esi|nop|xchg %ax,%ax")

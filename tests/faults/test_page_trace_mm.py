@@ -14,7 +14,7 @@ from harness.build.spec import load_kernel
 from harness.build.store import Store
 from tests.page_trace_suite import run_in_guest, splats
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 #: Program and arguments; those that need hugetlbfs, protection keys, NUMA nodes or test modules are left out.
 TESTS = {

@@ -11,7 +11,7 @@ import pytest
 
 from tests.page_trace_suite import complaints, run_in_guest, splats
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 #: What may be missing in the end, in KiB: caches of single CPUs differ by that. A cycle's tables alone have 400.
 SLACK_KIB = 3000

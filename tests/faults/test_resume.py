@@ -23,7 +23,7 @@ from harness.store.seal import verify_files
 from tests.faults.rows import fault
 from tests.processes import DEFAULT_SIGNALS, eventually, machines, worker_of
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600), pytest.mark.xdist_group("resume")]
 
 YAML = """\
 name: hello

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shim_guests import check_storm
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
 def test_no_cpu_runs_for_ever_what_another_has_patched(tmp_path: Path):

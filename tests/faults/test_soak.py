@@ -27,7 +27,7 @@ from tests.faults.rows import fault
 from tests.halting import booted_memory, slow_halts
 from tests.processes import eventually, machines
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 BOOTS = 40
 KILLS = 15

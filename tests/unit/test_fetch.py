@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -20,9 +24,10 @@ from tests.packages import MOMENT, entry_of, make_deb
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files, and parts of them; breaks off after `whole` bytes of a body where that is set."""
+    """Serves files, and parts of them; breaks off after `whole` bytes of a body where that is set, or stalls there."""
 
     whole: dict[str, int]
+    stalled: threading.Event
     asked: list[tuple[str, str | None]]
 
     def do_GET(self) -> None:
@@ -37,7 +42,11 @@ class Handler(SimpleHTTPRequestHandler):
         self.send_response(206 if begun else 200)
         self.send_header("Content-Length", str(len(data) - first))
         self.end_headers()
+        cut = file.name in self.whole
         self.wfile.write(data[first : self.whole.pop(file.name, len(data))])
+        if cut:
+            self.wfile.flush()
+            self.stalled.wait()
         self.close_connection = True
 
     def log_message(self, *_words: object) -> None:
@@ -45,12 +54,17 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 class Server:
-    """An HTTP server of a folder; what it was asked for, and files that it breaks off once after so many bytes."""
+    """An HTTP server of a folder; what it was asked for, and files that it breaks off once after so many bytes.
+
+    It says nothing more there until `goes_on` is set.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.asked, self.breaks = folder, [], {}
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         folder.mkdir(parents=True)
-        kind = type("Own", (Handler,), {"asked": self.asked, "whole": self.breaks})
+        kind = type("Own", (Handler,), {"asked": self.asked, "whole": self.breaks, "stalled": self.goes_on})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(kind, directory=str(folder)))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -60,6 +74,7 @@ class Server:
         (self.folder / path).write_bytes(deb.read_bytes())
 
     def close(self) -> None:
+        self.goes_on.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -225,3 +240,33 @@ def test_one_failure_ends_the_others(tmp_store, mirrors, deb, entry):
     with pytest.raises(RunError, match="package absent 1:2-3"):
         fetch(tmp_store, [absent, entry])
     assert isinstance(tmp_store, Store)
+
+
+def test_an_interrupted_download_waits_for_no_mirror_and_keeps_what_has_come(tmp_store, mirrors, deb, entry):
+    mirror, part = mirrors[0], tmp_store.root / "packages" / f"{entry.sha256}.part"
+    mirror.has(deb, f"debian/{PATH}")
+    mirror.breaks[PATH.rpartition("/")[2]] = 100
+    mirror.goes_on.clear()
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 10
+        while len(mirror.asked) < 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, end)
+    begun = time.monotonic()
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            fetch(tmp_store, [entry])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert time.monotonic() - begun < 20, "it does not wait for the mirror's next byte"
+    assert part.read_bytes() == deb.read_bytes()[:100]
+    assert fetch(tmp_store, [entry])[entry.sha256].read_bytes() == deb.read_bytes()
+    assert mirror.asked[-1][1] == "bytes=100-"
