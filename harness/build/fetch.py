@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.build.lock import UPDATE, Entry
 from harness.build.store import Store, hash_file, usable
@@ -222,7 +223,7 @@ def _download(address: str, entry: Entry, part: Path, count: _Count) -> None:
             there = 0
         request = urllib.request.Request(address, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as stream, count.reading(stream):  # noqa: S310
+            with _opener().open(request, timeout=TIMEOUT_S) as stream, count.reading(stream):
                 _write(stream, part, there if stream.status == http.HTTPStatus.PARTIAL_CONTENT else 0, entry, count)
             if part.stat().st_size >= entry.size:
                 return
@@ -235,6 +236,53 @@ def _download(address: str, entry: Entry, part: Path, count: _Count) -> None:
             if attempt == TRIES - 1:
                 raise
     raise OSError(f"ended before its {entry.size} bytes")
+
+
+_asking = threading.Lock()
+
+
+@cache
+def _addresses_of(host: str, port: int) -> list[str]:
+    return list(dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+
+
+def _connected(address: tuple[str, int], *options: Any) -> socket.socket:
+    """socket.create_connection(), which asks for a name once: some name servers lose every second one of a hundred
+    questions at once, and a lost one costs 5 s.
+    """
+    with _asking:
+        found = _addresses_of(*address)
+    for number in found[:-1]:
+        with suppress(OSError):
+            return socket.create_connection((number, address[1]), *options)
+    return socket.create_connection((found[-1], address[1]), *options)
+
+
+class _Plain(http.client.HTTPConnection):
+    def __init__(self, *options: Any, **named: Any) -> None:
+        super().__init__(*options, **named)
+        self._create_connection = _connected
+
+
+class _Secure(http.client.HTTPSConnection):
+    def __init__(self, *options: Any, **named: Any) -> None:
+        super().__init__(*options, **named)
+        self._create_connection = _connected
+
+
+class _PlainHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Plain, req)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Secure, req)
+
+
+@cache
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_PlainHandler, _SecureHandler)
 
 
 def _write(stream: http.client.HTTPResponse, part: Path, begin: int, entry: Entry, count: _Count) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -128,6 +129,28 @@ def test_from_the_mirror_once(tmp_store, mirrors, deb, entry):
     assert fetch(tmp_store, [entry])[entry.sha256].read_bytes() == deb.read_bytes()
     assert mirror.asked == [(f"/debian/{PATH}", None)]
     assert archive.asked == []
+
+
+def test_the_mirrors_name_is_looked_up_once_for_all(tmp_store, mirrors, monkeypatch, tmp_path):
+    mirror, _ = mirrors
+    entries = []
+    for number in range(20):
+        folder = tmp_path / f"{number}"
+        (folder / "tree").mkdir(parents=True)
+        (folder / "tree/file").write_bytes(b"%d" % number)
+        made = make_deb(folder, f"tool{number}", folder / "tree")
+        entries.append(entry_of(made))
+        mirror.has(made, f"debian/{entries[-1].path}")
+    asked: list[str] = []
+    ask = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *words, **more: asked.append(host) or ask(host, *words, **more)
+    )
+    monkeypatch.setattr(fetching, "MIRROR", mirror.url.replace("127.0.0.1", "localhost"))
+    monkeypatch.setenv("no_proxy", "localhost")
+    fetch(tmp_store, entries)
+    assert len(mirror.asked) == 20
+    assert asked.count("localhost") == 1
 
 
 def test_a_mirror_that_has_moved_on_is_followed_by_the_archive(tmp_store, mirrors, deb, entry):
