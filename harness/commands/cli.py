@@ -81,14 +81,26 @@ def read_or_not() -> Iterator[None]:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (to the end)
     try:
         yield
-    except BrokenPipeError:
-        if not _reader_gone():
-            raise
+    except OSError as error:
+        _not_written(error)
     finally:
         try:
             sys.stdout.flush()
-        except BrokenPipeError:
-            _reader_gone()
+        except OSError as error:
+            _not_written(error)
+
+
+def _not_written(error: OSError) -> None:
+    """Standard output could not be written: nobody reads it any more, or its place is full, which is exit code 3."""
+    from harness.progress import silence
+
+    if isinstance(error, BrokenPipeError) and _reader_gone():
+        return
+    if error.errno not in HOSTS_ERRORS or error.filename:
+        raise error
+    silence(sys.stdout)
+    _say(f"standard output: {_unexpected(error)}")
+    raise SystemExit(EXIT_RUN_FAILED) from error
 
 
 def end_in_order() -> None:

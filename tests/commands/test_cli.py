@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -269,6 +270,20 @@ def test_a_folder_that_finds_no_room_is_no_bug(capfd, tmp_path):
         cli.guarded(lambda: shutil.copytree(source, target, dirs_exist_ok=True) and None)
     assert ended.value.code == EXIT_RUN_FAILED
     assert capfd.readouterr().err == f"krepro: {target}/x: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", [("--list",), ("--version",), ("run", "--help"), ("doctor",)])
+def test_no_room_for_what_is_printed_is_one_line(words):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT), *words],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == EXIT_RUN_FAILED
+    assert re.fullmatch(r"krepro: (standard output: )?No space left on device\n", done.stderr)
 
 
 def test_sigterm_ends_in_order():
