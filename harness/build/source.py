@@ -187,6 +187,7 @@ def _extract(file: Path, tree: Path, log: Path) -> None:
     tool(
         ["tar", "--extract", "--strip-components=1", "--no-same-owner", "-C", tree, "-f", file],
         log=log,
+        env={"XZ_OPT": "--threads=0"},  # Debian's archive has blocks that xz unpacks side by side
         what=f"unpacking {file.name}",
     )
 
