@@ -8,16 +8,31 @@ from pathlib import Path
 
 from harness.measure.tracer import Traced, Tracer
 
+from .report.meanwhile import meanwhile
 from .report.program import report
 
+#: Every `watch` seconds: the time, the rate of the TSC, the locks, and the places where somebody waited.
 #: Threads that end are named by the kernel's trace point, the others by /proc.
 COMMAND = """\
 out=$KREPRO_OUT tracing=/sys/kernel/tracing
 mount -t debugfs none /sys/kernel/debug || exit
 mount -t tracefs none "$tracing" && echo 1 >"$tracing/events/sched/sched_process_exit/enable"
 grep '\\[' /proc/kallsyms >"$out/modules.begin"
+if [ "$KREPRO_WATCH" != 0 ]; then
+	for at in /sys/class/virtio-ports/*; do
+		read -r name <"$at/name" && [ "$name" = krepro.stream ] && port=/dev/${at##*/}
+	done
+	mkdir "$out/rate" && locktrace -m per-lock -o "$out/rate" /run/krepro/busybox true || exit
+	tables=/sys/kernel/debug/lock_trace nobody=$(printf '^\\([^\\t]*\\t\\)\\{5\\}0\\t')
+	while sleep "$KREPRO_WATCH"; do
+		cat /proc/uptime && grep tsc_khz "$out/rate/status.json" && cat $tables/locks &&
+			grep -v "$nobody" $tables/sites && echo
+	done >"$port" &
+	watching=$!
+fi
 locktrace -m per-lock -o "$out" -- "$@"
 status=$?
+[ "$KREPRO_WATCH" = 0 ] || kill "$watching"
 [ -s "$out/status.json" ] || exit "$status"
 grep '\\[' /proc/kallsyms >"$out/modules"
 cat "$tracing/trace" >"$out/exits"
@@ -28,8 +43,14 @@ exit 0
 """
 
 TRACER = Tracer(
-    kernel="modern-6.1-bare", command=COMMAND, traces="locks", cpus=2, several={"lock_trace": "on"}
-)  # fmt: skip
+    kernel="modern-6.1-bare",
+    command=COMMAND,
+    params={"watch": 0},
+    devices=("stream",),
+    traces="locks",
+    cpus=2,
+    several={"lock_trace": "on"},
+)
 
 
 def traced(program: Traced, out: Path) -> list[str]:
@@ -38,3 +59,8 @@ def traced(program: Traced, out: Path) -> list[str]:
     for name in ("events.bin", "status.json", "locks.tsv", "sites.tsv"):
         shutil.move(program.left / name, out / name)
     return lines
+
+
+def watched(part: str, before: str | None) -> list[str]:
+    """What was waited for since the part before."""
+    return meanwhile(part, before)

@@ -140,15 +140,7 @@ def _build(
             _install_base(unpacked, root, ARCHES[arch].triplet, _runnable_busybox(store, arch, unpacked, scratch))
             build_programs(arch, with_overlay(folders, overlay_of(arch)), root / "krepro/bin", log)
             if modules:
-                archive = fetch_source(store, recipe.kernel.spec.source, recipe.kernel.beside)
-                with build_place(store, recipe.kernel, archive, kernel.inputs) as (tree, build_dir):
-                    if not is_built(build_dir, kernel):
-                        raise RunError(
-                            "the kernel's build folder is gone, and modules need it",
-                            where=str(build_dir),
-                            hint=f"remove {kernel.path} to build the kernel again",
-                        )
-                    build_modules(store, arch, tree, build_dir, modules, root / "krepro/modules", log)
+                modules_for(store, recipe.kernel, kernel, modules, root / "krepro/modules", log)
             (root / "init").write_text(init_of(arch))
             (root / "init").chmod(0o755)
             (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")
@@ -158,6 +150,24 @@ def _build(
             write_cpio(kernel.file("gen_init_cpio"), root, folder / "image.cpio")
     finally:
         discard(scratch)
+
+
+def modules_for(
+    store: Store, recipe: KernelRecipe, kernel: Artefact, sources: Sequence[Path], target: Path, log: Path
+) -> None:
+    """Build folders of modules for a kernel of the store, and put their .ko files into `target`.
+
+    RunError when the kernel can have no more modules; UsageError when one cannot be built.
+    """
+    archive = fetch_source(store, recipe.spec.source, recipe.beside)
+    with build_place(store, recipe, archive, kernel.inputs) as (tree, build_dir):
+        if not is_built(build_dir, kernel):
+            raise RunError(
+                "the kernel's build folder is gone, and modules need it",
+                where=str(build_dir),
+                hint=f"remove {kernel.path} to build the kernel again",
+            )
+        build_modules(store, recipe.spec.arch, tree, build_dir, sources, target, log)
 
 
 def init_of(arch: ArchName) -> str:

@@ -26,6 +26,8 @@ from harness.scratch import discard
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
 LINK_FLAGS = ("-lm", "-lpthread")
 #: Folders of a guest folder that are no programs.
+#: A folder of a module has one of them.
+KBUILDS = ("Kbuild", "Makefile")
 LIBRARY, MODULES = "lib", "modules"
 
 
@@ -167,14 +169,7 @@ class _Compiler:
 
 def module_sources(folders: Sequence[Path]) -> list[Path]:
     """Folders with out-of-tree modules: `guest/modules/NAME/` with a Kbuild or Makefile."""
-    return sorted(
-        {
-            path.parent
-            for folder in folders
-            for path in folder.glob("modules/*/*")
-            if path.name in {"Kbuild", "Makefile"}
-        }
-    )
+    return sorted({path.parent for folder in folders for path in folder.glob("modules/*/*") if path.name in KBUILDS})
 
 
 def build_modules(

@@ -28,6 +28,18 @@ def locks(
             repeated=True,
         ),
     ] = None,
+    watch: Annotated[
+        int | None, Option("seconds: show meanwhile, so often, what was waited for", least=1, none="at the end only")
+    ] = None,
+    module: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "folders of kernel modules of yours, comma-separated: built for the guest's kernel, and loaded under the "
+            "trace before the program",
+            path=True,
+            least=1,
+        ),
+    ] = None,
     package: Package = None,
     copy_in: CopyIn = None,
     with_: With = None,
@@ -49,7 +61,9 @@ def locks(
         experiment=experiment,
         kernel=kernel,
         cpus=cpus,
+        params={"watch": watch},
         chosen={"filter": filter or ()},
+        modules=module or (),
         packages=package or (),
         copy_in=copy_in or (),
         others=with_ or (),

@@ -11,14 +11,17 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.build.image import write_cpio
+from harness.build.image import modules_for, write_cpio
+from harness.build.programs import KBUILDS
 from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.commands.belongings import Belongings
+from harness.commands.watching import watching
 from harness.errors import EXIT_OK, RunError, UsageError
 from harness.experiment.execution import run_trial
 from harness.experiment.model import Arm, Experiment, Workload, find_experiment, load_experiment
@@ -33,7 +36,7 @@ from harness.experiment.prepare import (
     trial_spec,
 )
 from harness.experiment.scalar import Scalar
-from harness.experiment.trial import TrialSpec
+from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
 from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
@@ -46,6 +49,8 @@ _ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks"}
 SEED = 1
 #: Where the program's root lies in the guest, and its standard input in that.
 ROOT, STDIN = "/program", "/.stdin"
+#: The guest's busybox as the program's root has it; and where in that root the user's modules lie.
+BUSYBOX, MODULES = "/run/krepro/busybox", "modules"
 #: The guest's own folders that the program and its tracer see.
 SHARED = ("dev", "proc", "sys", "run", "krepro")
 #: Of the guest, in any case: the files are there packed and unpacked.
@@ -65,6 +70,7 @@ class Wanted:
     cpus: int | None = None
     params: Mapping[str, Scalar | None] = field(default_factory=dict)  # of the tracer; None: not given
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)  # for its report
+    modules: Sequence[str] = ()  # folders
     packages: Sequence[str] = ()
     copy_in: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -81,6 +87,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
     tracer = TracerFile(folder)
     params = tracer.chosen(wanted.params)
     out = _out(wanted.out, words[0], _ENDS[wanted.traces])
+    modules = _module_folders(wanted.modules)
     experiment = load_experiment(folder)
     kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
@@ -96,15 +103,16 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         for name in wanted.others:
             things.program(name, here)
         things.arguments(words[1:], here)
+        loaded = _load(store, built, modules, things.root)
         _standard_input(things.root / STDIN.strip("/"))
         things.finish(here)
         for text in things.notes:
             note(text)
-        command = _command(tracer.tracer.command, str(here), words)
+        command = _command(tracer.tracer.command, str(here), [*loaded, *words])
         arm = _arm(built.recipe.spec.name, tracer.tracer, wanted.cpus, params)
         spec = _trial(store, scratch, _only(experiment, arm, command, wanted.timeout), built, things, wanted.memory)
-        with step(f"tracing {shlex.join(words)}"):
-            record = run_trial(spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES}))
+        spec = spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES})
+        record = _run(spec, f"tracing {shlex.join(words)}", tracer if wanted.params.get("watch") else None, console)
         if record.status != "ok":
             raise RunError(f"the program was not traced: {record.reason}", hint=_hint(spec.folder / NAME))
         left, system_map = spec.folder / NAME, built.kernel.file("System.map")
@@ -127,6 +135,14 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(str(out / REPORT), markup=False, highlight=False, soft_wrap=True)
     return EXIT_OK
+
+
+def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Console) -> TrialRecord:
+    if watched is not None:  # its lines say that it goes on
+        note(label)
+        return run_trial(spec, partial(watching, watched, console))
+    with step(label):
+        return run_trial(spec)
 
 
 def _words(text: str | None) -> list[str]:
@@ -186,6 +202,30 @@ def _out(out: Path | None, program: str, end: str) -> Path:
     return free
 
 
+def _module_folders(names: Sequence[str]) -> list[Path]:
+    folders = [Path.cwd() / name for name in names]
+    for folder in folders:
+        if not any((folder / name).is_file() for name in KBUILDS):
+            raise UsageError("--module: is no folder with a Kbuild", where=str(folder))
+    return folders
+
+
+def _load(store: Store, built: KernelBuild, sources: Sequence[Path], root: Path) -> list[str]:
+    """Build a user's modules into the program's root; the words before the program's, which load them."""
+    if not sources:
+        return []
+    log = store.root / "logs" / f"modules-{built.recipe.spec.name}.log"
+    log.parent.mkdir(exist_ok=True)
+    names: list[str] = []
+    for source in sources:
+        with step(f"building module {source.name}"):
+            modules_for(store, built.recipe, built.kernel, [source], root / MODULES, log)
+        names += sorted(path.name for path in (root / MODULES).glob("*.ko") if path.name not in names)
+    insert = "".join(f"{BUSYBOX} insmod {shlex.quote(f'/{MODULES}/{name}')} || exit\n" for name in names)
+    # `env` starts what PATH has: the shell would take its own words first.
+    return [BUSYBOX, "sh", "-c", f'{insert}exec {BUSYBOX} env "$@"', "sh"]
+
+
 def _standard_input(target: Path) -> None:
     """What this command's standard input has, if that is a file or a pipe; else nothing."""
     with target.open("wb") as sink:
@@ -201,15 +241,14 @@ def _standard_input(target: Path) -> None:
 def _command(tracer: str, folder: str, words: Sequence[str]) -> str:
     """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
     inside = f'cd "$1" || exit; shift\n{tracer}'
-    shell = "/run/krepro/busybox"
     return f"""\
 export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
 for at in {" ".join(SHARED)}; do
 	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
 done
-cp /bin/busybox {shell} || exit
+cp /bin/busybox {BUSYBOX} || exit
 export PATH=/krepro/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
-exec /bin/chroot {ROOT} {shell} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
+exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
 """
 
 

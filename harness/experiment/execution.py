@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +42,7 @@ MOST_CONSOLE = 1 << 26
 LEAST_FREE = 4096
 #: Characters of a failed trial's reason; the files have it whole.
 MOST_REASON = 500
+Following = Callable[[Path], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
@@ -69,8 +70,11 @@ def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
         session.close()
 
 
-def run_trial(spec: TrialSpec) -> TrialRecord:
-    """Boot or restore, run the workloads, collect, end. Writes `spec.folder`; a failed trial is a record too."""
+def run_trial(spec: TrialSpec, following: Following | None = None) -> TrialRecord:
+    """Boot or restore, run the workloads, collect, end. Writes `spec.folder`; a failed trial is a record too.
+
+    `following` is around the workloads and gets the path of the guest's stream, a file that grows meanwhile.
+    """
     try:
         scratch = scratch_folder(Path(tempfile.gettempdir()), "trial")
     except OSError as error:
@@ -98,7 +102,8 @@ def run_trial(spec: TrialSpec) -> TrialRecord:
             accelerator = machine.accelerator_in_use()  # type: ignore[assignment]
             if accelerator != spec.machine.accelerator:
                 raise RunError(f"QEMU uses {accelerator} where {spec.machine.accelerator} was asked for")
-            with session_on(spec, machine) as session:
+            follow = following(scratch / STREAM) if following else contextlib.nullcontext()
+            with session_on(spec, machine) as session, follow:
                 seconds["ready"] = round(time.monotonic() - started, 3)
                 result = session.run(spec.job, spec.folder, spec.timeout_s)
                 reason = _job_failure(spec, result)

@@ -136,18 +136,23 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_tsv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    """A file's table: see `tsv`."""
+    return tsv(read_lines(path), columns, str(path))
+
+
+def tsv(lines: Sequence[str], columns: Mapping[str, str], where: str) -> pd.DataFrame:
     """A table of fields that tabs separate, under a line of names: `columns` of it, as these pandas types.
 
-    Whole numbers may be decimal or 0x hexadecimal, up to 64 bits; text stands as it is.
+    Whole numbers may be decimal or 0x hexadecimal, up to 64 bits; text stands as it is. RunError, with the line, when
+    it is no such table.
     """
-    lines = read_lines(path)
     names = lines[0].split("\t") if lines else []
     if missing := [name for name in columns if name not in names]:
-        raise RunError(f"has no column {missing[0]}", where=f"{path}:1")
+        raise RunError(f"has no column {missing[0]}", where=f"{where}:1")
     rows = [line.split("\t") for line in lines[1:]]
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
-            raise RunError(f"has {len(row)} fields, not {len(names)}", where=f"{path}:{number}")
+            raise RunError(f"has {len(row)} fields, not {len(names)}", where=f"{where}:{number}")
     made = {}
     for name, kind in columns.items():
         texts = [row[names.index(name)] for row in rows]
@@ -155,7 +160,7 @@ def read_tsv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
             values = texts if kind == "str" else [int(text, 0) for text in texts]
             made[name] = pd.Series(values, dtype=kind)
         except (ValueError, OverflowError) as error:
-            raise RunError(f"column {name}: {error}", where=str(path)) from error
+            raise RunError(f"column {name}: {error}", where=where) from error
     return pd.DataFrame(made)
 
 

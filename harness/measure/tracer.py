@@ -5,7 +5,13 @@
 
     def traced(program: Traced, out: Path) -> list[str]: ...
 
-`traced` writes its report, REPORT in the folder `out`, and returns lines for the terminal.
+`traced` writes its report, REPORT in the folder `out`, and returns lines for the terminal. A tracer with a parameter
+`watch`, in seconds, has another function for `--watch`:
+
+    def watched(part: str, before: str | None) -> list[str]: ...
+
+Its guest writes parts to the stream, each with an empty line behind it; the lines are for the terminal, about a part
+and the one before it.
 """
 
 from __future__ import annotations
@@ -99,6 +105,16 @@ class TracerFile:
             raise
         except Exception as error:
             raise RunError(f"traced() failed: {type(error).__name__}: {error}", where=str(self.path)) from error
+
+    def watched(self, part: str, before: str | None) -> list[str]:
+        """Lines about one part of what the guest tells meanwhile; RunError for whatever goes wrong in there."""
+        function: Any = self._module.watched
+        try:
+            return [str(line) for line in function(part, before)]
+        except KreproError:
+            raise
+        except Exception as error:
+            raise RunError(f"watched() failed: {type(error).__name__}: {error}", where=str(self.path)) from error
 
 
 def tracing_experiments(folder: Path, traces: Traces) -> list[str]:

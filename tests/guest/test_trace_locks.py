@@ -15,6 +15,8 @@ from tests.newcomer import inv, report_of
 
 pytestmark = pytest.mark.timeout(900)
 PAGE = ROOT / "docs/tracing-locks.md"
+#: What the page has its reader write before the command with a module.
+MODULE = re.findall(r"^```sh\n(mkdir pair\n.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 PRINTED = re.findall(r"^\./inv (locks .*)$", PAGE.read_text(), re.MULTILINE)
 
 #: Two threads write into one file, under its inode's rwsem, and are named after what they do.
@@ -47,11 +49,13 @@ int main(void)
 
 
 def test_the_page_in_docs_has_commands():
-    assert len(PRINTED) == 2
+    assert (len(PRINTED), len(MODULE)) == (4, 1)
 
 
 @pytest.mark.parametrize("printed", PRINTED)
 def test_a_printed_command_gives_a_page(tmp_path, printed):
+    if "--module" in printed:
+        run("sh", "-c", MODULE[0], cwd=tmp_path)
     done = inv(tmp_path, *shlex.split(printed))
     page = report_of(done)
     assert re.search(
@@ -59,6 +63,14 @@ def test_a_printed_command_gives_a_page(tmp_path, printed):
         done.stdout,
         re.MULTILINE,
     )
+    seconds = [
+        float(text) for text in re.findall(r"^([\d.]+) s: [\d,]+ waits (?:so far|in )", done.stdout, re.MULTILINE)
+    ]
+    assert bool(seconds) == ("--watch" in printed)
+    assert seconds == sorted(set(seconds))
+    if "--module" in printed:
+        line = r"waits for pair_mutex \[pair\] \(mutex\): pair_thread\+\S+ \[pair\] for pair_thread\+\S+ \[pair\]$"
+        assert re.search(line, done.stdout, re.MULTILINE), done.stdout
     assert "<h2>Blame</h2>" in (page / "report.html").read_text()
     json.loads((page / "perfetto.json").read_text())
 
@@ -107,4 +119,22 @@ def test_a_filter_that_is_none_is_refused_before_anything_runs(tmp_path, text):
     done = inv(tmp_path, "locks", "--filter", text, "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"krepro: --filter {text}: must be KEY=GLOB")
+    assert not list(tmp_path.glob("*.locks"))
+
+
+def test_a_module_that_is_none_is_refused_before_anything_runs(tmp_path):
+    done = inv(tmp_path, "locks", "--module", "gone", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"krepro: {tmp_path}/gone: --module: is no folder with a Kbuild\n"
+
+
+def test_a_module_that_does_not_compile_is_named_by_its_line(tmp_path):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/Kbuild").write_text("obj-m := bad.o\n")
+    (tmp_path / "bad/bad.c").write_text("int x = ;\n")
+    done = inv(tmp_path, "locks", "--module", "bad", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(r"^krepro: .*/bad: building module bad failed: .*bad\.c:1:", done.stderr, re.MULTILINE), (
+        done.stderr
+    )
     assert not list(tmp_path.glob("*.locks"))

@@ -12,11 +12,13 @@ from rich.console import Console
 from harness.build.store import Store
 from harness.commands.belongings import Belongings
 from harness.commands.tracing import Wanted, _command, _out, trace_program
+from harness.commands.watching import watching
 from harness.errors import RunError, UsageError
 from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
+from tests.processes import eventually
 
 C = "int main(void) { return 0; }"
 
@@ -231,3 +233,26 @@ def test_what_was_asked_for_wrongly_is_refused_before_anything_is_built(here, tm
     with pytest.raises(UsageError, match=message):
         trace_program(Store(tmp_path / "store"), wanted, Console(file=io.StringIO()))
     assert not (tmp_path / "store").exists() or not any((tmp_path / "store").iterdir())
+
+
+WATCHED = """\
+def watched(part, before):
+    return [f"{part.strip()} after {before and before.strip()}", str(1 / (part != "bad\\n"))]
+"""
+
+
+def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
+    (tracer / "tracer.py").write_text((tracer / "tracer.py").read_text() + WATCHED)
+    shown, stream = io.StringIO(), tmp_path / "stream"
+    with watching(TracerFile(tracer), Console(file=shown), stream):
+        stream.write_bytes(b"one\n\ntw")
+        assert eventually(lambda: shown.getvalue().count("\n") == 2, 10)
+        assert shown.getvalue() == "one after None\n1.0\n"
+        with stream.open("ab") as more:
+            more.write(b"o\n\n")
+    assert shown.getvalue().splitlines()[2:] == ["two after one", "1.0"]
+    stream.write_bytes(b"bad\n\nnext\n\n")
+    with watching(TracerFile(tracer), Console(file=shown), stream):
+        pass
+    assert len(shown.getvalue().splitlines()) == 4
+    assert "watched() failed: ZeroDivisionError" in " ".join(capsys.readouterr().err.split())

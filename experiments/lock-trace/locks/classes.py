@@ -96,7 +96,7 @@ def lock_classes(locks: pd.DataFrame) -> pd.Series:
 
 def _class(kind: str, name: str, offset: int, init_site: str) -> str:
     if kind in ("static", "percpu") and name not in ("", "-"):
-        return _symbol(name)
+        return symbol_of(name)
     if kind == "slab" and name not in ("", "-"):
         place = _plus(name, offset)
         return _initialised(init_site, place) if name.startswith("kmalloc-") else place
@@ -108,7 +108,7 @@ def _initialised(site: str, otherwise: str) -> str:
     return f"{_function(site)} {otherwise}" if site not in ("", "-") else otherwise
 
 
-def _symbol(text: str) -> str:
+def symbol_of(text: str) -> str:
     """`symbol+0x10/0x40 [module]` as `symbol+0x10 [module]`, without an offset of 0."""
     match = _PLACE.fullmatch(text)
     if match is None:
