@@ -7,7 +7,6 @@ Here, as the stock kernel takes minutes to compile.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from harness.build.store import Store
 from harness.experiment.prepare import build_for
+from tests.compiling import run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 #: What a static key leaves of a branch that is not taken, on i386.
@@ -24,8 +24,8 @@ PADDING = re.compile(r"lea 0x0\(%esi(,%eiz,1)?\),%esi|nop|xchg %ax,%ax")
 
 def code(vmlinux: Path, function: str) -> list[str]:
     """A function's instructions without padding: no addresses, its own places as HERE, those of others by name."""
-    command = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    command: list[str | Path] = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux]
+    lines = run(*command).splitlines()
     words = [" ".join(line.split("\t")[1].split()) for line in lines if line.startswith("c") and "\t" in line]
     words = [re.sub(rf"\bc1[0-9a-f]{{6}} <{function}\+0x[0-9a-f]+>", "HERE", word) for word in words]
     words = [re.sub(r"\b(0x)?c1[0-9a-f]{6}\b", "PLACE", word) for word in words]

@@ -293,6 +293,7 @@ def test_the_arm_with_the_least_to_do_shows_its_bits():
 def test_no_name_of_this_host_is_in_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "ada")
     monkeypatch.setattr(socket, "gethostname", lambda: "turing.example.org")
+    monkeypatch.setenv("KREPRO_STORE", str(Store.default().root))  # where the tools are; that home cannot be made
     monkeypatch.setattr(Path, "home", lambda: Path("/srv/people/ada"))
     store = Store(tmp_path / "store")
     bobs = Path("/", "home", "bob", "z")

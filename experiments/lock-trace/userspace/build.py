@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from harness.build.run import HOST
+from harness.build.tree import Tools, tools
 from harness.errors import RunError
 
 HERE = Path(__file__).parent
@@ -34,7 +36,7 @@ def kernel_files(to: Path, patches: Path = PATCHES) -> list[Path]:
     """Write the kernel's files, as the series leaves them, below `to`; RunError when a patch does not apply."""
     only = [f"--include={part}" for part in PARTS]
     for patch in sorted(patches.glob("*.patch")):
-        _run(["git", "apply", *only, patch], to)
+        _run(["git", "apply", *only, patch], to, HOST)
     return sorted(path for path in to.rglob("lock_trace*") if path.suffix in {".c", ".h"})
 
 
@@ -55,15 +57,16 @@ def build(to: Path, change: Callable[[str, str], str] | None = None, *, flags: S
             header.write_text('#include "kernel.h"\n')
     program = to / "threads"
     include: list[str | Path] = ["-I", HERE, "-iquote", source / "kernel/locking", "-I", source / "include"]
-    _run(["gcc", *FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-pthread"], to)
+    _run(["gcc", *FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-static", "-pthread"], to, tools())
     shutil.rmtree(source)
     return program
 
 
-def _run(command: Sequence[str | Path], cwd: Path) -> None:
+def _run(command: Sequence[str | Path], cwd: Path, among: Tools) -> None:
     # What is no repository is patched as plain files.
-    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "LC_ALL": "C"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    environment = among.environment(os.environ | {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "LC_ALL": "C"})
+    words = among.run_words(command, cwd)
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         told = (done.stderr.strip() or f"exit {done.returncode}").splitlines()
         raise RunError(next((line for line in told if "error" in line), told[0]), where=" ".join(map(str, command[:2])))

@@ -158,15 +158,9 @@ def test_what_a_file_may_not_hold_is_left_out_and_counted(launch, tmp_path, pack
 def test_the_commands_mappings_are_those_at_its_end(launch, tmp_path):
     done, stats = launch("-m", "maps", "-o", "trace", "sh", "-c", "kill -USR1 $$; exit 9")
     assert (done.returncode, stats["exit_status"]) == (128 + signal.SIGUSR1,) * 2
-    done, stats = launch(
-        "-m",
-        "maps",
-        "-o",
-        "trace",
-        sys.executable,
-        "-c",
-        "import signal, os; signal.signal(10, lambda *_: print('caught')); os.kill(os.getpid(), 10); os._exit(9)",
-    )
+    caught = "import signal, os\nsignal.signal(10, lambda *_: os.write(1, b'caught\\n'))\n"
+    ends = "os.kill(os.getpid(), 10)\nos._exit(9)"
+    done, stats = launch("-m", "maps", "-o", "trace", sys.executable, "-c", caught + ends)
     assert (done.returncode, done.stdout, stats["exit_status"]) == (9, b"caught\n", 9)
     maps = read_maps(tmp_path / "maps")
     assert any(mapping.name == "[stack]" for mapping in maps.mappings)
