@@ -38,9 +38,9 @@ def meanwhile(part: str, before: str | None) -> list[str]:
     waited = time(sums["wait_total"].sum() * 1e6 / khz)
     since = f"in {seconds_since:.3g} s" if before is not None else "so far"
     lines = [f"{seconds:.1f} s: {sums['contended'].sum():,} waits {since}, {waited} in all"]
-    for (name, kind, place), row in sums.head(TOLD).iterrows():
+    for row in sums.head(TOLD).reset_index().to_dict("records"):
         spent = time(row["wait_total"] * 1e6 / khz)
-        lines.append(f"{spent:>9}  {row['contended']:,} waits for {name} ({kind}): {place}")
+        lines.append(f"{spent:>9}  {row['contended']:,} waits for {row['class']} ({row['type']}): {row['place']}")
     return lines
 
 

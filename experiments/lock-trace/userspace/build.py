@@ -10,9 +10,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.build.run import HOST
-from harness.build.tree import Tools, tools
 from harness.errors import RunError
+from harness.measure.compiling import gcc
 
 HERE = Path(__file__).parent
 PATCHES = HERE.parents[2] / "kernel-patches/lock-trace/6.1"
@@ -36,7 +35,7 @@ def kernel_files(to: Path, patches: Path = PATCHES) -> list[Path]:
     """Write the kernel's files, as the series leaves them, below `to`; RunError when a patch does not apply."""
     only = [f"--include={part}" for part in PARTS]
     for patch in sorted(patches.glob("*.patch")):
-        _run(["git", "apply", *only, patch], to, HOST)
+        _git(["apply", *only, patch], to)
     return sorted(path for path in to.rglob("lock_trace*") if path.suffix in {".c", ".h"})
 
 
@@ -57,16 +56,19 @@ def build(to: Path, change: Callable[[str, str], str] | None = None, *, flags: S
             header.write_text('#include "kernel.h"\n')
     program = to / "threads"
     include: list[str | Path] = ["-I", HERE, "-iquote", source / "kernel/locking", "-I", source / "include"]
-    _run(["gcc", *FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-static", "-pthread"], to, tools())
+    _check(gcc([*FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-static", "-pthread"], to), "gcc")
     shutil.rmtree(source)
     return program
 
 
-def _run(command: Sequence[str | Path], cwd: Path, among: Tools) -> None:
+def _git(words: Sequence[str | Path], cwd: Path) -> None:
     # What is no repository is patched as plain files.
-    environment = among.environment(os.environ | {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "LC_ALL": "C"})
-    words = among.run_words(command, cwd)
-    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "LC_ALL": "C"}
+    done = subprocess.run(["git", *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    _check(done, f"git {words[0]}")
+
+
+def _check(done: subprocess.CompletedProcess[str], what: str) -> None:
     if done.returncode:
         told = (done.stderr.strip() or f"exit {done.returncode}").splitlines()
-        raise RunError(next((line for line in told if "error" in line), told[0]), where=" ".join(map(str, command[:2])))
+        raise RunError(next((line for line in told if "error" in line), told[0]), where=what)

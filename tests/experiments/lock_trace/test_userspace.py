@@ -13,6 +13,10 @@ from experiments.lock_trace.userspace.runs import CHECKS, FAULTS, Check, check, 
 BUSY = Check("spin", 1, hold=20)
 
 
+#: On a busy host one thread may be done before the other one begins.
+TRIES = 20
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("threads"))
@@ -20,11 +24,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_what_was_waited_for_is_kept_and_nothing_else(program: Path, name: str):
-    found = check(program, "per-lock", CHECKS[name])
-    assert {fault: found[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 0)
-    assert found["acquisitions"] == CHECKS[name].threads * CHECKS[name].ops
-    assert found["kept"] >= found["failed"]
-    assert found["failed"] > 0 or not CHECKS[name].hold or CHECKS[name].locks > 2
+    load = CHECKS[name]
+    for _ in range(TRIES):
+        found = check(program, "per-lock", load)
+        assert {fault: found[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 0)
+        assert found["acquisitions"] == load.threads * load.ops
+        assert found["kept"] >= found["failed"]
+        if found["failed"] > 0 or not load.hold or load.locks > 2:
+            return
+    pytest.fail("no thread ever met another one at a lock")
 
 
 def replaced(name: str, old: str, new: str) -> Callable[[str, str], str]:
