@@ -20,14 +20,20 @@ from harness.paths import EXPERIMENTS, ROOT
 KERNEL = "modern-6.1-bare"
 
 
-def traced(target: Path, loads: Mapping[str, tuple[str, str]], arms: Sequence[str], cpus: int) -> Path:
+def traced(
+    target: Path,
+    loads: Mapping[str, tuple[str, str]],
+    arms: Sequence[str],
+    cpus: int,
+    guest: Path = ROOT / "tests/guest/lock_accounts",
+) -> Path:
     """The folder of a trial with a workload for each load and arm, LOAD-ARM. `loads`: options of locktrace, and shell
-    text without quotes.
+    text without quotes. `guest`: the loads' own programs and modules.
     """
     folder = target / "experiment"
     folder.mkdir(parents=True)
     shutil.copytree(EXPERIMENTS / "lock-trace" / "guest", folder / "guest")
-    shutil.copytree(ROOT / "tests" / "guest" / "lock_accounts", folder / "guest", dirs_exist_ok=True)
+    shutil.copytree(guest, folder / "guest", dirs_exist_ok=True)
     words = {
         f"{load}-{arm}": f"cd /run/krepro/out/$KREPRO_WORKLOAD && locktrace -m {arm} {options} -o . sh -c '{command}'"
         for load, (options, command) in loads.items()
