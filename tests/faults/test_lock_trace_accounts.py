@@ -19,21 +19,22 @@ from tests.page_trace_suite import splats
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
 
 ARMS = ("all", "paper", "per-lock", "tracepoint", "validate")
-ROUNDS, MODULES, CPUS = 50, 4, 10
+ROUNDS, MODULES, CPUS, FILES = 50, 4, 10, 100_000
 #: Small rings that nobody reads until the end: so many events fit in no guest, and what is lost is counted.
 LATE = "-n -r 14"
 MODULES_LOAD = {"modules": ("", f"lt-modules {MODULES}")}
+FILES_LOAD = {"files": (LATE, f"lt-files {FILES}")}
 HOTPLUG_LOAD = {"hotplug": (LATE, f"lt-hotplug {CPUS}")}
 
 
 @pytest.fixture(scope="module")
 def one_cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return traced(tmp_path_factory.mktemp("one"), MODULES_LOAD, ARMS, 1)
+    return traced(tmp_path_factory.mktemp("one"), MODULES_LOAD | FILES_LOAD, ARMS, 1)
 
 
 @pytest.fixture(scope="module")
 def two_cpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return traced(tmp_path_factory.mktemp("two"), MODULES_LOAD | HOTPLUG_LOAD, ARMS, 2)
+    return traced(tmp_path_factory.mktemp("two"), MODULES_LOAD | FILES_LOAD | HOTPLUG_LOAD, ARMS, 2)
 
 
 @pytest.mark.parametrize("cpus", ["one_cpu", "two_cpus"])
@@ -53,6 +54,16 @@ def test_the_sums_of_a_module_are_those_of_its_rounds(one_cpu):
         index=pd.Index([MUTEX, RWSEM_READ, RWSEM_WRITE], name="type"),
     )
     pd.testing.assert_frame_equal(sums, expected, check_dtype=False)
+
+
+@pytest.mark.parametrize("cpus", ["one_cpu", "two_cpus"])
+@pytest.mark.parametrize("arm", ARMS)
+def test_more_locks_than_the_table_has_entries(request, cpus, arm):
+    status = accounts(request.getfixturevalue(cpus) / f"files-{arm}")
+    if arm != "tracepoint":  # which tells of waits alone
+        assert status.events > 4 * FILES  # a file's inode and its directory entry: taken and let go of
+    if arm == "per-lock":  # a lock that nobody waits for needs no entry
+        assert status.untracked == 0
 
 
 @pytest.mark.parametrize("arm", ARMS)
