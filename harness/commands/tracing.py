@@ -16,11 +16,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.build.image import modules_for, write_cpio
-from harness.build.programs import KBUILDS
+from harness.build.image import write_cpio
 from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.commands.belongings import Belongings
+from harness.commands.ownmodules import BUSYBOX, load_words, module_folders, not_loaded
 from harness.commands.watching import watching
 from harness.errors import EXIT_OK, RunError, UsageError
 from harness.experiment.execution import run_trial
@@ -49,8 +49,6 @@ _ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks"}
 SEED = 1
 #: Where the program's root lies in the guest, and its standard input in that.
 ROOT, STDIN = "/program", "/.stdin"
-#: The guest's busybox as the program's root has it; and where in that root the user's modules lie.
-BUSYBOX, MODULES = "/run/krepro/busybox", "modules"
 #: The guest's own folders that the program and its tracer see.
 SHARED = ("dev", "proc", "sys", "run", "krepro")
 #: Of the guest, in any case: the files are there packed and unpacked.
@@ -87,7 +85,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
     tracer = TracerFile(folder)
     params = tracer.chosen(wanted.params)
     out = _out(wanted.out, words[0], _ENDS[wanted.traces])
-    modules = _module_folders(wanted.modules)
+    modules = module_folders(wanted.modules)
     experiment = load_experiment(folder)
     kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
@@ -103,7 +101,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         for name in wanted.others:
             things.program(name, here)
         things.arguments(words[1:], here)
-        loaded = _load(store, built, modules, things.root)
+        loaded = load_words(store, built, modules, things.root)
         _standard_input(things.root / STDIN.strip("/"))
         things.finish(here)
         for text in things.notes:
@@ -113,8 +111,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         spec = _trial(store, scratch, _only(experiment, arm, command, wanted.timeout), built, things, wanted.memory)
         spec = spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES})
         record = _run(spec, f"tracing {shlex.join(words)}", tracer if wanted.params.get("watch") else None, console)
-        if record.status != "ok":
-            raise RunError(f"the program was not traced: {record.reason}", hint=_hint(spec.folder / NAME))
+        _check(record, spec.folder / NAME)
         left, system_map = spec.folder / NAME, built.kernel.file("System.map")
         program = Traced(spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen)
         made = scratch / "report"
@@ -143,6 +140,14 @@ def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Conso
         return run_trial(spec, partial(watching, watched, console))
     with step(label):
         return run_trial(spec)
+
+
+def _check(record: TrialRecord, left: Path) -> None:
+    """RunError when the program was not traced, with its own last words."""
+    if record.status != "ok":
+        raise RunError(f"the program was not traced: {record.reason}", hint=_hint(left))
+    if lost := not_loaded(left):
+        raise RunError(f"module {lost} was not loaded", hint=_hint(left))
 
 
 def _words(text: str | None) -> list[str]:
@@ -200,30 +205,6 @@ def _out(out: Path | None, program: str, end: str) -> Path:
     if free is None:
         raise UsageError("too many traces are here", where=str(base.parent), hint="--out FOLDER")
     return free
-
-
-def _module_folders(names: Sequence[str]) -> list[Path]:
-    folders = [Path.cwd() / name for name in names]
-    for folder in folders:
-        if not any((folder / name).is_file() for name in KBUILDS):
-            raise UsageError("--module: is no folder with a Kbuild", where=str(folder))
-    return folders
-
-
-def _load(store: Store, built: KernelBuild, sources: Sequence[Path], root: Path) -> list[str]:
-    """Build a user's modules into the program's root; the words before the program's, which load them."""
-    if not sources:
-        return []
-    log = store.root / "logs" / f"modules-{built.recipe.spec.name}.log"
-    log.parent.mkdir(exist_ok=True)
-    names: list[str] = []
-    for source in sources:
-        with step(f"building module {source.name}"):
-            modules_for(store, built.recipe, built.kernel, [source], root / MODULES, log)
-        names += sorted(path.name for path in (root / MODULES).glob("*.ko") if path.name not in names)
-    insert = "".join(f"{BUSYBOX} insmod {shlex.quote(f'/{MODULES}/{name}')} || exit\n" for name in names)
-    # `env` starts what PATH has: the shell would take its own words first.
-    return [BUSYBOX, "sh", "-c", f'{insert}exec {BUSYBOX} env "$@"', "sh"]
 
 
 def _standard_input(target: Path) -> None:

@@ -138,3 +138,18 @@ def test_a_module_that_does_not_compile_is_named_by_its_line(tmp_path):
         done.stderr
     )
     assert not list(tmp_path.glob("*.locks"))
+
+
+def test_a_module_that_is_not_loaded_is_named(tmp_path):
+    (tmp_path / "shy").mkdir()
+    (tmp_path / "shy/Kbuild").write_text("obj-m := shy.o\n")
+    (tmp_path / "shy/shy.c").write_text(
+        "#include <linux/module.h>\nstatic int __init shy(void) { return -ENODEV; }\nmodule_init(shy);\n"
+        'MODULE_LICENSE("GPL");\n'
+    )
+    done = inv(tmp_path, "locks", "--module", "shy", "--", "true")
+    assert (done.returncode, done.stdout) == (3, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("krepro: module shy.ko was not loaded (insmod: "), done.stderr
+    assert "No such device" in last
+    assert not list(tmp_path.glob("*.locks"))
