@@ -24,8 +24,7 @@ PADDING = re.compile(r"lea 0x0\(%esi(,%eiz,1)?\),%esi|nop|xchg %ax,%ax")
 
 def code(vmlinux: Path, function: str) -> list[str]:
     """A function's instructions without padding: no addresses, its own places as HERE, those of others by name."""
-    command: list[str | Path] = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux]
-    lines = run(*command).splitlines()
+    lines = run("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux).splitlines()
     words = [" ".join(line.split("\t")[1].split()) for line in lines if line.startswith("c") and "\t" in line]
     words = [re.sub(rf"\bc1[0-9a-f]{{6}} <{function}\+0x[0-9a-f]+>", "HERE", word) for word in words]
     words = [re.sub(r"\b(0x)?c1[0-9a-f]{6}\b", "PLACE", word) for word in words]

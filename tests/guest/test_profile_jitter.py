@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from harness.experiment.scalar import Scalar
 from harness.experiment.trial import TrialRecord
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
+from tests.compiling import run
 
 pytestmark = pytest.mark.timeout(1800)
 SWITCH = "/proc/sys/kernel/profile_jitter"
@@ -56,8 +56,7 @@ SWITCHES = [f"/proc/sys/kernel/{name}" for name in ("irq_hotspot", "nmi_profile"
 
 def code(vmlinux: Path, function: str) -> list[str]:
     """A function's instructions, addresses left out."""
-    command = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = run("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux).splitlines()
     words = [line.split("\t")[1].strip() for line in lines if line.startswith("c") and "\t" in line]
     return [re.sub(r"\b(0x)?c1[0-9a-f]{6}\b( <.*>)?", "ADDRESS", word) for word in words]
 
