@@ -13,6 +13,7 @@ from harness.build.store import Store
 from harness.errors import UsageError
 from harness.experiment.prepare import KernelBuild
 from harness.machine.tail import read_tail
+from harness.measure.tracer import LOADED
 from harness.progress import step
 
 #: The guest's busybox as the program's root has it; and where in that root the modules lie.
@@ -47,6 +48,8 @@ def load_words(store: Store, built: KernelBuild, sources: Sequence[Path], root: 
     lines = []
     for name in map(shlex.quote, names):
         lines.append(f"{BUSYBOX} insmod /{MODULES}/{name} || {{ echo {name} >$KREPRO_OUT/{LOST}; exit 1; }}")
+    # A module may be gone before the end, with its names.
+    lines.append(f"{BUSYBOX} grep '\\[' /proc/kallsyms >$KREPRO_OUT/{LOADED}")
     lines.append(f'exec {BUSYBOX} env "$@"')  # it starts what PATH has: the shell would take its own words first
     return [BUSYBOX, "sh", "-c", "\n".join(lines), "sh"]
 

@@ -30,6 +30,8 @@ from harness.measure.analysis import load_module
 FILE = "tracer.py"
 #: What `traced` writes, in its folder.
 REPORT = "report.html"
+#: Lines of /proc/kallsyms about modules, in `Traced.left`, as they were when a user's own modules had been loaded.
+LOADED = "modules.loaded"
 
 
 Traces = Literal["pages", "locks"]

@@ -131,6 +131,11 @@ def classes_of(
     Without a table: the static symbol, else the function of the last INIT that was traced, else DYNAMIC.
     """
     known = dict(zip(locks["address"].tolist(), lock_classes(locks).tolist(), strict=True))
+    # The kernel has an address alone for static data of a module that had gone before it was asked.
+    gone = [address for address, name in known.items() if name.startswith("0x")]
+    known |= {
+        address: str(name) for address, name in zip(gone, data.names(gone).tolist(), strict=True) if name != DYNAMIC
+    }
     every = np.union1d(events["lock"], np.asarray(more, dtype=np.uint64))
     others = np.setdiff1d(every, locks["address"].to_numpy(dtype=np.uint64))
     named = dict(zip(others.tolist(), data.names(others).tolist(), strict=True))

@@ -18,7 +18,7 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import read_lines
 from harness.measure.symbols import read_system_map, with_kallsyms
-from harness.measure.tracer import REPORT, Traced
+from harness.measure.tracer import LOADED, REPORT, Traced
 
 from ..locks.acquisitions import acquisitions, with_conflicts
 from ..locks.blame import blame_table, blamed, chains, stacks, threads
@@ -53,7 +53,8 @@ class Seen:
         left = program.left
         self.status: LockTraceStatus = read_status(left / "status.json")
         events = with_conflicts(read_events(left / "events.bin"))
-        modules = {line for name in ("modules.begin", "modules") for line in read_lines(left / name)}
+        told = [left / name for name in ("modules.begin", LOADED, "modules")]
+        modules = {line for path in told if path.name != LOADED or path.is_file() for line in read_lines(path)}
         kallsyms = "\n".join(sorted(modules))
         symbols = with_kallsyms(read_system_map(program.system_map), kallsyms, where=str(left / "modules"))
         data = StaticData(program.system_map, kallsyms)
