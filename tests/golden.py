@@ -25,6 +25,7 @@ from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
 from harness.paths import EXPERIMENTS, ROOT
+from tests.archives import extract_all
 
 GOLDEN = ROOT / "tests" / "golden"
 #: First rows of a table that expected.json shows.
@@ -73,7 +74,7 @@ def unpack(name: str, target: Path) -> Golden:
     """The golden trials of an experiment, in a folder of the caller's own."""
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(GOLDEN / name / "raw.tar.xz") as archive:
-        archive.extractall(target, filter="data")
+        extract_all(archive, target)
     folder = EXPERIMENTS / name
     trials = [record.relocated(target) for record in records(name)]
     return Golden(name, target, trials, load_experiment(folder), Analysis(folder))

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.build.store import hash_tree
 from harness.errors import RunError
 from harness.experiment.trial import TrialRecord, TrialSpec
+from harness.guest.bulk import extract
 from harness.store.provenance import Host
 
 
@@ -123,7 +124,8 @@ def unpack(ran: Ran, folder: Path) -> None:
     folder.mkdir(parents=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(ran.data)) as tar:
-            tar.extractall(folder, filter="data")
+            for member in tar:
+                extract(tar, member, folder)
     except (tarfile.TarError, OSError) as error:
         raise RunError(f"what {ran.worker} sent cannot be unpacked: {error}") from error
     if hash_tree(folder) != ran.files:

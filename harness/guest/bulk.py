@@ -50,7 +50,7 @@ class Bulk:
                     for member in archive:
                         if stream.tell() > start + length + tarfile.RECORDSIZE:
                             break
-                        _extract(archive, member, target)
+                        extract(archive, member, target)
             except (tarfile.TarError, OSError, ValueError) as error:  # ValueError: a NUL in a name
                 raise RunError(f"the guest's data is not a tar archive: {error}", where=str(self.path)) from error
         self._offset = start + length
@@ -71,10 +71,10 @@ class Bulk:
         return (start, length) if self.path.stat().st_size >= start + length else None
 
 
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     """Write one member below `target`: the guest is not trusted, so only plain files and folders, by our own modes.
 
-    tarfile's extraction filters would do, but Debian 12's Python has none.
+    RunError for anything else. tarfile's extraction filters would do, but Debian 12's Python has none.
     """
     parts = [part for part in member.name.split("/") if part not in {"", "."}]
     if not _is_text(member.name):

@@ -18,6 +18,7 @@ from harness.capsule.crate import capsule_crate
 from harness.capsule.project import check_out
 from harness.errors import RunError, UsageError
 from harness.store.resultset import ResultSet
+from tests.archives import extract_all
 from tests.small_sets import small_experiment, small_set
 
 NAMES = ("empty", "folder/block", "folder/large", "script")
@@ -52,7 +53,7 @@ def plain(path) -> bytes:
 def extracted(path, folder):
     (folder / "plain.tar").write_bytes(plain(path))
     with tarfile.open(folder / "plain.tar") as archive:
-        archive.extractall(folder, filter="data")
+        extract_all(archive, folder)
     return folder / "capsule"
 
 

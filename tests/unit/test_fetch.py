@@ -13,6 +13,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,7 @@ def mirrors(server, monkeypatch) -> tuple[Server, Server]:
     return mirror, archive
 
 
+NAME = "mirror.example"
 PATH = "pool/main/t/tool/tool_2-3_amd64.deb"
 
 
@@ -143,14 +145,17 @@ def test_the_mirrors_name_is_looked_up_once_for_all(tmp_store, mirrors, monkeypa
         mirror.has(made, f"debian/{entries[-1].path}")
     asked: list[str] = []
     ask = socket.getaddrinfo
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *words, **more: asked.append(host) or ask(host, *words, **more)
-    )
-    monkeypatch.setattr(fetching, "MIRROR", mirror.url.replace("127.0.0.1", "localhost"))
-    monkeypatch.setenv("no_proxy", "localhost")
+
+    def answer(host: str, *words: Any, **more: Any) -> Any:
+        asked.append(host)
+        return ask("127.0.0.1" if host == NAME else host, *words, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    monkeypatch.setattr(fetching, "MIRROR", mirror.url.replace("127.0.0.1", NAME))
+    monkeypatch.setenv("no_proxy", NAME)
     fetch(tmp_store, entries)
     assert len(mirror.asked) == 20
-    assert asked.count("localhost") == 1
+    assert asked.count(NAME) == 1
 
 
 def test_a_mirror_that_has_moved_on_is_followed_by_the_archive(tmp_store, mirrors, deb, entry):
