@@ -97,9 +97,10 @@ def _needed(binary: Path) -> tuple[list[str], list[str]]:
 
 def _find_library(homes: Sequence[Path], name: str, folders: Sequence[str], nowhere: str) -> tuple[str, Path]:
     """Where a library belongs, relative to the guest's root, and the file that it is."""
-    for path in [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]:
-        place = posixpath.normpath(f"/{path.lstrip('/')}")[1:]  # a .. does not lead above the root
-        for home in homes:
+    paths = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
+    places = [posixpath.normpath(f"/{path.lstrip('/')}")[1:] for path in paths]  # a .. does not lead above the root
+    for home in homes:  # what a package has in its last folder is before what the host has in its first
+        for place in places:
             found = inside(home, place)
             if found is not None:
                 return place, found

@@ -122,6 +122,8 @@ def test_ctrl_c_ends_it_in_ten_seconds_with_what_was_tried(tmp_path):
     assert "interrupted; what was tried until then is in" in problems
     rows = json.loads(out.read_text())["rows"]
     assert [row["status"] for row in rows if row["group"] != "kernels"][:1] == ["untried"]
-    assert {row["status"] for row in rows if row["group"] == "kernels"} == {"ok"}
+    kernels = {row["name"]: row["status"] for row in rows if row["group"] == "kernels"}
+    assert kernels.pop("kernel classic-stock", "absent") in {"ok", "absent"}  # built or not: no quick arm needs it
+    assert set(kernels.values()) == {"ok"}
     assert "untried" in said
     assert not machines(scratch)

@@ -46,6 +46,18 @@ def test_the_loader_is_that_of_the_package_and_not_of_the_host(unpacked, tmp_pat
 
 
 @needs_guest_packages
+def test_a_package_is_asked_in_all_its_folders_before_the_next_one_in_any(unpacked, tmp_path):
+    """Else a host's newer library in /lib would be taken for a package's in /usr/lib, and want the host's libc."""
+    host, root = tmp_path / "host", tmp_path / "root"
+    ours = compiled(unpacked / "usr/lib" / TRIPLET / "libown.so", "-shared", "-Wl,-soname,libown.so", text="int own;")
+    compiled(host / "lib" / TRIPLET / "libown.so", "-shared", text="int own = 2;")
+    program = compiled(root / "bin/x", "-Wl,--no-as-needed", ours)
+    install_libraries(program, [unpacked, host], root, TRIPLET)
+    assert not (root / "lib" / TRIPLET / "libown.so").exists()
+    assert (root / "usr/lib" / TRIPLET / "libown.so").read_bytes() == ours.read_bytes()
+
+
+@needs_guest_packages
 def test_a_library_that_no_package_has_is_named(unpacked, tmp_path):
     (unpacked / "lib" / TRIPLET / "libc.so.6").unlink()
     with pytest.raises(RunError, match=r"no package of the image has the library libc\.so\.6"):
