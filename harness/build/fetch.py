@@ -116,6 +116,7 @@ def _whole(path: Path, entry: Entry) -> bool:
 
 
 def _fetch_all(home: Path, entries: Sequence[Entry], asked: Sequence[Place]) -> None:
+    _addresses_of.cache_clear()  # a mirror may have moved since this process last asked
     total = sum(entry.size for entry in entries) / 2**20
     label = f"fetching {len(entries)} packages" if len(entries) > 1 else f"fetching {entries[0].package}"
     with step(label, total=total) as bar, ThreadPoolExecutor(AT_ONCE) as pool:
@@ -258,31 +259,28 @@ def _connected(address: tuple[str, int], *options: Any) -> socket.socket:
     return socket.create_connection((found[-1], address[1]), *options)
 
 
-class _Plain(http.client.HTTPConnection):
-    def __init__(self, *options: Any, **named: Any) -> None:
-        super().__init__(*options, **named)
-        self._create_connection = _connected
+def _connection(kind: type[http.client.HTTPConnection]) -> Any:
+    """A maker of connections of a kind which look names up by `_connected`."""
+
+    def make(*options: Any, **named: Any) -> http.client.HTTPConnection:
+        connection = kind(*options, **named)
+        connection._create_connection = _connected  # type: ignore[attr-defined]  # http.client's own seam
+        return connection
+
+    return make
 
 
-class _Secure(http.client.HTTPSConnection):
-    def __init__(self, *options: Any, **named: Any) -> None:
-        super().__init__(*options, **named)
-        self._create_connection = _connected
-
-
-class _PlainHandler(urllib.request.HTTPHandler):
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Plain, req)
+        return self.do_open(_connection(http.client.HTTPConnection), req)
 
-
-class _SecureHandler(urllib.request.HTTPSHandler):
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Secure, req)
+        return self.do_open(_connection(http.client.HTTPSConnection), req)
 
 
 @cache
 def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_PlainHandler, _SecureHandler)
+    return urllib.request.build_opener(_Handler)
 
 
 def _write(stream: http.client.HTTPResponse, part: Path, begin: int, entry: Entry, count: _Count) -> None:
