@@ -266,7 +266,13 @@ def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):
 
 
 def test_slowdown():
-    table = oracle_slowdown(Store.default(), 3).set_index("oracle")["ratio"]
-    print(table.to_dict())
-    assert table["functions"] <= 1.3
-    assert table["pages"] <= 3
+    # The least of user times; beside a busy neighbour on the same core even that is more than the work takes.
+    least = None
+    for _ in range(4):
+        took = oracle_slowdown(Store.default(), 3).set_index("oracle")["cpu_s"]
+        least = took if least is None else least.combine(took, min)
+        ratio = least / least["none"]
+        print(ratio.round(3).to_dict())
+        if ratio["functions"] <= 1.3 and ratio["pages"] <= 3:
+            return
+    raise AssertionError(f"an oracle costs {ratio.round(3).to_dict()}")
