@@ -53,8 +53,10 @@ class Seen:
         left = program.left
         self.status: LockTraceStatus = read_status(left / "status.json")
         events = with_conflicts(read_events(left / "events.bin"))
-        told = [left / name for name in ("modules.begin", LOADED, "modules")]
-        modules = {line for path in told if path.name != LOADED or path.is_file() for line in read_lines(path)}
+        told = [left / "modules.begin", left / "modules"]
+        if (left / LOADED).is_file():  # only a program with a module of the user's leaves it
+            told.append(left / LOADED)
+        modules = {line for path in told for line in read_lines(path)}
         kallsyms = "\n".join(sorted(modules))
         symbols = with_kallsyms(read_system_map(program.system_map), kallsyms, where=str(left / "modules"))
         data = StaticData(program.system_map, kallsyms)

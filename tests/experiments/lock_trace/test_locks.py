@@ -343,6 +343,20 @@ def test_classes_of_the_kernels_table(tmp_path):
     assert [named[lock] for lock in LOCKS] == ["filp+0x48", "vfs_read (dynamic)", "tasklist_lock+0x10"]
 
 
+def test_a_lock_of_a_module_that_is_gone_has_its_symbols_name(tmp_path):
+    """The kernel told its address alone."""
+    line = "1\t0xffffffffa0010080\t0\tstatic\t0xffffffffa0010080\t0\t-\n"
+    (tmp_path / "locks.tsv").write_text(LOCK_LINES.splitlines(keepends=True)[0] + line)
+    (tmp_path / "System.map").write_text(MAP)
+    locks, events = read_locks(tmp_path / "locks.tsv"), encode(made((A, 0, 1)))
+    loaded = "ffffffffa0010000 d known_shared\t[lockknown]\n"
+    names = [
+        classes_of(events, locks, StaticData(tmp_path / "System.map", kallsyms), SYMBOLS)[0xFFFFFFFFA0010080]
+        for kallsyms in (loaded, "")
+    ]
+    assert names == ["known_shared+0x80 [lockknown]", "0xffffffffa0010080"]
+
+
 def test_damaged_tables_are_errors_with_their_place(tmp_path):
     path = tmp_path / "locks.tsv"
     path.write_text(LOCK_LINES.replace("generation", "age"))
