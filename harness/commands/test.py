@@ -32,8 +32,9 @@ def test(
 ) -> int:
     """Run the tests: linters, unit tests, then tests that boot guests."""
     parallel = ["tests/unit", "tests/experiments", "-n", "auto", "--dist", "worksteal"]
-    alone = ["tests/commands", "tests/guest"]  # those that share the machine's time
-    stages = [parallel] if unit else [parallel, alone]
+    # A guest keeps one CPU busy. Tests of one file stay together: they share what they pay for.
+    guests = ["tests/commands", "tests/guest", "-n", "2", "--dist", "loadfile"]
+    stages = [parallel] if unit else [parallel, guests]
     if faults or soak or kvm:
         long = ["-o", "timeout=3600"]
         # A fault is mostly waited for; tests that share what they pay for stay together.
