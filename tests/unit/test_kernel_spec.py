@@ -10,7 +10,7 @@ import pytest
 from harness.build.kernel import requested_options
 from harness.build.spec import DISTRIBUTION, kernel_names, load_kernel
 from harness.errors import UsageError
-from harness.paths import FRAGMENTS, KERNELS, PATCHES
+from harness.paths import EXPERIMENTS, FRAGMENTS, KERNELS, PATCHES
 
 SPEC = """\
 name: own
@@ -135,8 +135,10 @@ def test_the_projects_own_kernels_are_whole(name):
 
 
 def test_no_fragment_or_series_is_orphaned():
-    recipes = [load_kernel(name) for name in kernel_names()]
+    folders = sorted(path.parent for path in EXPERIMENTS.glob("*/kernels"))
+    recipes = [load_kernel(name, folder) for folder in folders for name in kernel_names(folder)]
     used = {path for recipe in recipes for path in (*recipe.fragments, *recipe.patches)}
     used.add(FRAGMENTS / f"{DISTRIBUTION}.config")
-    assert used == {*FRAGMENTS.glob("*.config"), *PATCHES.glob("*/*/*.patch")}
+    own = {*EXPERIMENTS.glob("*/kernels/fragments/*.config")}
+    assert used == {*FRAGMENTS.glob("*.config"), *PATCHES.glob("*/*/*.patch"), *own}
     assert all((folder / "README.md").is_file() for folder in PATCHES.iterdir() if folder.is_dir())

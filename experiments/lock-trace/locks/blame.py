@@ -26,6 +26,8 @@ PAIR_COLUMNS = {
     "begin": "float64",  # when the one waited and the other held, cycles
     "end": "float64",
 }
+#: Columns of a waiter that say who and where he is, and those that say it of a holder.
+SIDES = {"caller": "caller", "thread": "thread", "stack": "hold_stack"}
 CHAIN_COLUMNS = {
     "chain": "int64",  # number of the chain
     "link": "int64",  # from 0: the first waiter and its holder
@@ -123,14 +125,14 @@ def threads(taken: pd.DataFrame) -> list[str]:
 def blame_table(named: pd.DataFrame, pairs: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     """Sums of `pairs` by the lock and by who waited for whom, most time first.
 
-    `named`: the acquisitions with what `key` names. Columns: those of `key` of the waiter; then those that say who and
-    where (`caller`, `thread`), of the holder, with `holder_` before them; waits, holds (different ones), blamed_total,
+    `named`: the acquisitions with what `key` names. Columns: those of `key` of the waiter; then those of SIDES, of the
+    holder, with `holder_` before them; waits, holds (different ones), blamed_total,
     blamed_max, hold_total (of these holds, whole), all in cycles.
     """
-    sides = [name for name in key if name in ("caller", "thread")]
+    sides = [name for name in key if name in SIDES]
     waiter = named[key].take(pairs["waiter"].to_numpy()).reset_index(drop=True)
-    holder = named[[*sides, "acquired", "end"]].take(pairs["holder"].to_numpy()).reset_index(drop=True)
-    table = waiter.join(holder[sides].add_prefix("holder_"))
+    holder = named.take(pairs["holder"].to_numpy()).reset_index(drop=True)
+    table = waiter.assign(**{f"holder_{name}": holder[SIDES[name]] for name in sides})
     by = list(table.columns)
     table = table.assign(
         waiter=pairs["waiter"], holder=pairs["holder"], spent=pairs["end"] - pairs["begin"],
@@ -148,12 +150,16 @@ def blame_table(named: pd.DataFrame, pairs: pd.DataFrame, key: list[str]) -> pd.
 
 
 def stacks(named: pd.DataFrame, pairs: pd.DataFrame, linked: pd.DataFrame) -> pd.DataFrame:
-    """For a flame graph: `stack` (who waits outermost; then where for which lock, and who holds it, and for whom that
-    one waits) and `weight`, cycles. Time in a chain is its last link's, and no more its first one's.
+    """For a flame graph: `stack` (who waits outermost; then who called him, where for which lock, who holds it, and who
+    called that one, or for whom he waits) and `weight`, cycles. Time in a chain is its last link's, and no more its
+    first one's.
 
-    `named`: the acquisitions with class, type, caller, thread; `linked`: of `chains`.
+    `named`: the acquisitions with class, type, caller, thread; `wait_callers` and `hold_callers` if there are stacks;
+    `linked`: of `chains`.
     """
     who, where, what, kind = (named[name].tolist() for name in ("thread", "caller", "class", "type"))
+    nobody: list[tuple[str, ...]] = [()] * len(named)
+    waiting, holding = (named[name].tolist() if name in named else nobody for name in ("wait_callers", "hold_callers"))
     weights: defaultdict[str, float] = defaultdict(float)
     pair_rows = pairs.itertuples(index=False, name=None)
     whole: dict[tuple[int, int], float] = {(waiter, holder): end - begin for waiter, holder, begin, end in pair_rows}
@@ -164,16 +170,19 @@ def stacks(named: pd.DataFrame, pairs: pd.DataFrame, linked: pd.DataFrame) -> pd
             f"{where[holder]} holds it ({who[holder]})",
         ]
 
-    def put(words: list[str], weight: float) -> None:
-        weights[";".join(word.replace(";", ",") for word in words)] += weight
+    def put(links: list[tuple[int, int]], weight: float) -> None:
+        (first, _), (_, last) = links[0], links[-1]
+        # The holder's stack lies on the waiter's, upside down: who called him stands above.
+        words = [who[first], *reversed(waiting[first]), *(word for link in links for word in frames(*link))]
+        weights[";".join(word.replace(";", ",") for word in [*words, *holding[last]])] += weight
 
     rows = linked.itertuples(index=False, name=None)
     for _, links in itertools.groupby(rows, key=lambda row: row[0]):
         of_chain = [(waiter, holder, end - begin) for _, _, waiter, holder, begin, end in links]
         waiter, holder, spent = of_chain[0]
-        put([who[waiter], *(word for a, b, _ in of_chain for word in frames(a, b))], spent)
+        put([(a, b) for a, b, _ in of_chain], spent)
         whole[waiter, holder] -= spent
-    for (waiter, holder), rest in whole.items():
+    for pair, rest in whole.items():
         if rest > 0:
-            put([who[waiter], *frames(waiter, holder)], rest)
+            put([pair], rest)
     return pd.DataFrame({"stack": list(weights), "weight": np.array(list(weights.values()), np.float64)})

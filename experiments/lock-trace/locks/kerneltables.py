@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernel's own tables of a lock trace, as the launcher copied them: `locks.tsv` and `sites.tsv`."""
+"""The kernel's own tables of a lock trace, as they were copied: `locks.tsv`, `sites.tsv` and `stacks.tsv`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ SITE_COLUMNS = {
     "kept": "int64",  # acquisitions
     "wait_total": "int64",  # cycles, of those that had to wait
 }
+STACK_COLUMNS = {
+    "stack": "int64",  # its number in events, from 1; 0: those that found no room
+    "events": "int64",  # that have it
+    "calls": "str",  # return addresses, hexadecimal with commas, innermost first; - for stack 0
+}
 
 
 def read_locks(path: Path) -> pd.DataFrame:
@@ -40,3 +45,8 @@ def read_locks(path: Path) -> pd.DataFrame:
 def read_sites(path: Path) -> pd.DataFrame:
     """SITE_COLUMNS, a row per CPU, lock, type and call site. RunError when it is no such table."""
     return read_tsv(path, SITE_COLUMNS)
+
+
+def read_stacks(path: Path) -> pd.DataFrame:
+    """STACK_COLUMNS, a row per stack, of a kernel with the patches `lock-stacks`. RunError when it is no such table."""
+    return read_tsv(path, STACK_COLUMNS)

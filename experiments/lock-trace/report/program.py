@@ -22,9 +22,10 @@ from harness.measure.tracer import LOADED, REPORT, Traced
 
 from ..locks.acquisitions import acquisitions, with_conflicts
 from ..locks.blame import blame_table, blamed, chains, stacks, threads
+from ..locks.callers import Stacks, with_callers
 from ..locks.classes import StaticData, call_sites, classes_of
 from ..locks.events import TYPES, read_events
-from ..locks.kerneltables import read_locks
+from ..locks.kerneltables import read_locks, read_stacks
 from ..locks.status import LockTraceStatus, read_status
 from .flows import write_flows
 
@@ -68,6 +69,12 @@ class Seen:
             caller=call_sites(taken["site"], symbols),
             thread=with_names(threads(taken), taken["pid"], names_of_threads(left)),
         )
+        #: None of a kernel that records no stacks.
+        self.stacks: Stacks | None = None
+        table = left / "stacks.tsv"
+        if table.is_file():
+            self.stacks = Stacks(read_stacks(table), symbols, where=str(table))
+            self.named = with_stacks(with_callers(self.named, events, self.stacks))
         self.pairs = blamed(self.named)
         self.chains = chains(self.named, self.pairs)
 
@@ -90,6 +97,15 @@ class Seen:
         for name in ("blamed_total", "blamed_max", "hold_total"):
             table[name] = self.status.nanoseconds(table[name].astype("float64"))
         return table
+
+
+def with_stacks(named: pd.DataFrame) -> pd.DataFrame:
+    """With stacks as texts, the lock's caller first: `stack` of who waited, `hold_stack` of who held."""
+    texts = {
+        column: [" ← ".join([place, *calls]) for place, calls in zip(named["caller"], named[callers], strict=True)]
+        for column, callers in (("stack", "wait_callers"), ("hold_stack", "hold_callers"))
+    }
+    return named.assign(**texts)
 
 
 def names_of_threads(left: Path) -> dict[int, str]:
@@ -122,6 +138,7 @@ def report(program: Traced, out: Path) -> list[str]:
     by_site = seen.table([*LOCK, "caller"])
     tables = [
         Shown("Blame", "Who waited where, for which lock, and who held it meanwhile.", *_rows(by_site, "caller")),
+        *_callers(seen),
         Shown("Threads", "The same by thread.", *_rows(seen.table([*LOCK, "thread"]), "thread")),
         _chains(seen),
     ]
@@ -153,6 +170,8 @@ def _warnings(seen: Seen, shown: int) -> list[str]:
         told.append(f"{lost:,} events were lost: waits and holders are missing.")
     if seen.status.untracked:
         told.append(f"{seen.status.untracked:,} events are of locks that found no place in the kernel's table.")
+    if seen.stacks and seen.stacks.without:
+        told.append(f"{seen.stacks.without:,} events have no stack: the kernel's table of them was full.")
     if shown < len(seen.pairs):
         told.append(f"{FLOWS} has the {shown:,} longest of {len(seen.pairs):,} pairs of a wait and a hold.")
     return told
@@ -176,6 +195,13 @@ def _rows(table: pd.DataFrame, side: str) -> tuple[Sequence[str], list[list[obje
         for row in table.head(TOP).to_dict("records")
     ]  # fmt: skip
     return columns, rows
+
+
+def _callers(seen: Seen) -> list[Shown]:
+    if seen.stacks is None:
+        return []
+    about = "The same by stacks, who called stands behind: on whose behalf one waited, and on whose the other held it."
+    return [Shown("Callers", about, *_rows(seen.table([*LOCK, "stack"]), "stack"))]
 
 
 def _chains(seen: Seen) -> Shown:
