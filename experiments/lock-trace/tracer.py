@@ -34,6 +34,8 @@ locktrace -m per-lock -o "$out" -- "$@"
 status=$?
 [ "$KREPRO_WATCH" = 0 ] || kill "$watching"
 [ -s "$out/status.json" ] || exit "$status"
+stacks=/sys/kernel/debug/lock_trace/stacks
+[ ! -e "$stacks" ] || cat "$stacks" >"$out/stacks.tsv"
 grep '\\[' /proc/kallsyms >"$out/modules"
 cat "$tracing/trace" >"$out/exits"
 for task in /proc/[0-9]*/task/[0-9]*; do
@@ -43,7 +45,7 @@ exit 0
 """
 
 TRACER = Tracer(
-    kernel="modern-6.1-bare",
+    kernel="modern-6.1-stacks",
     command=COMMAND,
     params={"watch": 0},
     devices=("stream",),
@@ -56,8 +58,9 @@ TRACER = Tracer(
 def traced(program: Traced, out: Path) -> list[str]:
     """The page about it, with the stacks and the time line, and the trace beside that."""
     lines = report(program, out)
-    for name in ("events.bin", "status.json", "locks.tsv", "sites.tsv"):
-        shutil.move(program.left / name, out / name)
+    for name in ("events.bin", "status.json", "locks.tsv", "sites.tsv", "stacks.tsv"):
+        if (program.left / name).is_file():  # not every kernel records stacks
+            shutil.move(program.left / name, out / name)
     return lines
 
 

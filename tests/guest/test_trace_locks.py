@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,10 @@ int main(void)
 """
 
 
+def text_of(page: Path) -> str:
+    return (page / "report.html").read_text()
+
+
 def test_the_page_in_docs_has_commands():
     assert (len(PRINTED), len(MODULE)) == (4, 1)
 
@@ -71,7 +76,7 @@ def test_a_printed_command_gives_a_page(tmp_path, printed):
     if "--module" in printed:
         line = r"waits for pair_mutex \[pair\] \(mutex\): pair_thread\+\S+ \[pair\] for pair_thread\+\S+ \[pair\]$"
         assert re.search(line, done.stdout, re.MULTILINE), done.stdout
-    assert "<h2>Blame</h2>" in (page / "report.html").read_text()
+    assert "<h2>Blame</h2>" in text_of(page)
     json.loads((page / "perfetto.json").read_text())
 
 
@@ -93,8 +98,24 @@ def test_two_writers_wait_for_each_other_at_the_lock_of_their_file(written):
     stacks = [line.rpartition(" ") for line in (page / "folded.txt").read_text().splitlines()]
     frames = [(stack.split(";")[0], stack.split(";")[-1]) for stack, _, _ in stacks]
     assert {who.split(" ")[0] for who, _ in frames} == {"anna", "bert"}
-    assert any(who.startswith("anna") and "(bert (pid" in holder for who, holder in frames)
+    assert any(stack.startswith("anna") and "holds it (bert (pid" in stack for stack, _, _ in stacks)
     assert all(int(weight) > 0 for _, _, weight in stacks)
+
+
+def test_both_sides_have_their_callers_up_to_the_system_call(written):
+    page, _ = written
+    rows = [line.rpartition(" ")[0].split(";") for line in (page / "folded.txt").read_text().splitlines()]
+    for frames in rows:
+        waits = next(i for i, frame in enumerate(frames) if " waits for " in frame)
+        assert "__x64_sys_pwrite64" in frames[:waits], "outermost first"
+        assert "__x64_sys_pwrite64" in frames[waits:], "the holder's, innermost first"
+        assert frames.index("__x64_sys_pwrite64") < frames.index("vfs_write")
+    assert re.search(r"<h2>Callers</h2>.*write\S* ← .*vfs_write ← .*__x64_sys_pwrite64", text_of(page), re.DOTALL)
+
+
+def test_a_kernel_without_stacks_gives_a_page_without_callers(tmp_path):
+    done = inv(tmp_path, "locks", "--kernel", "modern-6.1-bare", "--", "true")
+    assert "<h2>Callers</h2>" not in text_of(report_of(done))
 
 
 def test_arrows_go_from_holders_to_waiters(written):
@@ -111,7 +132,7 @@ def test_arrows_go_from_holders_to_waiters(written):
 
 
 def test_the_page_says_how_the_program_ended(written):
-    assert "status 5" in (written[0] / "report.html").read_text()
+    assert "status 5" in text_of(written[0])
 
 
 @pytest.mark.parametrize("text", ["inode", "colour=red", "lock"])
