@@ -70,8 +70,19 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
             # Python's own exit code for this is 1, which here says that a claim is contradicted.
             _say("; ".join([_unexpected(error), *_notes(error)]))
             code = EXIT_RUN_FAILED
+            _drop_unwritten()
     if code:
         raise Exit(code=code)
+
+
+def _drop_unwritten() -> None:
+    """What finds no room on standard output is tried no more: one line has told of it."""
+    from harness.progress import silence
+
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ SHAPES = [("modern-6.1", 1, True, 4), ("modern-6.1", 2, False, 4), ("modern-6.1-
 
 @pytest.mark.parametrize(("kernel", "cpus", "pti", "levels"), SHAPES)
 def test_page_traces_are_exact_and_change_nothing(kernel: str, cpus: int, pti: bool, levels: int, tmp_path: Path):
-    folder = run_in_guest(tmp_path, "pt-suite 150", kernel, cpus, pti=pti)
+    folder = run_in_guest(tmp_path, "pt-suite 150", kernel, cpus, pti=pti, timeout_s=900)
     shape = f"levels {levels} cpus {cpus}\n" + ("pti=on\n" if pti else "")
     assert (folder / "shape").read_text() == shape
     assert list(complaints(folder)) == []
