@@ -12,6 +12,7 @@ from .report.meanwhile import meanwhile
 from .report.program import report
 
 #: Every `watch` seconds: the time, the rate of the TSC, the locks, and the places where somebody waited.
+#: The kernel itself counts waits for locks of kinds that the trace does not know: no flag, LCB_F_RT, LCB_F_PERCPU.
 #: Threads that end are named by the kernel's trace point, the others by /proc.
 COMMAND = """\
 out=$KREPRO_OUT tracing=/sys/kernel/tracing
@@ -30,8 +31,11 @@ if [ "$KREPRO_WATCH" != 0 ]; then
 	done >"$port" &
 	watching=$!
 fi
+untraced=$tracing/events/lock/contention_begin
+echo 'hist:keys=flags if flags == 0 || flags & 24' >"$untraced/trigger" || exit
 locktrace -m per-lock -o "$out" -- "$@"
 status=$?
+cat "$untraced/hist" >"$out/untraced"
 [ "$KREPRO_WATCH" = 0 ] || kill "$watching"
 [ -s "$out/status.json" ] || exit "$status"
 stacks=/sys/kernel/debug/lock_trace/stacks

@@ -182,3 +182,80 @@ def test_a_module_of_ones_own_keeps_its_names_when_it_is_gone(tmp_path):
     done = inv(tmp_path, "locks", "--module", "pair", "--with", "sleep", "--", "sh", "-c", gone)
     report_of(done)
     assert re.search(r"waits for pair_mutex \[pair\] \(mutex\): pair_thread\+\S+ \[pair\] for pair_thread", done.stdout)
+
+
+#: Rounds in which one thread surely waits for another, for each kind of lock that is not traced.
+UNTRACED = """\
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/percpu-rwsem.h>
+#include <linux/rtmutex.h>
+#include <linux/semaphore.h>
+
+static DEFINE_RT_MUTEX(rt);
+static DEFINE_SEMAPHORE(semaphore);
+DEFINE_STATIC_PERCPU_RWSEM(percpu);
+static DECLARE_COMPLETION(held);
+static DECLARE_COMPLETION(done);
+static atomic_t at = ATOMIC_INIT(0);
+
+#define WAIT(take, give) do { wait_for_completion(&held); atomic_inc(&at); take; give; complete(&done); } while (0)
+
+static int waits(void *unused)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		WAIT(rt_mutex_lock(&rt), rt_mutex_unlock(&rt));
+	for (i = 0; i < 5; i++)
+		WAIT(down(&semaphore), up(&semaphore));
+	for (i = 0; i < 7; i++)
+		WAIT(percpu_down_read(&percpu), percpu_up_read(&percpu));
+	return 0;
+}
+
+static struct task_struct *waiter;
+
+/* Lets go when the other sleeps: then he waits. */
+#define HOLD(take, give) do {						\\
+	int before = atomic_read(&at);					\\
+	take;								\\
+	complete(&held);						\\
+	while (atomic_read(&at) == before || task_is_running(waiter))	\\
+		usleep_range(100, 200);					\\
+	give;								\\
+	wait_for_completion(&done);					\\
+} while (0)
+
+static int __init untraced_init(void)
+{
+	int i;
+
+	waiter = kthread_run(waits, NULL, "waits");
+	if (IS_ERR(waiter))
+		return PTR_ERR(waiter);
+	for (i = 0; i < 3; i++)
+		HOLD(rt_mutex_lock(&rt), rt_mutex_unlock(&rt));
+	for (i = 0; i < 5; i++)
+		HOLD(down(&semaphore), up(&semaphore));
+	for (i = 0; i < 7; i++)
+		HOLD(percpu_down_write(&percpu), percpu_up_write(&percpu));
+	return 0;
+}
+module_init(untraced_init);
+MODULE_LICENSE("GPL");
+"""
+
+
+def test_waits_for_locks_that_are_not_traced_are_counted(tmp_path):
+    (tmp_path / "untraced").mkdir()
+    (tmp_path / "untraced/Kbuild").write_text("obj-m := untraced.o\n")
+    (tmp_path / "untraced/untraced.c").write_text(UNTRACED)
+    done = inv(tmp_path, "locks", "--module", "untraced", "--", "true")
+    page = report_of(done)
+    # Each writer of a percpu-rwsem waits, too: for a grace period of RCU.
+    said = "Not traced, but counted: 14 waits for percpu-rwsems, 3 waits for rt-mutexes, 5 waits for semaphores."
+    assert said in done.stdout
+    assert said in text_of(page)

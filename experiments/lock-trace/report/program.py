@@ -28,6 +28,7 @@ from ..locks.events import TYPES, read_events
 from ..locks.kerneltables import read_locks, read_stacks
 from ..locks.status import LockTraceStatus, read_status
 from .flows import write_flows
+from .untraced import read_untraced
 
 FOLDED, FLOWS = "folded.txt", "perfetto.json"
 TOP, TOLD = 200, 10
@@ -53,6 +54,7 @@ class Seen:
     def __init__(self, program: Traced) -> None:
         left = program.left
         self.status: LockTraceStatus = read_status(left / "status.json")
+        self.untraced = read_untraced(left / "untraced")
         events = with_conflicts(read_events(left / "events.bin"))
         told = [left / "modules.begin", left / "modules"]
         if (left / LOADED).is_file():  # only a program with a module of the user's leaves it
@@ -170,6 +172,9 @@ def _warnings(seen: Seen, shown: int) -> list[str]:
         told.append(f"{lost:,} events were lost: waits and holders are missing.")
     if seen.status.untracked:
         told.append(f"{seen.status.untracked:,} events are of locks that found no place in the kernel's table.")
+    if seen.untraced:
+        waits = ", ".join(f"{count:,} waits for {kind}" for kind, count in sorted(seen.untraced.items()))
+        told.append(f"Not traced, but counted: {waits}.")
     if seen.stacks and seen.stacks.without:
         told.append(f"{seen.stacks.without:,} events have no stack: the kernel's table of them was full.")
     if shown < len(seen.pairs):
