@@ -19,6 +19,7 @@ out=$KREPRO_OUT tracing=/sys/kernel/tracing
 mount -t debugfs none /sys/kernel/debug || exit
 mount -t tracefs none "$tracing" && echo 1 >"$tracing/events/sched/sched_process_exit/enable"
 grep '\\[' /proc/kallsyms >"$out/modules.begin"
+dmesg | grep 'percpu: Embedded' >"$out/percpu"
 if [ "$KREPRO_WATCH" != 0 ]; then
 	for at in /sys/class/virtio-ports/*; do
 		read -r name <"$at/name" && [ "$name" = krepro.stream ] && port=/dev/${at##*/}
@@ -56,6 +57,7 @@ TRACER = Tracer(
     traces="locks",
     cpus=2,
     several={"lock_trace": "on"},
+    layouts="layouts",
 )
 
 

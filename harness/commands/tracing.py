@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.image import write_cpio
+from harness.build.layouts import build_layouts
 from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.commands.belongings import Belongings
@@ -102,6 +103,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
             things.program(name, here)
         things.arguments(words[1:], here)
         loaded = load_words(store, built, modules, things.root)
+        layouts = _layouts(store, built, folder, tracer.tracer)
         _standard_input(things.root / STDIN.strip("/"))
         things.finish(here)
         for text in things.notes:
@@ -113,7 +115,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         record = _run(spec, f"tracing {shlex.join(words)}", tracer if wanted.params.get("watch") else None, console)
         _check(record, spec.folder / NAME)
         left, system_map = spec.folder / NAME, built.kernel.file("System.map")
-        program = Traced(spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen)
+        program = Traced(spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen, layouts)
         made = scratch / "report"
         made.mkdir()
         try:
@@ -132,6 +134,17 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(str(out / REPORT), markup=False, highlight=False, soft_wrap=True)
     return EXIT_OK
+
+
+def _layouts(store: Store, built: KernelBuild, folder: Path, tracer: Tracer) -> Path | None:
+    """The module of the tracer's layouts for this kernel; None, and a note, where it can have no more modules."""
+    if not tracer.layouts:
+        return None
+    try:
+        return build_layouts(store, built.recipe, built.kernel, folder / tracer.layouts)
+    except RunError as error:
+        note(f"offsets have no names: {error}")
+        return None
 
 
 def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Console) -> TrialRecord:

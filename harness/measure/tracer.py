@@ -45,7 +45,8 @@ class Tracer:
     "$@" is the program with its arguments. What it is to leave goes into the folder $KREPRO_OUT. It fails when the
     tracing does, not when the program does. `params`: what a user may choose, with its default; KREPRO_ variables.
     `traces` is what the user's command is about. With more than one of `cpus` the guest has the host's clock, and
-    `several` are kernel parameters.
+    `several` are kernel parameters. `layouts`: a folder beside tracer.py with a kernel module that is not loaded; its
+    debug information tells the report what the kernel's structs are made of.
     """
 
     kernel: str
@@ -55,6 +56,7 @@ class Tracer:
     traces: Traces = "pages"
     cpus: int = 1
     several: Mapping[str, Scalar | bool] = field(default_factory=dict)
+    layouts: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class Traced:
     """What a traced program left: `raw` is what came out of the guest, `left` of it what lay in $KREPRO_OUT.
 
     `root` has the program's files, each where it was in the guest; `words` are the program and its arguments, `folder`
-    the one that it began in. `system_map` is the kernel's. `chosen`: what the user chose for the report.
+    the one that it began in. `system_map` is the kernel's, and `layouts` the module of the tracer's layouts,
+    None where the tracer has none. `chosen`: what the user chose for the report.
     """
 
     raw: Path
@@ -72,6 +75,7 @@ class Traced:
     folder: str
     system_map: Path
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    layouts: Path | None = None
 
 
 class TracerFile:

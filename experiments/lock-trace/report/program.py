@@ -26,6 +26,8 @@ from ..locks.callers import Stacks, with_callers
 from ..locks.classes import StaticData, call_sites, classes_of
 from ..locks.events import TYPES, read_events
 from ..locks.kerneltables import read_locks, read_stacks
+from ..locks.members import Members
+from ..locks.percpu import per_cpu_names, unit_of
 from ..locks.status import LockTraceStatus, read_status
 from .flows import write_flows
 from .untraced import read_untraced
@@ -64,6 +66,10 @@ class Seen:
         symbols = with_kallsyms(read_system_map(program.system_map), kallsyms, where=str(left / "modules"))
         data = StaticData(program.system_map, kallsyms)
         classes = classes_of(events, read_locks(left / "locks.tsv"), data, symbols)
+        classes = per_cpu_names(classes, unit_of("\n".join(read_lines(left / "percpu"))), data)
+        if program.layouts is not None:
+            members = Members(program.layouts)
+            classes = {lock: members.name(name) for lock, name in classes.items()}
         taken = acquisitions(events).reset_index(drop=True)
         self.named = taken.assign(
             **{"class": np.array([classes[lock] for lock in taken["lock"].tolist()], dtype=object)},
