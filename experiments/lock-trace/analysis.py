@@ -17,7 +17,19 @@ from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
 from .declared import TABLES
-from .decoding import blame, block, contention, fill, filters, pairs, site_sums, sums, trace_row, useful_locks
+from .decoding import (
+    blame,
+    block,
+    contention,
+    fill,
+    filters,
+    pairs,
+    probes,
+    site_sums,
+    sums,
+    trace_row,
+    useful_locks,
+)
 from .exact import oracle_rows
 from .families import METRICS
 from .figures import draw
@@ -25,7 +37,7 @@ from .known import gap_rows, known_rows
 from .locks.blocks import block_slices
 from .locks.lockstat import read_lock_stat
 from .measured import measured
-from .run import Run, every
+from .run import KPROBES, Run, every
 from .shown import beside_the_paper, in_short
 
 __all__ = ["METRICS", "TABLES", "figures", "metrics", "paper", "summary", "tables", "timeline"]
@@ -40,7 +52,10 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     for run in every(trials):
         first.setdefault(run.trial.arm, run.trial.repetition)
         _workload(rows, run)
-        if run.trace != "off":
+        if run.trace == KPROBES:
+            with rows.part(run.trial, "probes", run.workload):
+                rows.put("probes", probes(run), run.trial, run.workload)
+        elif run.trace != "off":
             _trace(rows, run)
             if run.trace == "validate":
                 _validation(rows, run)

@@ -23,7 +23,7 @@ TABLES = [
         "one workload of a trial, in the workload's own words",
         (
             *KEY,
-            string("trace", "how it was traced: off, all, paper, per-lock, tracepoint, validate"),
+            string("trace", "how it was traced: off, all, paper, per-lock, tracepoint, validate, kprobes"),
             number("seconds", "s", "time it took; NaN: it did not say"),
             number("operations", "count", "operations that it made; NaN: it did not say"),
         ),
@@ -55,6 +55,16 @@ TABLES = [
             count("sites", "locks, types and call sites in the kernel's table"),
             count("pool_peak", "most events that lay in the paper's shared buffer"),
             count("pool_full", "blocks that found no place in the paper's shared buffer"),
+        ),
+    ),
+    Table(
+        "probes",
+        "a kprobe on a function of the kernel's locks while one workload ran, where these trace",
+        (
+            *KEY,
+            string("probe", "attempt, acquired or release, and the function"),
+            count("hits", "events that it recorded"),
+            count("missed", "times that its place was executed within another probe, or found no room for its return"),
         ),
     ),
     Table(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.measure.raw import read_tsv
+from harness.errors import RunError
+from harness.measure.raw import read_lines, read_tsv
 
 from .locks.acquisitions import by_key, failures
 from .locks.blame import blame_table
@@ -188,6 +189,16 @@ def fill(run: Run) -> pd.DataFrame:
             "in_ring": table["written"] - table["drained"],
         }
     )
+
+
+def probes(run: Run) -> pd.DataFrame:
+    """Table probes but for its key, of the kernel's `kprobe_profile`; RunError when a row is none of it."""
+    path = run.folder / "kprobe_profile"
+    rows = [line.split() for line in read_lines(path)]
+    if not rows or any(len(row) != 3 or not (row[1] + row[2]).isdecimal() for row in rows):
+        raise RunError("has rows that are not a probe, its hits and its misses", where=str(path))
+    return pd.DataFrame({"probe": [row[0] for row in rows], "hits": [int(row[1]) for row in rows],
+                         "missed": [int(row[2]) for row in rows]})  # fmt: skip
 
 
 def pairs(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -38,6 +38,13 @@ METRICS = [
         "events that found no room in a ring; the sum leaves out the workload buffer",
         of=_LOAD,
     ),
+    fact(
+        "missed",
+        "count",
+        "lower",
+        "times that a kprobe's place was executed and the probe recorded nothing, by the kernel's count",
+        of=_LOAD,
+    ),
     # -- what is useful, and what it costs
     Metric("useful", "1", "neither", "share of the events that the filter keeps", of=_MEDIAN, timing=True),
     Metric(

@@ -19,6 +19,7 @@ from harness.measure.trials import LEFT_OUT
 
 from .decoding import PAIR_KINDS, READINGS
 from .families import METRICS
+from .run import KPROBES
 
 Tables = Mapping[str, pd.DataFrame]
 KEY = ["arm", "trial", "workload"]
@@ -28,6 +29,8 @@ BUFFER = "buffer"
 #: What programs do; the other workloads are made.
 PROGRAMS = ("files-one", "files-own", "pipes", "sockets", "forks")
 FILTERING = ("paper", "per-lock", "validate")
+#: What the kprobes are on; of a plain spin lock the release has no function.
+PROBED = ("spin", "spin_irqsave")
 #: How the names of the module's own locks begin.
 MODULE_LOCKS = "known_"
 
@@ -77,11 +80,11 @@ class Told:
         disturbed = self._disturbed.get((run[0], run[1]))
         return value if disturbed is None else Value(np.nan, f"{LEFT_OUT}{disturbed}")
 
-    def trials(self) -> dict[tuple[str, int], list[Key]]:
-        """Traced runs of each trial."""
+    def trials(self, *, probed: bool = False) -> dict[tuple[str, int], list[Key]]:
+        """Runs of each trial that were traced; `probed`: by kprobes."""
         grouped: dict[tuple[str, int], list[Key]] = {}
         for run, row in self.runs.items():
-            if row["trace"] != "off":
+            if row["trace"] != "off" and (row["trace"] == KPROBES) == probed:
                 grouped.setdefault((run[0], run[1]), []).append(run)
         return grouped
 
@@ -103,6 +106,14 @@ def measured(tables: Tables) -> pd.DataFrame:
         if told.runs[runs[0]]["trace"] == "validate":
             _filters(rows, told, arm, trial, runs)
             _gaps(rows, told, runs)
+    for (arm, trial), runs in told.trials(probed=True).items():
+        _slower(rows, told, arm, trial, runs)
+        missed = {}
+        for run in runs:
+            probes, problem = told.of("probes", run), told.problem(run, "probes")
+            missed[run] = Value(float(probes["missed"].sum())) if len(probes) else Value(np.nan, problem)
+        _each(rows, "missed", missed)
+        _whole(rows, "missed", arm, trial, missed)
     _pairs(rows, told)
     _lock_stat(rows, told)
     return rows.frame()
@@ -152,10 +163,14 @@ def _traced(told: Told, run: Key, name: str) -> Value:
     return Value(float(row[name])) if row is not None else Value(np.nan, told.problem(run, "traces"))
 
 
-def _shares(rows: MetricRows, told: Told, arm: str, trial: int, runs: Sequence[Key]) -> None:
+def _slower(rows: MetricRows, told: Told, arm: str, trial: int, runs: Sequence[Key]) -> None:
     slower = {run: _slowdown(told, run) for run in runs}
     _each(rows, "slowdown", slower)
     _whole(rows, "slowdown", arm, trial, slower, "median")
+
+
+def _shares(rows: MetricRows, told: Told, arm: str, trial: int, runs: Sequence[Key]) -> None:
+    _slower(rows, told, arm, trial, runs)
     if told.runs[runs[0]]["trace"] not in FILTERING:
         return
     useful = {}
@@ -242,7 +257,7 @@ def _pairs(rows: MetricRows, told: Told) -> None:
             row = costs.get(run, {}).get(kind) or {}
             for metric, column in (("pair_mean100", "mean_first"), ("pair_mean", "mean"), ("pair_median", "median")):
                 rows.put(run[0], run[1], f"{metric}.{kind}", row.get(column), unit=unit, reason=reason)
-            if kind != READINGS:
+            if kind != READINGS and (told.runs[run]["trace"] != KPROBES or kind in PROBED):
                 rows.put(run[0], run[1], f"pair.{kind}", row.get("net"), unit=unit, reason=reason)
                 _beside(rows, told, run, kind, costs, reason)
 

@@ -2,4 +2,21 @@
 # SPDX-License-Identifier: MIT
 # traced [LOCKTRACE OPTION...] -- COMMAND...: run a command as the arm says, KREPRO_TRACE, in the workload's folder.
 cd "/run/krepro/out/$KREPRO_WORKLOAD" || exit 125
-exec locktrace -m "$KREPRO_TRACE" -o . "$@"
+[ "$KREPRO_TRACE" = kprobes ] || exec locktrace -m "$KREPRO_TRACE" -o . "$@"
+
+# The kernel's own instrumentation at run time. An unlock that gcc inlined has no function to probe.
+tracing=/sys/kernel/tracing
+[ -e $tracing/kprobe_events ] || mount -t tracefs none $tracing || exit 125
+for lock in _raw_spin_lock _raw_spin_lock_irqsave _raw_spin_lock_irq _raw_spin_lock_bh; do
+	echo "p:krepro/attempt$lock $lock lock=%di"
+	echo "r:krepro/acquired$lock $lock"
+done >$tracing/kprobe_events || exit 125
+for unlock in _raw_spin_unlock_irqrestore _raw_spin_unlock_bh; do
+	echo "p:krepro/release$unlock $unlock lock=%di"
+done >>$tracing/kprobe_events || exit 125
+echo 1 >$tracing/events/krepro/enable || exit 125
+locktrace -m off -o . "$@"
+status=$?
+cat $tracing/kprobe_profile >kprobe_profile
+echo 0 >$tracing/events/krepro/enable && echo >$tracing/kprobe_events || exit 125
+exit $status

@@ -104,7 +104,7 @@ def put_workload(folder: Path, workload: str, trace: str, seconds: float) -> Non
         (folder / "pairs.tsv").write_text(pairs)
         (folder / "known.tsv").write_text(KNOWN + f"own.0\t{LOCKS[0]:#x}\tspin\t4\t4\t0\t4\t0\t0\t1\t1\t1\t0\t0\n")
         (folder / "lap.tsv").write_text(f"lap\tbegin\tend\n0\t{LAP[0]}\t{LAP[1]}\n")
-    if trace != "off":
+    if trace not in ("off", "kprobes"):
         put_trace(folder, ARMS[trace], lost=3 if workload == "buffer" and trace == "all" else 0)
 
 
@@ -220,6 +220,42 @@ def test_pairs_cost_what_is_left_without_the_readings(tables):
     assert metrics["all", "pair_mean100.spin"] == np.mean([100, 120, 125, 900])
     assert metrics["per-lock", "pair_of_all.spin"] == 1
     assert metrics["per-lock", "pair_of_off.spin"] == 1
+
+
+PROFILE = """\
+  attempt_raw_spin_lock                                   10        2
+  acquired_raw_spin_lock                                  12        1
+"""
+
+
+@pytest.fixture
+def probed(tmp_path, trials) -> list[TrialRecord]:
+    made = trial(tmp_path, "kprobes", "kprobes", 3.0)
+    for workload in made.workloads:
+        (made.path / workload / "kprobe_profile").write_text(PROFILE)
+    return [*trials, made]
+
+
+def test_what_kprobes_trace_has_their_costs_and_misses(probed):
+    tables = ANALYSIS.tables(probed)
+    rows = tables["probes"][["workload", "probe", "hits", "missed"]].to_numpy().tolist()
+    assert rows[:2] == [["load", "attempt_raw_spin_lock", 10, 2], ["load", "acquired_raw_spin_lock", 12, 1]]
+    metrics = values(tables)
+    assert metrics["kprobes", "missed.load"] == 3
+    assert metrics["kprobes", "missed"] == 6
+    assert metrics["kprobes", "slowdown.load"] == 3
+    assert metrics["kprobes", "pair_of_all.spin_irqsave"] == 1
+    # They are on spin locks alone, and they are no trace of ours.
+    assert {name for arm, name in metrics if arm == "kprobes" and name.startswith("pair.")} == {
+        "pair.spin",
+        "pair.spin_irqsave",
+    }
+    assert ("kprobes", "unbalanced") not in metrics
+
+
+def test_rows_of_kprobes_that_are_none_are_a_reason(probed):
+    (probed[-1].path / "load/kprobe_profile").write_text("attempt_raw_spin_lock 10\n")
+    assert "rows that are not a probe" in reasons(ANALYSIS.tables(probed))["kprobes", "missed.load"]
 
 
 def test_the_contention_table_looks_as_perf_prints_it(tables):
