@@ -196,7 +196,8 @@ def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
         files.insert(0, out / "base.config")
         files[0].write_text(base_config(recipe.config.read_text()))
     merge: list[str | Path] = [tree / "scripts/kconfig/merge_config.sh", "-m", "-O", out, *files]
-    tool(["sh", *merge], log=log, cwd=tree, env=FIXED_IDENTITY, what="merge_config.sh")
+    # It makes temporary files where it is called: another build may just be checking the tree that both share.
+    tool(["sh", *merge], log=log, cwd=out, env=FIXED_IDENTITY, what="merge_config.sh")
     if recipe.config is not None:  # what a base does not name has its default, as where the base comes from
         tool([*make, "olddefconfig"], log=log, env=FIXED_IDENTITY, what="make olddefconfig", among=among)
     else:

@@ -108,9 +108,15 @@ def patched_tree(
 
 
 def _hash_of_sources(tree: Path) -> str:
-    """One hash of all files of a tree but those in its build folders."""
+    """One hash of all files of a tree but those in its build folders, which others may make meanwhile."""
+    hashes: dict[str, str] = {}
     with step("checking the kernel source"):
-        return hash_of(hash_tree(tree, {path.name for path in tree.glob("build-*")}))
+        for entry in sorted(os.scandir(tree), key=lambda entry: entry.name):
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("build-"):
+                hashes |= {f"{entry.name}/{name}": value for name, value in hash_tree(Path(entry.path)).items()}
+            elif entry.is_file(follow_symlinks=False):
+                hashes[entry.name] = hash_file(Path(entry.path))
+    return hash_of(hashes)
 
 
 def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:

@@ -7,11 +7,12 @@ import base64
 import io
 import logging
 import shlex
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 import paramiko
 
@@ -28,6 +29,8 @@ CONNECT_TRY_S = 10.0
 RETRY_S = 0.05
 POLL_S = 0.02
 LAST_WORDS_S = 2.0
+#: So long a guest may take to begin a command, until it is looked at what keeps it.
+ANSWER_S = 0.5
 #: paramiko's exit status of a channel that was closed without one.
 NO_STATUS = -1
 #: Kept of what a command prints; jobs print into files of the guest.
@@ -63,7 +66,8 @@ class SshSession:
         deadline = time.monotonic() + timeout_s
         channel = self._open()
         try:
-            channel.exec_command(f"{ENVIRONMENT}krepro-job")
+            self._begin(channel, "krepro-job", deadline, "take its job")
+            channel.settimeout(max(deadline - time.monotonic(), CONNECT_TRY_S))
             channel.sendall(job.encode())
             channel.shutdown_write()
             out, err = Kept(MOST_BYTES), Kept(MOST_BYTES)
@@ -82,7 +86,7 @@ class SshSession:
         deadline = time.monotonic() + timeout_s
         channel = self._open()
         try:
-            channel.exec_command(ENVIRONMENT + text)
+            self._begin(channel, text, deadline, f"begin {text!r}")
             channel.shutdown_write()
             out, err = Kept(MOST_BYTES), Kept(MOST_BYTES)
             self._drain(channel, deadline, f"finish {text!r}", out, err)
@@ -99,7 +103,7 @@ class SshSession:
         deadline = time.monotonic() + timeout_s
         channel = self._open()
         try:
-            channel.exec_command(ENVIRONMENT + text)
+            self._begin(channel, text, deadline, "begin its command")
             if feed is None:
                 channel.shutdown_write()
             else:
@@ -182,6 +186,37 @@ class SshSession:
         except (paramiko.SSHException, OSError) as error:
             raise self._machine.lost(f"opened no ssh channel: {error}") from error
 
+    def _begin(self, channel: paramiko.Channel, text: str, deadline: float, what: str) -> None:
+        """Have a command begin. paramiko would wait for the guest's answer without end: the command may stop the guest
+        before that comes.
+        """
+        answered = threading.Event()
+        errors: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                channel.exec_command(ENVIRONMENT + text)
+            except Exception as error:
+                errors.append(error)
+            finally:
+                answered.set()
+
+        threading.Thread(target=ask, daemon=True).start()  # it ends with the channel
+        if not answered.wait(ANSWER_S):
+            outcome = self._machine.wait(answered.is_set, max(deadline - time.monotonic(), 0.0), what)
+            if outcome.reason != "condition":
+                raise self._machine.lost(self._machine.ending(outcome))
+        if errors:
+            self._closed(errors[0])
+
+    def _closed(self, cause: Exception | None = None) -> NoReturn:
+        """Raise why the guest closed the connection: it is told in a moment."""
+        try:
+            last = self._machine.wait(None, LAST_WORDS_S, "say why its ssh connection was closed")
+        except GuestLost as error:
+            raise self._machine.lost("closed its ssh connection") from cause or error
+        raise self._machine.lost(self._machine.ending(last)) from cause
+
     def _wait_for_frame(self, deadline: float) -> None:
         """The frame is written before the command ends; the file may lag a moment. It has no end where it was cut."""
         while not self._bulk.complete():
@@ -209,12 +244,7 @@ class SshSession:
         if outcome.reason != "condition":
             raise self._machine.lost(self._machine.ending(outcome))
         if channel.recv_exit_status() == NO_STATUS:  # does not block: the channel has ended
-            # What closed it is told in a moment.
-            try:
-                last = self._machine.wait(None, LAST_WORDS_S, "say why its ssh connection was closed")
-            except GuestLost as error:
-                raise self._machine.lost("closed its ssh connection") from error
-            raise self._machine.lost(self._machine.ending(last))
+            self._closed()
         channel.settimeout(CONNECT_TRY_S)
         try:
             ended_in_time = out.to_end(channel.recv, deadline) and err.to_end(channel.recv_stderr, deadline)

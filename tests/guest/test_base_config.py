@@ -40,7 +40,9 @@ def test_the_base_is_kept_but_for_what_guests_need(store, modern, tmp_path):
     recipe = load_kernel("theirs", tmp_path)
     archive = fetch_source(store, recipe.spec.source)
     tree = patched_tree(store, recipe, archive, source_identity(recipe.spec.source, archive))
+    before = tree.stat().st_mtime_ns
     configure(recipe, tree, tmp_path / "out", tmp_path / "log")
+    assert tree.stat().st_mtime_ns == before, "not even for a moment: others check it"
     final = parse_config((tmp_path / "out/.config").read_text())
     assert {final[name] for name in ("CONFIG_HZ_250", "CONFIG_KPROBES", "CONFIG_DAMON")} == {"y"}, "the base's"
     assert {final[name] for name in ("CONFIG_VIRTIO_NET", "CONFIG_VIRTIO_BLK")} == {"y"}, "a guest's way out"

@@ -104,6 +104,20 @@ def test_a_panic_is_reported_with_what_the_kernel_said(classic, ssh_guest):
     assert "EIP" in (machine.folder / "diagnosis.txt").read_text()
 
 
+@pytest.mark.timeout(120)
+def test_a_guest_that_stops_before_a_command_has_begun_is_lost(classic, ssh_guest, monkeypatch):
+    machine, session = ssh_guest(classic)
+    ask = paramiko.Channel.exec_command
+
+    def stopped(channel: paramiko.Channel, command: str) -> None:
+        machine.qmp.command("stop")
+        ask(channel, command)
+
+    monkeypatch.setattr(paramiko.Channel, "exec_command", stopped)
+    with pytest.raises(GuestLost, match="was stopped"):
+        session.command("true")
+
+
 def test_a_command_that_takes_too_long_is_a_lost_guest_and_its_machine_ends(classic, ssh_guest):
     machine, session = ssh_guest(classic)
     with pytest.raises(GuestLost, match="did not finish 'sleep 100' within 2 s"):

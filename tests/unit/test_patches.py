@@ -7,9 +7,11 @@ import os
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.build import source as source_module
 from harness.build.source import COMPLETE, apply_patches, fetch_source, patched_tree, source_identity
 from harness.build.spec import KernelRecipe, KernelSpec, Source
 from harness.build.store import Store, hash_file, hash_tree
@@ -195,6 +197,22 @@ def test_a_changed_tree_is_unpacked_again_before_a_kernel_is_built_of_it(tmp_sto
     assert unpacked(tmp_store, wanted, check=True) == made
     assert "by hand" not in (made / "kernel/profile.c").read_text()
     assert "was changed; it is unpacked again" in " ".join(capfd.readouterr().err.split())
+
+
+def test_a_build_that_begins_meanwhile_is_no_change_of_its_tree(tmp_store, tree, patch, tmp_path, capfd, monkeypatch):
+    wanted = recipe(_archive(tree, tmp_path / "linux.tar.xz"), patch(CHANGE))
+    made = unpacked(tmp_store, wanted)
+    begun = made / "build-1/scripts"
+
+    def hashed(*given: Any) -> dict[str, str]:
+        begun.mkdir(parents=True, exist_ok=True)
+        (begun / "conf").touch()
+        return hash_tree(*given)
+
+    monkeypatch.setattr(source_module, "hash_tree", hashed)
+    assert unpacked(tmp_store, wanted, check=True) == made
+    assert (begun / "conf").exists()
+    assert "was changed" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
