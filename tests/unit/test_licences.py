@@ -18,6 +18,7 @@ INTERFACE = "GPL-2.0-only WITH Linux-syscall-note"
 RULES = (
     ("experiments/*/guest/modules/lockknown/lockknown.h", INTERFACE),
     ("experiments/*/guest/modules/*", "GPL-2.0-only"),
+    ("experiments/*/layouts/*", "GPL-2.0-only"),
     ("tests/guest/*/modules/*", "GPL-2.0-only"),
     ("images/kvm-host/*.c", "GPL-2.0-only"),
     ("experiments/page-trace/guest/page_trace.h", INTERFACE),

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * What lies where in the kernel's structs: read from this module's debug
  * information, for the kernel that it is built for. It is not loaded.
