@@ -79,9 +79,11 @@ def complaints(folder: Path) -> Iterator[str]:
 
 
 def splats(folder: Path) -> Iterator[str]:
-    """Lines of the guest's log in which the kernel says that something is wrong."""
-    for line in (folder / "dmesg.end").read_text(errors="replace").splitlines():
+    """Lines of the guest's log in which the kernel says that something is wrong; what follows them is printed."""
+    lines = (folder / "dmesg.end").read_text(errors="replace").splitlines()
+    for at, line in enumerate(lines):
         if SPLAT.search(line):
+            print(*lines[at : at + 80], sep="\n")
             yield f"dmesg: {line}"
 
 
