@@ -59,8 +59,9 @@ def metrics(tables):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--update: golden files are written anew."""
+    """--update: golden files are written anew. --build-kernels: no test is skipped for a kernel that is not built."""
     parser.addoption("--update", action="store_true", help="write tests/golden/*/expected.json anew")
+    parser.addoption("--build-kernels", action="store_true", help="build kernels that only some guest tests need")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,8 @@ def test(
     ] = False,
     faults: Annotated[bool, Option("only `tests/faults`, without what `--soak` runs: fault injection")] = False,
     soak: Annotated[
-        bool, Option("only the long ones of `tests/faults`: mutations, tortures, long sequences; hours")
+        bool,
+        Option("only the long ones of `tests/faults`: mutations, tortures, long sequences; and guests of arm64; hours"),
     ] = False,
     kvm: Annotated[
         bool, Option("only `tests/kvm`: guests under KVM, in a [KVM host](kvm-host.md) that is emulated")
@@ -41,7 +42,8 @@ def test(
         injected = ["tests/faults", "-m", "not soak", *long, "-n", "2", "--dist", "loadgroup"]
         at_once = ["-n", "2", "--dist", "worksteal"]  # a KVM host each, on a CPU of its own
         hosts = ["tests/kvm", *long, *at_once]
-        stages = [injected] * faults + [["tests/faults", "-m", "soak", *long]] * soak + [hosts] * kvm
+        soaked = [["tests/faults", "-m", "soak", *long], ["tests/guest/test_arm64.py", "--build-kernels", *long]]
+        stages = [injected] * faults + soaked * soak + [hosts] * kvm
     filtered = [*(["-k", k] if k else []), *(["--update"] if update else [])]
     statuses = [_pytest([*stage, *filtered]) for stage in stages]
     if k:  # a name that fits in one stage need not fit in the other
