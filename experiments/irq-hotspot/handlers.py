@@ -95,10 +95,13 @@ def roles_of(functions: Iterable[str], more: Mapping[str, str] = MappingProxyTyp
 
 
 def read_called(path: Path, symbols: SymbolMap) -> Called:
-    """The file `handlers` of a workload; RunError when a line is none that the module writes."""
+    """The file `handlers` of a workload; RunError when a line is none that the module writes, or only a part of one."""
     handlers: dict[tuple[str, str], tuple[int, ...]] = {}
     idle: int | None = None
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    text = read_text(path)
+    if not text.endswith("\n"):
+        raise RunError("ends within a line", where=str(path))
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split(None, 3)
         if len(words) < 3 or not _HEX.fullmatch(words[1]) or not (words[0] == "idle" or words[0].isdecimal()):
             raise RunError("is not: IRQ, address, function, action", where=f"{path}:{number}")

@@ -43,6 +43,7 @@ PROFILERS = {
     "trace": "tracepoints irq_handler_*",
     "times": "the repaired fix",
 }
+_WRITTEN = re.compile(r"^# entries-in-buffer/entries-written: (\d+)/(\d+) ", re.MULTILINE)
 _EVENT = re.compile(r"^.*?\s(\d+)\.(\d{6}): irq_handler_(entry|exit): ", re.MULTILINE)
 
 
@@ -118,6 +119,9 @@ def _clock_samples(path: Path, symbols: SymbolMap) -> pd.Series[Any]:
         raise RunError(f"has {len(raw)} bytes, which are no 64-bit words", where=str(path))
     addresses = np.frombuffer(raw, dtype="<u8")
     addresses = addresses[addresses > 0]
+    # Those of modules lie above the kernel's own. All kernels with this arm are i386.
+    if ((addresses < symbols.stext) | (addresses >= 1 << 32)).any():
+        raise RunError("has addresses that are none of the kernel's", where=str(path))
     index = symbols.at(addresses)
     names = np.where(index >= 0, symbols.name[np.maximum(index, 0)], "(outside)").astype(object)
     return pd.Series(names, dtype="object").value_counts().astype(np.float64)
@@ -126,7 +130,12 @@ def _clock_samples(path: Path, symbols: SymbolMap) -> pd.Series[Any]:
 def _traced_ns(path: Path) -> float:
     """Sum of the times from an entry of the handler to its exit: ftrace prints microseconds."""
     total, entered = 0, None
-    for seconds, micros, what in _EVENT.findall(read_text(path)):
+    text = read_text(path)
+    events, counted = _EVENT.findall(text), _WRITTEN.search(text)
+    if counted is None or not len(events) == int(counted[1]) == int(counted[2]):
+        said = "" if counted is None else f" of {counted[2]} that were written"
+        raise RunError(f"has {len(events)} events{said}", where=str(path), hint="ftrace counts them in its head")
+    for seconds, micros, what in events:
         at = int(seconds) * 1_000_000 + int(micros)
         if (what == "entry") != (entered is None):
             raise RunError(f"two events irq_handler_{what} of one line follow each other", where=str(path))

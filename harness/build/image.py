@@ -16,7 +16,7 @@ from typing import Any
 from harness.build import debs
 from harness.build.arch import ARCHES, ArchName
 from harness.build.chosen import Chosen, choose, install_chosen, key_of, versions_of
-from harness.build.kernel import build_place, is_built, toolchain
+from harness.build.kernel import place_of_build, toolchain
 from harness.build.libraries import install_libraries
 from harness.build.programs import (
     CFLAGS,
@@ -28,7 +28,6 @@ from harness.build.programs import (
     source_files,
     with_overlay,
 )
-from harness.build.source import fetch_source
 from harness.build.spec import KernelRecipe, Package
 from harness.build.store import Artefact, Store, hash_file, hash_tree, usable
 from harness.build.tree import tools
@@ -159,14 +158,7 @@ def modules_for(
 
     RunError when the kernel can have no more modules; UsageError when one cannot be built.
     """
-    archive = fetch_source(store, recipe.spec.source, recipe.beside)
-    with build_place(store, recipe, archive, kernel.inputs) as (tree, build_dir):
-        if not is_built(build_dir, kernel):
-            raise RunError(
-                "the kernel's build folder is gone, and modules need it",
-                where=str(build_dir),
-                hint=f"remove {kernel.path} to build the kernel again",
-            )
+    with place_of_build(store, recipe, kernel) as (tree, build_dir):
         build_modules(store, recipe.spec.arch, tree, build_dir, sources, target, log)
 
 

@@ -25,7 +25,7 @@ from harness.build.spec import KernelRecipe
 from harness.build.store import Artefact, Store, hash_file, hash_of, usable
 from harness.build.tree import Tools, tools
 from harness.errors import RunError, UsageError
-from harness.progress import step
+from harness.progress import note, step
 
 #: Raised when the way of building changes in a manner that changes its output.
 RECIPE_VERSION = 1
@@ -186,6 +186,40 @@ def is_built(out: Path, kernel: Artefact) -> bool:
     return fits and (out / "Module.symvers").is_file()
 
 
+@contextmanager
+def place_of_build(store: Store, recipe: KernelRecipe, kernel: Artefact) -> Iterator[tuple[Path, Path]]:
+    """The source tree of a kernel of the store, and the folder of its build, against which modules are built.
+
+    A folder that is gone is made again: its tree was unpacked anew, or pruned. RunError where that cannot be, as a
+    local tree has changed, or makes another kernel.
+    """
+    archive = fetch_source(store, recipe.spec.source, recipe.beside)
+    if archive is not None:
+        _make_again(store, recipe, archive, kernel)
+    with build_place(store, recipe, archive, kernel.inputs) as (tree, out):
+        if not is_built(out, kernel):
+            raise RunError(
+                "the kernel's build folder is gone, and modules need it",
+                where=str(out),
+                hint=f"remove {kernel.path} to build the kernel again",
+            )
+        yield tree, out
+
+
+def _make_again(store: Store, recipe: KernelRecipe, archive: Artefact, kernel: Artefact) -> None:
+    with store.lock("kernel", kernel.key, recipe.spec.name):
+        with build_place(store, recipe, archive, kernel.inputs) as (_, out):
+            if is_built(out, kernel):
+                return
+        note(f"the folder of {recipe.spec.name}'s build is gone, and modules need it: it is compiled again")
+        log = store.root / "logs" / f"kernel-{recipe.spec.name}.log"
+        with usable(store.root), build_place(store, recipe, archive, kernel.inputs, check=True) as (tree, out):
+            log.parent.mkdir(exist_ok=True)
+            _make(store, recipe, tree, out, kernel.inputs, log)
+            if (out / "System.map").read_bytes() != kernel.file("System.map").read_bytes():
+                (out / BUILT).write_text("")
+
+
 def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
     """Write the final .config into `out` and check every requested option against it."""
     out.mkdir(parents=True, exist_ok=True)
@@ -226,11 +260,7 @@ def _build(
     log = store.root / "logs" / f"kernel-{recipe.spec.name}.log"
     log.unlink(missing_ok=True)
     with usable(store.root), build_place(store, recipe, archive, inputs, check=True) as (tree, out):
-        out.mkdir(parents=True, exist_ok=True)
-        (out / BUILT).write_text("")
-        configure(recipe, tree, out, log)
-        steps = _compile(store, recipe, tree, out, log)
-        (out / BUILT).write_text(hash_of(inputs)[:32])
+        steps = _make(store, recipe, tree, out, inputs, log)
         products = {
             "bzImage": ARCHES[recipe.spec.arch].boot,
             "vmlinux": "vmlinux",
@@ -250,6 +280,16 @@ def _build(
             "build_id": build_id(folder / "vmlinux"),
             "config_sha256": hash_file(folder / "config"),
         }
+
+
+def _make(store: Store, recipe: KernelRecipe, tree: Path, out: Path, inputs: Mapping[str, Any], log: Path) -> int:
+    """Configure and compile in the folder `out`, and write down there which kernel it is of; steps of make."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / BUILT).write_text("")
+    configure(recipe, tree, out, log)
+    steps = _compile(store, recipe, tree, out, log)
+    (out / BUILT).write_text(hash_of(inputs)[:32])
+    return steps
 
 
 def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> int:

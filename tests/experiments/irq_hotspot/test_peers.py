@@ -30,6 +30,7 @@ LAP = {
     (READ, "nmi"): (7, 1),
     (0, "user"): (50_000, 0),
 }
+HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {}/{}   #P:1\n#\n"
 ENTRY = " peerload-7 [000] d.h1. {}: irq_handler_entry: irq=11 name=krepro-edu\n"
 EXIT = " peerload-7 [000] d.h1. {}: irq_handler_exit: irq=11 ret=handled\n"
 STAT = "cpu  1 0 {} 9 0 {} 3 0 0 0\ncpu0 1 0 1 9 0 1 3 0 0 0\n"
@@ -76,7 +77,7 @@ def test_samples_of_the_clock_stand_for_a_millisecond(tmp_path):
 
 def test_events_tell_the_time_between_entry_and_exit(tmp_path):
     pairs = [ENTRY.format("1.000100") + EXIT.format("1.160100"), ENTRY.format("9.999900") + EXIT.format("10.159900")]
-    assert told(write(beside(tmp_path, "trace"), trace="# tracer: nop\n" + "".join(pairs))) == 1
+    assert told(write(beside(tmp_path, "trace"), trace=HEAD.format(4, 4) + "".join(pairs))) == 1
     assert measured(beside(tmp_path / "b", "trace"))["peer-trace", "peer_told"][1].endswith("No such file or directory")
 
 
@@ -109,8 +110,13 @@ def test_the_cost_is_what_the_work_has_more_than_without_a_profiler(tmp_path):
     ("profiler", "files", "says"),
     [
         ("perf", {"cpuclock": b"1234567"}, "7 bytes"),
-        ("trace", {"trace": ENTRY.format("1.000100") * 2}, "two events irq_handler_entry"),
-        ("trace", {"trace": EXIT.format("1.000100")}, "two events irq_handler_exit"),
+        ("perf", {"cpuclock": b"12345678"}, "none of the kernel's"),
+        ("perf", {"cpuclock": (0x1000).to_bytes(8, "little")}, "none of the kernel's"),
+        ("trace", {"trace": HEAD.format(2, 2) + ENTRY.format("1.000100") * 2}, "two events irq_handler_entry"),
+        ("trace", {"trace": HEAD.format(1, 1) + EXIT.format("1.000100")}, "two events irq_handler_exit"),
+        ("trace", {"trace": HEAD.format(2, 2) + ENTRY.format("1.000100")}, "has 1 events of 2 that were written"),
+        ("trace", {"trace": HEAD.format(1, 2) + ENTRY.format("1.000100")}, "has 1 events of 2 that were written"),
+        ("trace", {"trace": ENTRY.format("1.000100") + EXIT.format("1.000200")}, "has 2 events"),
         ("account", {"stat_before": "cpu 1 2\n", "stat_after": "cpu 1 2\n"}, "not that of /proc/stat"),
         ("times", {"times_before": "0 1 krepro_edu_irq\n", "times_after": ""}, "CPU, calls, nanoseconds"),
     ],
