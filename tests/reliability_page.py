@@ -11,7 +11,7 @@ from tests.faults.test_guest_faults import ALL, FAULTS
 PAGE = ROOT / "docs" / "reliability.md"
 MODULES = (
     *("faults.test_host_faults", "faults.test_stages", "faults.test_signals", "faults.test_resume"),
-    *("faults.test_shared_store", "faults.test_soak"),
+    *("faults.test_shared_store", "faults.test_soak", "faults.test_build_folder"),
     *("faults.test_damaged_data", "faults.test_damage_everywhere", "faults.test_fuzz"),
     *("guest.test_damage", "guest.test_boot", "guest.test_nightly"),
 )

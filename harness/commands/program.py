@@ -22,6 +22,15 @@ class Krepro(Program):
     1 says here that a claim is contradicted. Plain `invoke` does not come by this class and keeps its 1.
     """
 
+    def run(self, argv: list[str] | None = None, exit: bool = True) -> None:  # noqa: A002  (Invoke's name)
+        """Invoke ends with 1, and without a word, when it is interrupted before a task has begun."""
+        try:
+            super().run(argv, exit)
+        except SystemExit as error:
+            if isinstance(error.__context__, KeyboardInterrupt) and error.code == 1:
+                raise error.__context__ from None
+            raise
+
     def parse_core(self, argv: list[str] | None) -> None:
         with _usage():
             super().parse_core(rest_as_option(sys.argv if argv is None else argv, COMMANDS))

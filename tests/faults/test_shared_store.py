@@ -27,7 +27,7 @@ workloads:
   work: {command: "echo well; dd if=/dev/zero of=/dev/null bs=4k count=20000 2>/dev/null", timeout_s: 20}
 arms:
   virtual: {kernel: classic, clock: virtual}
-repetitions: {quick: 12}
+repetitions: {quick: 40}
 """
 
 
