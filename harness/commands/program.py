@@ -22,7 +22,7 @@ class Krepro(Program):
     1 says here that a claim is contradicted. Plain `invoke` does not come by this class and keeps its 1.
     """
 
-    def run(self, argv: list[str] | None = None, exit: bool = True) -> None:  # noqa: A002  (Invoke's name)
+    def run(self, argv: list[str] | None = None, exit: bool = True) -> None:
         """Invoke ends with 1, and without a word, when it is interrupted before a task has begun."""
         try:
             super().run(argv, exit)
