@@ -16,7 +16,7 @@ from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
-from tests.page_trace_suite import splats
+from tests.page_trace_suite import QUIET, splats
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
@@ -32,7 +32,7 @@ def load(target: Path, kernel: str, torture: str | None) -> Path:
     shutil.copytree(EXPERIMENTS / "lock-trace" / "guest", folder / "guest")
     shutil.copytree(ROOT / "tests" / "guest" / "lock_trace", folder / "guest", dirs_exist_ok=True)
     # QEMU 7.2 can run old code for ever where it is patched while several CPUs run: hooks are on from the boot.
-    options: dict[str, object] = {"lock_trace": "on"}
+    options: dict[str, object] = {"lock_trace": "on", **QUIET}
     if torture:
         found = {"torture_type": torture, "nwriters_stress": 2, "nreaders_stress": 1, "stat_interval": 10, "stutter": 2}
         options |= {f"locktorture.{name}": value for name, value in found.items()}
