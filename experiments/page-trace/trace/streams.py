@@ -11,8 +11,9 @@ is right when the instruction's n-th next visit is to that page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import pandas as pd
 
 from .index import stable_order
 from .tables import Batch, Finished
-from .visits import Ints
+from .visits import Ints, Visits
 
 KINDS = ("irregular", "fixed", "sequential", "strided")
 AHEAD = (1, 4, 16)
@@ -30,24 +31,64 @@ MOST_STREAMS = 1 << 16
 
 @dataclass
 class _Rows:
-    """Visits of all instructions, in the order of the visits; shape (n,)."""
+    """Visits in their order; shape (n,)."""
 
     key: npt.NDArray[np.uint64]  # instruction and thread, mixed
     ip: npt.NDArray[np.uint64]
     page: Ints
     time: Ints
     seen: Ints  # number of the visit
-    cold: npt.NDArray[np.bool_]  # first visit to the page
-    run: Ints  # visits of the stream up to this one that were foreseen; of carried rows only
+    run: Ints  # visits of the stream up to this one that were foreseen
 
-    def take(self, places: npt.NDArray[np.intp]) -> _Rows:
-        return _Rows(*(getattr(self, name)[places] for name in _FIELDS))
-
-    def behind(self, other: _Rows) -> _Rows:
-        return _Rows(*(np.concatenate([getattr(other, name), getattr(self, name)]) for name in _FIELDS))
+    @property
+    def size(self) -> int:
+        return self.key.size
 
 
-_FIELDS = ("key", "ip", "page", "time", "seen", "cold", "run")
+class _Sorted:
+    """n visits by instruction, each one's in their order: `carried` of them, from earlier chunks, and new ones."""
+
+    def __init__(self, carried: _Rows, visits: Visits, seen: int) -> None:
+        self._carried, self._visits, self._seen = carried, visits, seen
+        # User addresses have 47 bits, 56 with five levels: a thread's number moved up does not meet them by chance.
+        key = visits.ip ^ visits.tid.astype(np.uint64) << np.uint64(40)
+        codes, self._keys = pd.factorize(np.concatenate([carried.key, key]))
+        self.order = stable_order(codes, self._keys.size)
+        self.code = codes[self.order]
+        self.ends = np.cumsum(np.bincount(codes))  # (instructions,) behind the last visit of each
+        self.old = np.flatnonzero(self.order < carried.size)  # places of the carried ones
+        self.page = np.concatenate([carried.page, visits.page.astype(np.int64)])[self.order]
+
+    @cached_property
+    def time(self) -> Ints:
+        """(n,) ns."""
+        time: Ints = np.concatenate([self._carried.time, self._visits.start_ns])[self.order]
+        return time
+
+    @cached_property
+    def seen(self) -> Ints:
+        """(n,) numbers of the visits."""
+        seen = self.order + (self._seen - self._carried.size)
+        seen[self.old] = self._carried.seen[self.order[self.old]]
+        return seen
+
+    def ip(self, at: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:
+        """Instructions of the visits at places `at`."""
+        every: npt.NDArray[np.uint64] = np.concatenate([self._carried.ip, self._visits.ip])[self.order[at]]
+        return every
+
+    def run(self) -> Ints:
+        """(old,) what was known of the carried ones."""
+        run: Ints = self._carried.run[self.order[self.old]]
+        return run
+
+    def latest(self, most: int, run: Callable[[npt.NDArray[np.intp]], Ints]) -> _Rows:
+        """The last `most` visits of each instruction."""
+        counts = np.minimum(np.diff(self.ends, prepend=0), most)
+        before = np.cumsum(counts) - counts
+        at = np.arange(counts.sum()) + np.repeat(self.ends - counts - before, counts)
+        at = at[np.argsort(self.seen[at], kind="stable")]
+        return _Rows(self._keys[self.code[at]], self.ip(at), self.page[at], self.time[at], self.seen[at], run(at))
 
 
 class Streams:
@@ -57,7 +98,7 @@ class Streams:
         """`ahead`: for how many visits of an instruction ahead advice is given."""
         self._ahead = tuple(ahead)
         self._carry = max(self._ahead) + 2
-        self._rows = _Rows(*(np.empty(0, dtype=kind) for kind in ("u8", "u8", "i8", "i8", "i8", "?", "i8")))
+        self._rows = _Rows(*(np.empty(0, dtype=kind) for kind in ("u8", "u8", "i8", "i8", "i8", "i8")))
         self._visits = 0
         self._cold = 0
         self._kinds = np.zeros(len(KINDS), dtype=np.int64)
@@ -66,109 +107,104 @@ class Streams:
         self._dropped = 0
 
     def add(self, batch: Batch) -> None:
-        visits = batch.visits
-        n = len(visits)
+        n = len(batch.visits)
         if not n:
             return
-        cold = np.zeros(n, dtype=bool)
         groups = batch.groups
-        cold[groups.order[groups.first[groups.numbers >= batch.known]]] = True
-        self._cold += int(cold.sum())
-        # User addresses have 47 bits, 56 with five levels: a thread's number moved up does not meet them by chance.
-        key = visits.ip ^ visits.tid.astype(np.uint64) << np.uint64(40)
-        seen = np.arange(self._visits, self._visits + n)
-        new = _Rows(
-            key, visits.ip, visits.page.astype(np.int64), visits.start_ns, seen, cold, np.zeros(n, dtype=np.int64)
-        )
-        self._feed(new.behind(self._rows), self._rows.key.size)
+        cold = groups.order[groups.first[groups.numbers >= batch.known]]
+        self._cold += cold.size
+        carried = self._rows.size
+        rows = _Sorted(self._rows, batch.visits, self._visits)
+        first = np.zeros(carried + n, dtype=bool)
+        first[carried + cold] = True
+        self._feed(rows, first)
         self._visits += n
 
-    def _feed(self, rows: _Rows, carried: int) -> None:
-        codes, keys = pd.factorize(rows.key)
-        order = stable_order(codes, keys.size)
-        rows, fresh = rows.take(order), order >= carried
-        code = codes[order]
-        ends = np.cumsum(np.bincount(codes))
-        since = np.arange(code.size) - np.append(0, ends[:-1])[code]  # visits of the instruction before, here
-        stride = np.zeros(code.size, dtype=np.int64)
+    def _feed(self, rows: _Sorted, first: npt.NDArray[np.bool_]) -> None:
+        """`first`: which visits, in their own order, are the first ones to their pages."""
+        stride = np.zeros(rows.page.size, dtype=np.int64)
         np.subtract(rows.page[1:], rows.page[:-1], out=stride[1:])
-        expected = np.zeros(code.size, dtype=bool)
-        expected[1:] = (stride[1:] == stride[:-1]) & (since[1:] >= 2)
-        kind = np.where(~expected, 0, np.where(stride == 0, 1, np.where(np.abs(stride) == 1, 2, 3)))
-        self._kinds += np.bincount(kind[fresh], minlength=len(KINDS))
-        # Of carried rows the first two cannot be judged again; the rest is as it was.
-        streaming = kind >= 2
-        self._advise(rows, stride, streaming, since, fresh)
-        run = self._runs(rows, stride, streaming, fresh, code)
-        rows.run = run
-        last = ends[code] - 1 - np.arange(code.size) < self._carry
-        kept = rows.take(np.flatnonzero(last))
-        self._rows = kept.take(np.argsort(kept.seen, kind="stable"))
+        expected = np.zeros(stride.size, dtype=bool)
+        np.equal(stride[1:], stride[:-1], out=expected[1:])
+        # The first stride of an instruction is from another one's page, and nothing is known before the second.
+        begins = np.append(0, rows.ends[:-1])
+        expected[begins] = False
+        expected[np.minimum(begins + 1, stride.size - 1)] = False
+        streaming = expected & (stride != 0)
+        near = streaming & (np.abs(stride) == 1)
+        counts = [np.count_nonzero(one) - np.count_nonzero(one[rows.old]) for one in (expected, streaming, near)]
+        fresh = stride.size - rows.old.size
+        self._kinds += [fresh - counts[0], counts[0] - counts[1], counts[2], counts[1] - counts[2]]
+        self._advice[:, 0] += counts[1]
+        begin = end = np.empty(0, dtype=np.intp)
+        if streaming.any():
+            self._advise(rows, stride, streaming, first)
+            # No instruction's first visit is streaming, so a run of such rows is one instruction's.
+            edges = np.flatnonzero(np.diff(streaming, prepend=False, append=False))
+            begin, end = edges[::2], edges[1::2] - 1
+        length = self._book_ended(rows, stride, streaming, begin, end)
+
+        def run(at: npt.NDArray[np.intp]) -> Ints:
+            number = np.searchsorted(begin, at, side="right") - 1
+            values = np.zeros(at.size, dtype=np.int64)
+            of = streaming[at]
+            values[of] = at[of] - end[number[of]] + length[number[of]]
+            return values
+
+        # Of these the first two cannot be judged again; the rest is as it was.
+        self._rows = rows.latest(self._carry, run)
 
     def _advise(
-        self, rows: _Rows, stride: Ints, streaming: npt.NDArray[np.bool_], since: Ints, fresh: npt.NDArray[np.bool_]
+        self, rows: _Sorted, stride: Ints, streaming: npt.NDArray[np.bool_], first: npt.NDArray[np.bool_]
     ) -> None:
+        fresh = np.ones(stride.size, dtype=bool)
+        fresh[rows.old] = False
         for row, n in zip(self._advice, self._ahead, strict=True):
-            row[0] += np.count_nonzero(streaming & fresh)
-            if streaming.size <= n:
-                continue
             then, now = slice(None, -n), slice(n, None)
-            right = streaming[then] & fresh[now] & (since[now] >= n)
-            right &= rows.page[now] == rows.page[then] + n * stride[then]
-            row[1] += np.count_nonzero(right)
-            row[2] += np.count_nonzero(right & rows.cold[now])
-            row[3] += int((rows.seen[now] - rows.seen[then])[right].sum())
-            row[4] += int((rows.time[now] - rows.time[then])[right].sum())
+            right = streaming[then] & fresh[now]
+            right &= rows.code[now] == rows.code[then]
+            right &= rows.page[now] - rows.page[then] == n * stride[then]
+            count = np.count_nonzero(right)
+            if count:
+                row[1] += count
+                row[2] += np.count_nonzero(first[rows.order[now][right]])
+                row[3] += np.dot(rows.seen[now] - rows.seen[then], right)
+                row[4] += np.dot(rows.time[now] - rows.time[then], right)
 
-    def _runs(
+    def _book_ended(
         self,
-        rows: _Rows,
+        rows: _Sorted,
         stride: Ints,
         streaming: npt.NDArray[np.bool_],
-        fresh: npt.NDArray[np.bool_],
-        code: npt.NDArray[np.intp],
+        begin: npt.NDArray[np.intp],
+        end: npt.NDArray[np.intp],
     ) -> Ints:
-        """Foreseen visits of the stream up to each row; streams that end here are booked."""
-        n = code.size
-        # A run of rows that belong together: one instruction, all streaming. Another stride interrupts it by itself.
-        goes_on = np.zeros(n, dtype=bool)
-        goes_on[1:] = streaming[1:] & streaming[:-1] & (code[1:] == code[:-1])
-        begins = np.flatnonzero(streaming & ~goes_on)
-        number = np.cumsum(streaming & ~goes_on) - 1
-        place = np.arange(n)
-        run = np.zeros(n, dtype=np.int64)
-        if not begins.size:
-            return run
-        run[streaming] = (place - begins[np.maximum(number, 0)] + 1)[streaming]
+        """Foreseen visits of each stream, from its first to its last place here; those that ended are booked."""
+        length: Ints = end - begin + 1
+        if not begin.size:
+            return length
         # What carried rows knew of the part that is no longer here.
-        carried = streaming & ~fresh & (rows.run > 0)
-        if carried.any():
-            more = np.zeros(begins.size, dtype=np.int64)
-            np.maximum.at(more, number[carried], (rows.run - run)[carried])
-            run[streaming] += more[number[streaming]]
-        ends = streaming.copy()
-        ends[:-1] &= ~goes_on[1:]
-        # The last row of an instruction may go on in the next chunk.
-        ends[:-1] &= code[1:] == code[:-1]
-        ends[-1] = False
-        self._book(rows, stride, run, np.flatnonzero(ends & (fresh | np.append(fresh[1:], False))))
-        return run
+        known = rows.run()
+        old, known = rows.old[streaming[rows.old] & (known > 0)], known[streaming[rows.old] & (known > 0)]
+        number = np.searchsorted(begin, old, side="right") - 1
+        more = np.zeros(begin.size, dtype=np.int64)
+        np.maximum.at(more, number, known - (old - begin[number] + 1))
+        length += more
+        # The last row of an instruction may go on in the next chunk; what ended among carried rows was booked.
+        carried = np.zeros(stride.size + 1, dtype=bool)
+        carried[rows.old] = True
+        ended = (end + 1 != rows.ends[rows.code[end]]) & ~(carried[end] & carried[end + 1])
+        at = end[ended]
+        self._book(rows.ip(at), rows.page[at], stride[at], length[ended], rows.time[at])
+        return length
 
-    def _book(self, rows: _Rows, stride: Ints, run: Ints, at: npt.NDArray[np.intp]) -> None:
-        if not at.size:
+    def _book(self, ip: npt.NDArray[np.uint64], page: Ints, stride: Ints, run: Ints, time: Ints) -> None:
+        """Streams that have ended, shape (m,): the last visit, and how many were foreseen."""
+        if not run.size:
             return
-        length = run[at] + 2
-        self._found.append(
-            pd.DataFrame(
-                {
-                    "ip": rows.ip[at],
-                    "base": (rows.page[at] - stride[at] * (length - 1)).astype(np.uint64),
-                    "stride": stride[at],
-                    "length": length,
-                    "end_ns": rows.time[at],
-                }
-            )
-        )
+        length = run + 2
+        base = (page - stride * (length - 1)).astype(np.uint64)
+        self._found.append(pd.DataFrame({"ip": ip, "base": base, "stride": stride, "length": length, "end_ns": time}))
         if sum(map(len, self._found)) > 2 * MOST_STREAMS:
             every = self._together()
             self._dropped += len(every) - MOST_STREAMS
@@ -182,10 +218,10 @@ class Streams:
     def close(self, rest: Finished) -> None:
         rows = self._rows
         order = np.lexsort((rows.seen, rows.key))
-        rows = rows.take(order)
-        last = np.append(rows.key[1:] != rows.key[:-1], True) if rows.key.size else np.empty(0, dtype=bool)
-        stride = np.append(0, np.diff(rows.page)) if rows.key.size else rows.page
-        self._book(rows, stride, rows.run, np.flatnonzero(last & (rows.run > 0)))
+        key, page, run = rows.key[order], rows.page[order], rows.run[order]
+        last = np.flatnonzero(np.append(key[1:] != key[:-1], True)) if key.size else np.empty(0, dtype=np.intp)
+        at = last[run[last] > 0]
+        self._book(rows.ip[order[at]], page[at], page[at] - page[at - 1], run[at], rows.time[order[at]])
 
     def frame(self) -> pd.DataFrame:
         """Streams, longest first: ip uint64, base uint64 (page of the first visit), stride int64 (pages), length int64

@@ -9,18 +9,19 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from .index import Groups, PageIndex
-from .records import Records, Words
-from .visits import Ints, Visits, VisitStream
+from .index import Groups, Numbers, PageIndex
+from .records import Records
+from .visits import NO_PAGE, Ints, Visits, VisitStream
 
 
 @dataclass
 class Finished:
-    """m visits in the order in which they ended: page, begin and end in ns."""
+    """m visits in the order in which they ended: number of the page, begin and end in ns."""
 
-    page: Words
+    number: Numbers
     begin_ns: Ints
     end_ns: Ints
     index: PageIndex
@@ -28,7 +29,7 @@ class Finished:
     @cached_property
     def groups(self) -> Groups:
         """Places by page."""
-        return self.index.grouped(self.page)
+        return Groups(self.number, len(self.index))
 
 
 class Batch:
@@ -42,16 +43,30 @@ class Batch:
         self.number = self.groups.number
 
     @cached_property
+    def left(self) -> tuple[Numbers, npt.NDArray[np.bool_] | slice]:
+        """Numbers of the pages that were left, and at which visits: not where nothing is known of the thread before."""
+        left = self.visits.left
+        known = left != NO_PAGE
+        if not known.all():
+            return self.index.of(left[known]), known
+        # One thread leaves the pages in the order in which it visits them.
+        if np.array_equal(left[1:], self.visits.page[:-1]):
+            return np.concatenate([self.index.of(left[:1]), self.number[:-1]]), slice(None)
+        return self.index.of(left), slice(None)
+
+    @cached_property
     def finished(self) -> Finished:
         """The visits that ended in this chunk."""
         visits = self.visits
-        page, lasted = visits.finished()
-        known = visits.left != np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-        end = np.concatenate([visits.start_ns[known], visits.ended_start_ns + visits.ended_ns])
+        number, known = self.left
+        end, lasted = visits.start_ns[known], visits.left_ns[known]
         if visits.ended.size:
+            number = np.concatenate([number, self.index.of(visits.ended)])
+            end = np.concatenate([end, visits.ended_start_ns + visits.ended_ns])
+            lasted = np.concatenate([lasted, visits.ended_ns])
             order = np.argsort(end, kind="stable")
-            page, lasted, end = page[order], lasted[order], end[order]
-        return Finished(page, end - lasted, end, self.index)
+            number, lasted, end = number[order], lasted[order], end[order]
+        return Finished(number, end - lasted, end, self.index)
 
 
 class Table(Protocol):
@@ -77,6 +92,6 @@ def fill(chunks: Iterable[Records], tables: Sequence[Table]) -> None:
         for table in tables:
             table.add(batch)
     page, since = stream.unfinished()
-    rest = Finished(page, since, np.maximum(since, now), index)
+    rest = Finished(index.of(page), since, np.maximum(since, now), index)
     for table in tables:
         table.close(rest)

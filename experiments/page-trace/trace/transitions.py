@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
-from .index import PageIndex
-from .records import Words
+from .index import Numbers, PageIndex
 from .tables import Batch, Finished
-from .visits import NO_PAGE, Ints
 
 #: Pairs that are kept; when there are more, the rarer half of them is dropped.
 MOST_PAIRS = 1 << 20
+#: Visits that are counted at once.
+_GATHERED = 1 << 20
 
 
 class Transitions:
@@ -21,40 +22,52 @@ class Transitions:
     def __init__(self, most: int = MOST_PAIRS) -> None:
         self._most = most
         self._index = PageIndex()
-        self._pairs: Words = np.empty(0, dtype=np.uint64)  # number of the page left << 32 | number of the next
-        self._counts: Ints = np.empty(0, dtype=np.int64)
-        self._waiting: list[tuple[Words, Ints]] = []
-        self._total = 0
+        self._counts = sparse.csr_array((0, 0), dtype=np.int64)  # by the numbers of the page left and the next one
+        self._waiting: list[tuple[Numbers, Numbers]] = []
+        self._total = self._gathered = 0
         self._error = 0
 
     def add(self, batch: Batch) -> None:
         self._index = batch.index
-        known = batch.visits.left != NO_PAGE
-        left, next_page = batch.index.of(batch.visits.left[known]), batch.number[known]
-        codes, pairs = pd.factorize(left.astype(np.uint64) << np.uint64(32) | next_page.astype(np.uint64))
-        self._total += codes.size
-        self._waiting.append((pairs, np.bincount(codes, minlength=pairs.size)))
-        if sum(pairs.size for pairs, _ in self._waiting) > 2 * self._most:
-            self._merge()
+        left, known = batch.left
+        self._waiting.append((left, batch.number[known]))
+        self._total += left.size
+        self._gathered += left.size
+        if self._gathered >= _GATHERED:
+            self._count()
 
-    def _merge(self) -> None:
-        every = [(self._pairs, self._counts), *self._waiting]
-        self._waiting = []
-        codes, self._pairs = pd.factorize(np.concatenate([pairs for pairs, _ in every]))
-        counts = np.concatenate([counts for _, counts in every])
-        self._counts = np.bincount(codes, weights=counts, minlength=self._pairs.size).astype(np.int64)
-        if self._pairs.size > self._most:
+    def _count(self) -> None:
+        if not self._gathered:
+            return
+        left, following = (np.concatenate(part).astype(np.int32) for part in zip(*self._waiting, strict=True))
+        self._waiting, self._gathered = [], 0
+        pages = len(self._index)
+        self._counts.resize((pages, pages))
+        pairs = sparse.coo_array((np.ones(left.size, dtype=np.int64), (left, following)), shape=(pages, pages))
+        # By columns, then by rows: what scipy does otherwise, sorting each row, takes half as long again.
+        pairs.has_canonical_format = True
+        counts = pairs.tocsc().tocsr()
+        counts.has_sorted_indices, counts.has_canonical_format = True, False
+        counts.sum_duplicates()
+        self._counts = self._counts + counts
+        if self._counts.nnz > self._most:
             self._drop()
 
     def _drop(self) -> None:
-        order = np.argsort(-self._counts, kind="stable")
-        kept, gone = order[: self._most // 2], order[self._most // 2 :]
+        """Keeps the more frequent half of `most`; of those as frequent as the last one, the first."""
+        counts, half = self._counts.data, self._most // 2
+        values, often = np.unique(counts, return_counts=True)
+        least = int(values[np.searchsorted(np.cumsum(often), counts.size - half, side="right")])
+        gone = counts < least
+        as_few = np.flatnonzero(counts == least)
+        gone[as_few[half - int(np.count_nonzero(counts > least)) :]] = True
         # A pair that was dropped may have had so many each time; it begins at 0 when it comes again.
-        self._error += int(self._counts[gone].max())
-        self._pairs, self._counts = self._pairs[kept], self._counts[kept]
+        self._error += int(counts[gone].max())
+        counts[gone] = 0
+        self._counts.eliminate_zeros()
 
     def close(self, rest: Finished) -> None:
-        self._merge()
+        self._count()
 
     @property
     def total(self) -> int:
@@ -72,16 +85,15 @@ class Transitions:
         """The most frequent pairs first: page, next uint64, count int64, share float64 (of the transitions from `page`
         that were kept).
         """
-        pages = self._index.pages()
-        left = (self._pairs >> np.uint64(32)).astype(np.intp)
-        follows = (self._pairs & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        out = np.bincount(left, weights=self._counts, minlength=pages.size)
-        order = np.lexsort((pages[follows], pages[left], -self._counts))[:top]
+        pages, pairs = self._index.pages(), self._counts.tocoo()
+        left, follows, counts = pairs.row, pairs.col, pairs.data
+        out = np.bincount(left, weights=counts, minlength=pages.size)
+        order = np.lexsort((pages[follows], pages[left], -counts))[:top]
         return pd.DataFrame(
             {
                 "page": pages[left][order],
                 "next": pages[follows][order],
-                "count": self._counts[order],
-                "share": (self._counts / out[left])[order],
+                "count": counts[order],
+                "share": (counts / out[left])[order],
             }
         )

@@ -59,11 +59,6 @@ class Visits:
     def __len__(self) -> int:
         return int(self.page.size)
 
-    def finished(self) -> tuple[Words, Ints]:
-        """Pages and durations in ns of all visits that ended here."""
-        known = self.left != NO_PAGE
-        return np.concatenate([self.left[known], self.ended]), np.concatenate([self.left_ns[known], self.ended_ns])
-
 
 @dataclass
 class _Thread:
@@ -137,11 +132,12 @@ class VisitStream:
         at = np.flatnonzero(begins)
         if not at.size:
             return at, page[:0], time[:0]
-        starts = time[at]
+        every = at.size == page.size
+        starts, begun = (time, page) if every else (time[at], page[at])
         left = np.empty(at.size, dtype=np.uint64)
         left_ns = np.empty(at.size, dtype=np.int64)
         left[0], left_ns[0] = known.page, starts[0] - known.since
-        left[1:] = page[at[:-1]]
+        left[1:] = begun[:-1]
         np.subtract(starts[1:], starts[:-1], out=left_ns[1:])
         if broken is not None:
             left[broken[at]] = NO_PAGE
@@ -188,6 +184,11 @@ def _ends(chunk: Visits) -> pd.DataFrame:
 
 def _rows(records: Records, page: Words, at: npt.NDArray[np.intp], left: Words, left_ns: Ints) -> Visits:
     """Rows of a chunk at positions `at`; those without a page only end the visit before."""
+    if at.size == page.size and not (page == NO_PAGE).any():
+        # Each record begins a visit, as almost everywhere: nothing is copied.
+        return Visits(
+            records.time_ns, page, records.write, records.kernel, records.ip, records.tid, left, left_ns, *_NO_ENDS
+        )
     outs = page[at] == NO_PAGE if at.size else np.empty(0, dtype=bool)
     ends = outs & (left != NO_PAGE)
     time, tid, ended_ns = records.time_ns[at], records.tid[at], left_ns[ends]
@@ -198,7 +199,10 @@ def _rows(records: Records, page: Words, at: npt.NDArray[np.intp], left: Words, 
     return Visits(time, page[at], records.write[at], records.kernel[at], records.ip[at], tid, left, left_ns, *ended)
 
 
+_NO_ENDS = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32))
+
+
 def _nothing() -> Visits:
-    words, ints, tids = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint32)
+    words, ints, _, tids = _NO_ENDS
     none = np.empty(0, bool)
-    return Visits(ints, words, none, none, words, tids, words, ints, words, ints, ints, tids)
+    return Visits(ints, words, none, none, words, tids, words, ints, *_NO_ENDS)

@@ -56,7 +56,7 @@ class WorkingSet:
         self._feed(batch.finished)
 
     def _feed(self, finished: Finished) -> None:
-        if not finished.page.size:
+        if not finished.number.size:
             return
         begin, before, cold = self._gaps.feed(finished)
         gap = begin - before
@@ -105,7 +105,7 @@ class WorkingSetCurve:
         self._feed(batch.finished)
 
     def _feed(self, finished: Finished) -> None:
-        if not finished.page.size:
+        if not finished.number.size:
             return
         begin, before, cold = self._gaps.feed(finished)
         first = int(begin.min())
