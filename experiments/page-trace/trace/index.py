@@ -82,10 +82,11 @@ class PageIndex:
         need = len(known) * _BLOCK
         if self._table.size < need:
             self._table = _wider(self._table, need, -1)
-        place = blocks[codes] << _BLOCK_BITS | (pages & np.uint64(_BLOCK - 1)).astype(np.intp)
+        place: Numbers = (blocks << _BLOCK_BITS)[codes]
+        place |= (pages & np.uint64(_BLOCK - 1)).view(np.int64)
         number: Numbers = self._table[place]
-        new = number < 0
-        if new.any():
+        if number.size and number.min() < 0:
+            new = number < 0
             fresh, at = np.unique(pages[new], return_index=True)
             first, self._count = self._count, self._count + fresh.size
             self._pages = self.grown(self._pages)

@@ -2,12 +2,14 @@
 """Reuse distance: how many other pages were visited since the page's last visit (LRU stack distance, Mattson 1970).
 
 With prev[i] the place of the visit before to the same page, the distance of visit i is the number of first visits
-after prev[i]: i - prev[i] - 1, less those j < i with prev[j] > prev[i]. So it takes for each i how many earlier values
-are greater, which is counted for a whole piece at once. Pages visited before the piece stand in front of it, in the
-order of their last visits.
+after prev[i]: i - prev[i] - 1, less those j < i with prev[j] > prev[i]. Visits in the order of their prev are a
+permutation, and it takes for each of them how many behind it are smaller, which is counted for a whole piece at once.
+Pages visited before the piece stand in front of it, in the order of their last visits.
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +21,8 @@ from .visits import Ints
 
 #: Visits counted at once: they stay in the processor's cache.
 _PIECE = 1 << 15
-_SMALL = 32
+_DIGIT_BITS = 5
+_DIGITS = 1 << _DIGIT_BITS
 
 
 class ReuseDistances:
@@ -43,12 +46,14 @@ class ReuseDistances:
 
     def _without_alternation(self, number: Numbers) -> Numbers:
         """Leaves out repeats (distance 0), and pairs of A B A B … behind the first (distance 1): the stack stays."""
-        kept = np.ones(number.size, dtype=bool)
-        np.not_equal(number[1:], number[:-1], out=kept[1:])
-        self._counts[0] += number.size - np.count_nonzero(kept)
-        number = number[kept]
+        repeats = number[1:] == number[:-1]
+        if n := np.count_nonzero(repeats):
+            self._counts[0] += n
+            number = number[np.concatenate([[True], ~repeats])]
         again = np.zeros(number.size + 1, dtype=bool)
         np.equal(number[2:], number[:-2], out=again[2:-1])
+        if np.count_nonzero(again[1:] & again[:-1]) < number.size // 8:
+            return number  # leaving out so few costs more than it spares
         edges = np.flatnonzero(again[1:] != again[:-1]) + 1
         begin, end = edges[::2], edges[1::2]
         even = begin + (end - begin) // 2 * 2
@@ -66,26 +71,28 @@ class ReuseDistances:
             return
         groups = Groups(number, len(self._index))
         order = groups.order
-        first, last = order[groups.first], order[groups.last]
+        first = order[groups.first]
         self._place[self._stack] = np.arange(below)
-        prev = np.empty(n, dtype=np.intp)
-        prev[order[1:]] = order[:-1] + below
-        prev[first] = self._place[number[first]]
-        hot = prev >= 0
-        cold = n - int(np.count_nonzero(hot))
-        self._cold += cold
-        taken = np.zeros(below + n, dtype=np.intp)
-        taken[prev[hot]] = 1
-        rank = np.empty(n, dtype=np.uint32)
-        rank[hot] = np.cumsum(taken)[prev[hot]] + (cold - 1)
-        rank[~hot] = np.arange(cold)
-        since = np.arange(below, below + n) - prev - 1
-        distance = (since - greater_before(rank))[hot]
-        more = np.bincount(distance)
+        on_stack = self._place[number[first]]
+        known = on_stack >= 0
+        cold = first[~known]
+        # Of each place of the stack, then of each visit: the page's next visit.
+        following = np.full(below + n, -1, dtype=np.intp)
+        following[below + order[:-1]] = order[1:]
+        following[below + order[groups.last]] = -1
+        following[on_stack[known]] = first[known]
+        previous = np.flatnonzero(following >= 0)
+        visit = following[previous]
+        rank = visit.astype(np.uint32)
+        if cold.size:
+            hot = np.ones(n, dtype=bool)
+            hot[cold] = False
+            rank = (np.cumsum(hot, dtype=np.uint32) - np.uint32(1))[visit]
+        since = (visit - previous + (below - 1)).astype(np.int32)
+        more = np.bincount(less_smaller_before(rank[::-1], since[::-1]))
         self._counts[: more.size] += more
-        touched = np.zeros(self._place.size, dtype=bool)
-        touched[number] = True
-        self._stack = np.concatenate([self._stack[~touched[self._stack]], number[np.sort(last)]])
+        self._cold += cold.size
+        self._stack = np.concatenate([self._stack, number])[following < 0]
 
     def close(self, rest: Finished) -> None:
         pass
@@ -118,34 +125,69 @@ class ReuseDistances:
         return pd.concat([frame, pd.DataFrame(first)], ignore_index=True)
 
 
-def greater_before(rank: npt.NDArray[np.uint32]) -> Ints:
-    """For each place of a permutation of 0 … n - 1: how many greater values stand before it; shape (n,) int64.
+def less_smaller_before(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """For each place of a permutation of 0 … n - 1: `start`, less how many smaller values stand before it; shape (n,),
+    in another order.
 
-    From the highest bit down, values are parted by it in their order: a value whose bit is clear has before it as many
-    greater ones of its part as bits were set. Parts are of equal size, since it is a permutation; small ones are
-    compared value by value.
+    Values are sorted by their digits to the base 32, the highest first, and stably. Values that agree in all digits so
+    far stand together, as many as there are such values, since it is a permutation. Before each digit's sort, each
+    value counts those of its part that are before it and smaller in this digit: in the blocks of 32 before its own
+    with a histogram, in its own value by value.
     """
     n = rank.size
-    size = max(_SMALL, 1 << (n - 1).bit_length()) if n else 0
-    # What pads it to a power of two stands behind all others.
+    if not n:
+        return start
+    size = -(-n // _DIGITS) * _DIGITS
+    # What pads it to whole blocks stands behind all others.
     values = np.concatenate([rank, np.arange(n, size, dtype=np.uint32)])
-    counts = np.zeros(size, dtype=np.uint32)
-    width = size
-    while width > _SMALL:
-        half = width // 2
-        bit = (values & np.uint32(half)) != 0
-        before = np.cumsum(bit.reshape(-1, width), axis=1, dtype=np.uint32).reshape(-1)
-        clear = ~bit
-        zeros, ones = np.flatnonzero(clear), np.flatnonzero(bit)
-        low = (counts[zeros] + before[zeros]).reshape(-1, half)
-        counts = np.concatenate([low, counts[ones].reshape(-1, half)], axis=1).reshape(-1)
-        values = np.concatenate([values[zeros].reshape(-1, half), values[ones].reshape(-1, half)], axis=1).reshape(-1)
-        width = half
-    if size:
-        small = (values & np.uint32(_SMALL - 1)).astype(np.uint8).reshape(-1, _SMALL)
-        for place in range(1, _SMALL):
-            greater = small[:, :place] > small[:, place : place + 1]
-            counts[place::_SMALL] += np.count_nonzero(greater, axis=1).astype(np.uint32)
-    by_place = np.empty(size, dtype=np.int64)
-    by_place[values] = counts
-    return by_place[rank]
+    counts = np.concatenate([start, np.zeros(size - n, dtype=np.int32)])
+    block = _blocks(size)
+    shift = ((size - 1).bit_length() - 1) // _DIGIT_BITS * _DIGIT_BITS
+    while True:
+        high = values >> np.uint32(shift)
+        digit = (high & np.uint32(_DIGITS - 1)).astype(np.uint8)
+        counts -= _smaller_within(digit.reshape(-1, _DIGITS))
+        if not shift:
+            break
+        counts -= _smaller_in_blocks_before(block + digit, min(size, _DIGITS << shift))
+        # numpy sorts numbers of 16 bits by their digits, others by comparing them.
+        order = np.argsort(high.astype(np.uint16) if size >> shift < 1 << 16 else high, kind="stable")
+        values, counts = values[order], counts[order]
+        shift -= _DIGIT_BITS
+    return counts[values < n]
+
+
+@functools.lru_cache(maxsize=1)
+def _blocks(size: int) -> Numbers:
+    """Where the block of each place begins; most pieces are of one size."""
+    return np.arange(size) & -_DIGITS
+
+
+def _smaller_within(digit: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """For each place of blocks, shape (blocks, 32): how many smaller digits stand before it; shape (blocks * 32,)."""
+    by_place = np.ascontiguousarray(digit.T)
+    counts = np.zeros_like(by_place)
+    half = _DIGITS // 2
+    while half:
+        # Each place of a right half against all of its left half, then within the halves.
+        halves = (-1, 2, half, len(digit))
+        left, right = (by_place.reshape(halves)[:, side] for side in (0, 1))
+        smaller = (left[:, :, np.newaxis] < right[:, np.newaxis]).view(np.uint8)
+        counts.reshape(halves)[:, 1] += np.add.reduce(smaller, axis=1, dtype=np.uint8)
+        half //= 2
+    return counts.T.reshape(-1)
+
+
+def _smaller_in_blocks_before(at: Numbers, width: int) -> npt.NDArray[np.int32]:
+    """For each place: how many digits of the blocks before its own, in its part of `width` places, are smaller. `at`
+    is where its block begins, and its digit.
+    """
+    parts = -(-at.size // width)
+    histogram = np.bincount(at, minlength=parts * width)
+    # Each digit stands where the next one is asked for; the last one is smaller than none.
+    shifted = np.zeros((parts, width // _DIGITS, _DIGITS), dtype=np.int32)
+    shifted[..., 1:] = histogram.reshape(shifted.shape)[..., :-1]
+    before = np.zeros_like(shifted)
+    np.cumsum(shifted[:, :-1], axis=1, out=before[:, 1:])
+    np.cumsum(before, axis=2, out=before)
+    return before.reshape(-1)[at]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections import Counter, OrderedDict
 
@@ -12,7 +13,7 @@ import pytest
 from experiments.page_trace.trace.accessmap import AccessMap
 from experiments.page_trace.trace.pages import PageTable
 from experiments.page_trace.trace.records import EXIT, LOST, decode
-from experiments.page_trace.trace.reuse import ReuseDistances, greater_before
+from experiments.page_trace.trace.reuse import ReuseDistances, less_smaller_before
 from experiments.page_trace.trace.streams import Streams
 from experiments.page_trace.trace.tables import fill
 from experiments.page_trace.trace.timeline import page_slices, regions
@@ -137,6 +138,13 @@ def test_a_working_set_of_nothing():
 # -- reuse distance ----------------------------------------------------------------------------------------
 
 
+def shuffled(random):
+    """Of one, two, three and four digits."""
+    values = list(range(random.choice([1, 31, 32, 33, 1000, 1024, 1025, 33000])))
+    random.shuffle(values)
+    return values
+
+
 def naive_distances(pages):
     """By an LRU stack."""
     stack, counts, cold = OrderedDict(), Counter(), 0
@@ -150,11 +158,18 @@ def naive_distances(pages):
     return counts, cold
 
 
-@given(st.lists(st.integers(0, 200), max_size=200, unique=True))
-def test_greater_values_before(values):
-    rank = np.argsort(np.argsort(values)).astype(np.uint32)
-    expected = [sum(before > value for before in values[:i]) for i, value in enumerate(values)]
-    assert greater_before(rank).tolist() == expected
+@given(st.one_of(st.permutations(range(70)), st.randoms(use_true_random=False).map(shuffled)))
+def test_smaller_values_before(rank):
+    """Of each place, known by where it starts."""
+    n = len(rank)
+    start = np.arange(n, dtype=np.int32) * n + n
+    before: list[int] = []
+    expected = []
+    for place, value in enumerate(rank):
+        smaller = bisect.bisect(before, value)
+        before.insert(smaller, value)
+        expected.append(int(start[place]) - smaller)
+    assert sorted(less_smaller_before(np.array(rank, dtype=np.uint32), start).tolist()) == expected
 
 
 @given(st.one_of(PAGES, st.lists(st.integers(0, 2), max_size=80), st.lists(st.integers(0, 60), max_size=150)), SIZES)
