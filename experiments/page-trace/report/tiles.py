@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..trace.index import Numbers, stable_order
 from ..trace.records import VISIT, Records, Words
 from ..trace.visits import Ints
 
@@ -46,10 +47,20 @@ class Cells:
 def merged(parts: Iterable[Cells]) -> Cells:
     """Cells of the same tile, together."""
     every = list(parts)
-    key, number = np.unique(np.concatenate([one.key for one in every]), return_inverse=True)
-    visits = np.bincount(number, weights=np.concatenate([one.visits for one in every]), minlength=key.size)
-    writes = np.bincount(number, weights=np.concatenate([one.writes for one in every]), minlength=key.size)
-    return Cells(key, visits.astype(np.int64), writes.astype(np.int64))
+    key = np.concatenate([one.key for one in every])
+    # Parts are sorted, or nearly: a stable sort merges such runs.
+    order = np.argsort(key, kind="stable")
+    visits, writes = (np.concatenate([getattr(one, name) for one in every])[order] for name in ("visits", "writes"))
+    key = key[order]
+    begins = _runs(key)
+    return Cells(key[begins], np.add.reduceat(visits, begins), np.add.reduceat(writes, begins))
+
+
+def _runs(*columns: np.ndarray) -> Numbers:
+    """Where rows begin that are not as the one before; shape (n,), none of them empty."""
+    changes = np.ones(columns[0].size, dtype=bool)
+    changes[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(changes)
 
 
 def halved(cells: Cells, right: bool, rows: int) -> Cells:
@@ -71,13 +82,18 @@ def encoded(cells: Cells) -> str:
 
 
 def _varints(numbers: Words) -> bytes:
-    """LEB128 of each number, below 2**35, one after the other."""
-    groups = np.stack([numbers >> np.uint64(7 * n) & np.uint64(127) for n in range(5)], axis=1).astype(np.uint8)
-    used = np.ones(groups.shape, dtype=bool)
-    for n in range(1, 5):
-        used[:, n] = numbers >= np.uint64(1 << 7 * n)
-    groups[:, :-1] |= np.where(used[:, 1:], 128, 0).astype(np.uint8)
-    return groups[used].tobytes()
+    """LEB128 of each number, one after the other."""
+    length = np.ones(numbers.size, dtype=np.intp)
+    for bits in range(7, int(numbers.max(initial=0)).bit_length(), 7):
+        length += numbers >= np.uint64(1 << bits)
+    at = np.cumsum(length) - length
+    text = np.empty(int(length.sum()), dtype=np.uint8)
+    rest = numbers
+    while rest.size:
+        more = rest >= np.uint64(128)
+        text[at] = (rest & np.uint64(127)).astype(np.uint8) | more.astype(np.uint8) << np.uint8(7)
+        at, rest = at[more] + 1, rest[more] >> np.uint64(7)
+    return text.tobytes()
 
 
 class Tiles(Mapping[int, str]):
@@ -138,7 +154,6 @@ class Pyramid:
         self._pages = pages
         whole = max(0, int(pages.size - 1).bit_length() - ROW_BITS)
         self.grouped = [max(0, whole - level) for level in range(self.depth + 1)]
-        self._columns = COLUMNS << self.depth
         self._span = max(1, span_ns)
         self._most = most_cells
         self._levels = [_Level(Tiles(folder)) for _ in range(self.depth + 1)]
@@ -148,18 +163,34 @@ class Pyramid:
         visit = records.type == VISIT
         if not visit.any():
             return
-        row = np.searchsorted(self._pages, records.page[visit]).astype(np.uint64) >> np.uint64(self.grouped[-1])
+        # Cells of levels that are dropped already are not made.
+        level = max(number for number, one in enumerate(self._levels) if number == 0 or not one.dropped)
+        row = np.searchsorted(self._pages, records.page[visit]) >> self.grouped[level]
         # In two steps: a time by as many columns may not fit into 64 bits.
         time = records.time_ns[visit].astype(np.float64)
-        column = np.clip(time * (self._columns / self._span), 0, self._columns - 1).astype(np.int64)
+        columns = COLUMNS << level
+        column = np.clip(time * (columns / self._span), 0, columns - 1).astype(np.int64)
         np.maximum.accumulate(column, out=column)
-        tile = column // COLUMNS
-        key = row * np.uint64(COLUMNS) + (column % COLUMNS).astype(np.uint64)
-        write = records.write[visit].astype(np.int64)
-        bounds = np.flatnonzero(np.concatenate([[True], tile[1:] != tile[:-1], [True]]))
+        # They come in the order of their columns: sorted by row, and then by tile, they are so by key.
+        order = stable_order(row, self._pages.size)
+        tile = (column // COLUMNS)[order]
+        if column[0] // COLUMNS != column[-1] // COLUMNS:
+            order = order[np.argsort((tile - tile.min()).astype(np.uint16), kind="stable")]
+            tile = (column // COLUMNS)[order]
+        key = (row[order] * COLUMNS + column[order] % COLUMNS).astype(np.uint64)
+        begins = _runs(tile, key)
+        cells = Cells(
+            key[begins],
+            np.diff(begins, append=key.size),
+            np.add.reduceat(records.write[visit][order], begins, dtype=np.int64),
+        )
+        bounds = np.append(_runs(tile[begins]), begins.size)
         for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            part = Cells(key[first:last], np.ones(last - first, dtype=np.int64), write[first:last])
-            self._put(self.depth, max(int(tile[first]), self._levels[-1].open), merged([part]))
+            part = Cells(cells.key[first:last], cells.visits[first:last], cells.writes[first:last])
+            self._put(level, max(int(tile[begins[first]]), self._levels[level].open), part)
+        for number in range(level, 0, -1):
+            if self._levels[number].dropped:
+                self._close(number)
 
     def _put(self, number: int, tile: int, cells: Cells) -> None:
         level = self._levels[number]
