@@ -34,7 +34,7 @@ if [ "$KREPRO_WATCH" != 0 ]; then
 fi
 untraced=$tracing/events/lock/contention_begin
 echo 'hist:keys=flags if flags == 0 || flags & 24' >"$untraced/trigger" || exit
-locktrace -m per-lock -o "$out" -- "$@"
+until_timeout locktrace -m per-lock -o "$out" -- "$@"
 status=$?
 cat "$untraced/hist" >"$out/untraced"
 [ "$KREPRO_WATCH" = 0 ] || kill "$watching"

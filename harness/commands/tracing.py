@@ -56,6 +56,13 @@ SHARED = ("dev", "proc", "sys", "run", "krepro")
 LEAST_MIB, TIMES_FILES = 448, 3
 #: How many bytes QEMU may write beyond the trace.
 MORE_BYTES = 1 << 30
+#: In what came out of the guest: the program was ended at its timeout.
+ENDED = "timed-out"
+#: The guest's seconds beyond the program's: it is asked to end, then killed, and its tracer writes what it has.
+MORE_S = 600
+ASKED_S, KILLED_S = 5, 5
+#: Of the guest, for what waits for that.
+BELOW = "/run/krepro"
 
 
 @dataclass(frozen=True)
@@ -108,14 +115,19 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         things.finish(here)
         for text in things.notes:
             note(text)
-        command = _command(tracer.tracer.command, str(here), [*loaded, *words])
+        command = _command(tracer.tracer.command, str(here), [*loaded, *words], wanted.timeout)
         arm = _arm(built.recipe.spec.name, tracer.tracer, wanted.cpus, params)
-        spec = _trial(store, scratch, _only(experiment, arm, command, wanted.timeout), built, things, wanted.memory)
+        spec = _trial(
+            store, scratch, _only(experiment, arm, command, wanted.timeout + MORE_S), built, things, wanted.memory
+        )
         spec = spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES})
         record = _run(spec, f"tracing {shlex.join(words)}", tracer if wanted.params.get("watch") else None, console)
         _check(record, spec.folder / NAME)
         left, system_map = spec.folder / NAME, built.kernel.file("System.map")
-        program = Traced(spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen, layouts)
+        ended = wanted.timeout if (left / ENDED).exists() else None
+        program = Traced(
+            spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen, layouts, ended
+        )
         made = scratch / "report"
         made.mkdir()
         try:
@@ -232,9 +244,9 @@ def _standard_input(target: Path) -> None:
             shutil.copyfileobj(sys.stdin.buffer, sink)
 
 
-def _command(tracer: str, folder: str, words: Sequence[str]) -> str:
+def _command(tracer: str, folder: str, words: Sequence[str], timeout_s: int) -> str:
     """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
-    inside = f'cd "$1" || exit; shift\n{tracer}'
+    inside = f'cd "$1" || exit; shift\n{_until_timeout(timeout_s)}{tracer}'
     return f"""\
 export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
 for at in {" ".join(SHARED)}; do
@@ -243,6 +255,35 @@ done
 cp /bin/busybox {BUSYBOX} || exit
 export PATH=/krepro/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
 exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
+"""
+
+
+def _until_timeout(timeout_s: int) -> str:
+    """A shell function that runs a tracer, and ends the program when its time is over: the trace is kept.
+
+    The tracer is in the foreground, since one in the background has no standard input and ignores SIGINT. It passes
+    SIGTERM on to the program, and ends at the next one even though children of the program go on. What waits is one
+    process, with nothing below it, so that it can be ended by one signal too.
+    """
+    return f"""\
+until_timeout() {{
+	mkfifo {BELOW}/never || return
+	(
+		read -r -t {timeout_s} never <>{BELOW}/never
+		read -r tracer <{BELOW}/tracer && echo >"$KREPRO_OUT/{ENDED}" && kill "$tracer"
+		read -r -t {ASKED_S} never <>{BELOW}/never
+		for at in $(grep -ls "^PPid:.$tracer$" /proc/[0-9]*/status); do
+			at=${{at%/status}} && kill -KILL "${{at#/proc/}}"
+		done
+		read -r -t {KILLED_S} never <>{BELOW}/never
+		kill "$tracer"
+	) &
+	waiting=$!
+	{BUSYBOX} sh -c 'echo $$ >{BELOW}/tracer; exec "$@"' sh "$@"
+	set -- "$?"
+	kill "$waiting"
+	return "$1"
+}}
 """
 
 

@@ -42,8 +42,9 @@ class Tracer:
     """How a program is traced: on which kernel, with which devices, by which command.
 
     `command` is shell text in the guest, for a shell without other programs than those of its PATH and its own words;
-    "$@" is the program with its arguments. What it is to leave goes into the folder $KREPRO_OUT. It fails when the
-    tracing does, not when the program does. `params`: what a user may choose, with its default; KREPRO_ variables.
+    "$@" is the program with its arguments. The word until_timeout stands before what traces it: that gets SIGTERM when
+    the program's time is over, and passes it on. What it is to leave goes into the folder $KREPRO_OUT. It fails when
+    the tracing does, not when the program does. `params`: what a user may choose, with its default; KREPRO_ variables.
     `traces` is what the user's command is about. With more than one of `cpus` the guest has the host's clock, and
     `several` are kernel parameters. `layouts`: a folder beside tracer.py with a kernel module that is not loaded; its
     debug information tells the report what the kernel's structs are made of.
@@ -65,7 +66,8 @@ class Traced:
 
     `root` has the program's files, each where it was in the guest; `words` are the program and its arguments, `folder`
     the one that it began in. `system_map` is the kernel's, and `layouts` the module of the tracer's layouts,
-    None where the tracer has none. `chosen`: what the user chose for the report.
+    None where the tracer has none. `chosen`: what the user chose for the report. `ended_s`: after so many seconds of
+    the guest the program was ended; None when it ended by itself.
     """
 
     raw: Path
@@ -76,6 +78,14 @@ class Traced:
     system_map: Path
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     layouts: Path | None = None
+    ended_s: int | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the report says first, whatever it is about."""
+        if self.ended_s is None:
+            return []
+        return [f"The program was ended after {self.ended_s} s (--timeout): this is what it did until then."]
 
 
 class TracerFile:

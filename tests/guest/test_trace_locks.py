@@ -158,6 +158,15 @@ def test_a_kernel_without_stacks_gives_a_page_without_callers(tmp_path):
     assert "<h2>Callers</h2>" not in text_of(report_of(done))
 
 
+def test_a_program_that_takes_too_long_is_ended_and_its_trace_kept(tmp_path):
+    (tmp_path / "on.sh").write_text("while :; do echo >>/run/both; done & while :; do echo >>/run/both; done\n")
+    done = inv(tmp_path, "locks", "--timeout", "2", "--", "sh", "on.sh")
+    report = report_of(done)
+    assert "The program was ended after 2 s (--timeout): this is what it did until then." in done.stdout
+    assert "The program was ended after 2 s" in (report / "report.html").read_text()
+    assert "The program ended with status -15." in done.stdout
+
+
 def test_arrows_go_from_holders_to_waiters(written):
     events = json.loads((written[0] / "perfetto.json").read_text())["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]

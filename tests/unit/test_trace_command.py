@@ -153,7 +153,7 @@ def test_the_files_size_is_counted_in_mebibytes(here, things):
 
 def test_words_reach_the_tracer_as_they_are(tmp_path):
     words = ["./a b", "$HOME", "it's", "*", ""]
-    text = _command('for word; do echo "<$word>"; done', "/", words)
+    text = _command('for word; do echo "<$word>"; done', "/", words, 60)
     # The last line, with a shell of this host in place of the guest's root.
     last = text[text.index("exec /bin/chroot") :]
     (tmp_path / "in").touch()

@@ -156,7 +156,7 @@ def report(program: Traced, out: Path) -> list[str]:
     (out / FOLDED).write_text("".join(f"{stack} {weight}\n" for stack, weight in rows), encoding="utf-8")
     shown = write_flows(seen.named, seen.pairs, seen.status.tsc_khz * 1e3, out / FLOWS)
     lead = _lead(seen)
-    warnings = _warnings(seen, shown)
+    warnings = [*program.warnings, *_warnings(seen, shown)]
     _write_page(out / REPORT, shlex.join(program.words), lead, warnings, tables)
     return [lead, *warnings, *_told(by_site)]
 

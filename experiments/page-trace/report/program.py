@@ -84,7 +84,7 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     content = Content(
         title=shlex.join(program.words),
         lead=_lead(measured, stats, len(spaces.threads)),
-        warnings=_warnings(stats),
+        warnings=[*program.warnings, *_warnings(stats)],
         span_ns=measured.span_ns,
         pages=pages,
         regions=regions,
