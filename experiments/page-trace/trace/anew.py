@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 KERNEL, SAME, AGAIN = 2, 4, 8
 _TYPE = 0xF00
@@ -25,19 +26,18 @@ def replaced(chunks: Iterable[Words]) -> Places:
     gone: list[Places] = []
     first = 0
     for words in chunks:
-        flags = words[:, 0].astype(np.uint16) & np.uint16(0xFFF)
+        flags = words[:, 0].astype(np.uint16)
         for key, places in _by_thread(words, flags):
-            head = flags[places] & SAME == 0
-            group = np.cumsum(head)  # 0: those that go on from the chunk before
-            again = head & (flags[places] & AGAIN != 0)
-            if again.any():
-                void = np.zeros(int(group[-1]) + 1, dtype=bool)
-                void[group[again] - 1] = True
-                if void[0] and key in last:
+            own = flags[places]
+            heads = np.flatnonzero(own & SAME == 0)  # each begins a group; in front of them the one of the chunk before
+            for group in np.flatnonzero(own[heads] & AGAIN).tolist():
+                if group == 0 and key in last:
                     gone.append(last[key])
-                gone.append(places[void[group]] + first)
-            latest = places[group == group[-1]] + first
-            last[key] = latest if group[-1] else np.concatenate([last.get(key, latest[:0]), latest])
+                gone.append(places[heads[group - 1] if group else 0 : heads[group]] + first)
+            if heads.size:
+                last[key] = places[heads[-1] :] + first
+            else:
+                last[key] = np.concatenate([last.get(key, places[:0]), places + first])
         first += len(words)
     return np.unique(np.concatenate(gone)) if gone else np.empty(0, dtype=np.int64)
 
@@ -47,6 +47,7 @@ def _by_thread(words: Words, flags: npt.NDArray[np.uint16]) -> list[tuple[int, P
     visits = np.flatnonzero(flags & _TYPE == 0)
     if not visits.size:
         return []
-    key = (words[visits, 1] & 0xFFF | words[visits, 2] >> 48 << 12) << 1 | (flags[visits] & KERNEL != 0)
-    distinct = [int(key[0])] if (key == key[0]).all() else np.unique(key).tolist()
-    return [(one, visits[key == one]) for one in distinct]
+    key = words[visits, 2] >> 48 << 12
+    key |= words[visits, 1] & 0xFFF
+    codes, keys = pd.factorize(key << 1 | (flags[visits] & KERNEL != 0))
+    return [(one, visits if keys.size == 1 else visits[codes == code]) for code, one in enumerate(keys.tolist())]
