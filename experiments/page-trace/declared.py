@@ -40,11 +40,14 @@ RUNS = Table(
     "one program that a trial ran by the arm's method",
     (
         *KEY,
-        string("method", "plain, trace, stream, lackey, lackey-data or damon"),
+        string("method", "plain, trace, packed, stream, lackey, lackey-data, faults, soft-dirty or damon"),
         number("seconds", "s", "from start to end, by the guest's clock"),
         number(
             "bytes", "B", "of data that the method gave, by lackey-data of its lines of data; NaN: plain gives none"
         ),
+        number("records", "1", "visits of a page trace, page faults, pages found dirty at each look; NaN: not counted"),
+        number("binary_bytes", "B", "what lackey-data's lines of data would take as words; NaN: another method"),
+        number("packed_bytes", "B", "what they would take as differences in LEB128; NaN: another method"),
         number("exit_status", "1", "the program's, as a shell has it"),
         string("output", "SHA-256 of what it printed; null: the file could not be read"),
     ),
@@ -318,6 +321,27 @@ METRICS = [
         "1",
         "lower",
         "bytes of the trace, of those of lackey's lines of data accesses, same clock and seed",
+        "program",
+    ),
+    fact(
+        "bytes_of_lackey_binary",
+        "1",
+        "lower",
+        "bytes of the packed trace, of a word for each of lackey's lines of data accesses, same clock and seed",
+        "program",
+    ),
+    fact(
+        "bytes_of_lackey_packed",
+        "1",
+        "lower",
+        "bytes of the packed trace, of those lines packed as differences in LEB128, same clock and seed",
+        "program",
+    ),
+    fact(
+        "told_share",
+        "1",
+        "higher",
+        "records of the method, of the visits that the packed page trace has; same clock and seed",
         "program",
     ),
     fact("missing", "count", "lower", "visits of the oracle's that the trace has not", "program"),

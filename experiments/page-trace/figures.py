@@ -16,7 +16,7 @@ from harness.report.figures import INK, Series, draw_medians, series, spans_note
 from .model_figures import access_model, reuse_distance, working_set, working_set_over_time
 
 #: The arms of each clock, in the order of their looks; an arm looks the same in every figure.
-METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon")
+METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon", "faults", "soft-dirty")
 WALL = ("traced-wall", "lackey-wall", "damon")
 #: The neighbour's time may differ by so many percent: the claims' bounds.
 NEIGHBOUR_BOUND = 3.0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -120,6 +121,12 @@ class _Programs:
             self._beside(key, "same_output", "plain", lambda run, bare: float(run["output"] == bare["output"]))
         if method == "trace":
             self._beside_others(key)
+        if method == "packed":
+            for form in ("binary", "packed"):
+                ratio = partial(_ratio, "bytes", f"{form}_bytes")
+                self._beside(key, f"bytes_of_lackey_{form}", "lackey-data", ratio)
+        if method in ("faults", "soft-dirty"):
+            self._beside(key, "told_share", "packed", partial(_ratio, "records", "records"))
         if method in TRACES:
             self._traced(key, method, tell)
 
@@ -139,6 +146,7 @@ class _Programs:
         tell(self._traces, TRACE, counted, "")
         if method == "stream":
             self._long(key)
+        if method != "trace":
             return
         compared: dict[str, Callable[[Values], float]] = {
             "missing": lambda row: row["missing"],
@@ -208,6 +216,7 @@ class _Programs:
                 reason = self._missing.of(other, trial, [OUTPUT], workload)
             else:
                 told = value(own, run)
+                reason = f"arm {other} has nothing of it" if pd.isna(told) else None
         self._rows.put(arm, trial, f"{name}.{workload}", told, reason=reason)
 
 
@@ -320,6 +329,10 @@ class _Trials:
 def _by_program(table: pd.DataFrame) -> dict[Any, Values]:
     records: list[Any] = table.to_dict("records")
     return {(row["arm"], row["trial"], row["workload"]): row for row in records}
+
+
+def _ratio(name: str, of: str, run: Values, other: Values) -> float:
+    return _share(run[name], other[of])
 
 
 def _share(part: float, of: float) -> float:

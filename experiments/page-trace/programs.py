@@ -22,22 +22,25 @@ from .trace.records import Trace
 from .trace.stats import TraceStats
 
 #: What each method says lies in METHOD.json.
-METHODS = ("plain", "trace", "stream", "lackey", "lackey-data", "damon")
+METHODS = ("plain", "trace", "packed", "stream", "lackey", "lackey-data", "faults", "soft-dirty", "damon")
 #: Those that trace pages.
-TRACES = ("trace", "stream")
+TRACES = ("trace", "packed", "stream")
 #: Names of parts, as the table problems has them: what a metric over all programs of a trial needs.
 RUN, OUTPUT, TRACE, COMPARISON = "run", "output", "trace", "comparison"
 
 
 class Run(Answer):
-    """What every method's launcher says; `bytes` is absent where it gave no data, `data_bytes` where it is not lackey
-    that counts its lines by kind.
+    """What every method's launcher says; `bytes` is absent where it gave no data, `records` where it counts none, and
+    the others where it is not lackey that counts its lines by kind.
     """
 
     elapsed_ns: int
     exit_status: int | None
     bytes: int | None = None
+    records: int | None = None
     data_bytes: int | None = None
+    binary_bytes: int | None = None
+    packed_bytes: int | None = None
 
 
 def decode_programs(rows: TableRows, trial: Trial) -> None:
@@ -53,8 +56,9 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
         with rows.part(trial, RUN, workload):
             run = read_answer(folder / ("trace.json" if method in TRACES else f"{method}.json"), Run)
             size = run.data_bytes if method == "lackey-data" else run.bytes
-            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": size, "output": output}
-            rows.put("runs", row | {"exit_status": run.exit_status}, trial, workload)
+            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": size, "records": run.records}
+            row |= {"binary_bytes": run.binary_bytes, "packed_bytes": run.packed_bytes}
+            rows.put("runs", row | {"exit_status": run.exit_status, "output": output}, trial, workload)
         if method not in TRACES:
             continue
         with rows.part(trial, TRACE, workload):

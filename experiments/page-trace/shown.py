@@ -69,6 +69,7 @@ def summaries(tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> Fram
     clocks = {"time": "time_of_lackey", "bytes": "bytes_of_lackey"}
     lackey = {f"{what}, {arm}": (arm, name) for arm in (EXACT, "traced-wall") for what, name in clocks.items()}
     shown |= _by_program("Share of lackey's time and bytes", values, lackey)
+    shown |= _rivals(values)
     windows = {title: (arm, "missing_share") for arm, title in WINDOWS.items()}
     shown |= _by_program("Share of visits that a window of so many pages misses", values, windows)
     slower = {title: (arm, "slowdown") for arm, title in WINDOWS.items()}
@@ -82,6 +83,21 @@ def summaries(tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> Fram
         cases = known.groupby("arm", sort=False).agg(cases=("case", "size"), exact=("exact", "sum"))
         shown["Known sequences"] = cases.reset_index()
     return shown
+
+
+def _rivals(values: _Medians) -> Frames:
+    """What each method costs, and how much it tells."""
+    arms = {"page trace": EXACT, "window of 16": "window-16", "page faults": "faults", "soft-dirty bits": "soft-dirty"}
+    slower = {title: (arm, "slowdown") for title, arm in (arms | {"lackey": "lackey"}).items()}
+    size = arms | {"packed": "packed", "lackey's lines of data": "lackey-data"}
+    told = {"page faults": ("faults", "told_share"), "soft-dirty bits": ("soft-dirty", "told_share")}
+    lackey = {form: ("packed", f"bytes_of_lackey_{form}") for form in ("binary", "packed")}
+    return (
+        _by_program("Rivals: times as long as untraced", values, slower)
+        | _by_program("Rivals: bytes", values, {title: (arm, "bytes") for title, arm in size.items()})
+        | _by_program("Rivals: records, of the visits of the page trace", values, told)
+        | _by_program("A packed page trace's bytes, of those of lackey's accesses to data", values, lackey)
+    )
 
 
 class _Medians:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import sqlite3
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,54 @@ def test_a_process_is_selected_by_its_next_exec_and_until_it_ends(watch):
         seen = pages[(pages >= first) & (pages < first + 32)]
         assert seen[np.flatnonzero(np.diff(seen, prepend=-1))].tolist() == [*range(first, first + 32)] * 2
     assert len(oracle.pages(1).runs())
+
+
+def test_rivals_see_first_visits_and_what_was_written(watch):
+    """Every page of a walk faults once; at each look, those are dirty that were written to since the one before."""
+    walk = "pagework stride --pages 64 --bytes 4096 --rounds 30000"
+    _, folder = watch(
+        f"cd /run/krepro/out/known; faultrec -o faults.bin faults.json {walk};"
+        f"dirtyscan -i 2000 -o written.bin written.json {walk} --store;"
+        f"dirtyscan -i 2000 -o read.bin read.json {walk}"
+    )
+    said = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("faults", "written", "read")}
+    faults = samples((folder / "faults.bin").read_bytes())
+    assert (len(faults), said["faults"]["bytes"]) == (said["faults"]["records"], 40 * len(faults))
+    walked = longest(sorted(set(faults)))
+    assert len(walked) >= 64
+    assert max(Counter(faults)[page] for page in walked) == 1
+    assert max(Counter(faults).values()) == 2, "a page of a file is read, then copied"
+    written, read = (looks((folder / f"{name}.bin").read_bytes()) for name in ("written", "read"))
+    for name, found in (("written", written), ("read", read)):
+        assert (len(found), sum(map(len, found))) == (said[name]["looks"], said[name]["records"])
+    # The first looks find what is new, too: mappings of code, the heap.
+    assert len(written) > 50 < len(read)
+    assert all(len(longest(look)) == 64 for look in written[2:-1])
+    assert all(len(look) <= 2 for look in read[2:]), "what is only read is not dirty"
+
+
+def samples(data: bytes) -> list[int]:
+    """Pages of perf's samples of ip, tid, time and address; there are no other records."""
+    records = np.frombuffer(data, dtype="<u8").reshape(-1, 5)
+    assert (records[:, 0] & 0xFFFFFFFF == 9).all()
+    assert (records[:, 0] >> 48 == 40).all()
+    return [int(address) >> 12 for address in records[:, 4]]
+
+
+def looks(data: bytes) -> list[list[int]]:
+    words, at, found = np.frombuffer(data, dtype="<u8"), 0, []
+    while at < len(words):
+        end = at + 2 + int(words[at + 1])
+        found.append(words[at + 2 : end].astype(int).tolist())
+        at = end
+    return found
+
+
+def longest(pages: list[int]) -> list[int]:
+    """The longest run of consecutive ones."""
+    runs = np.split(np.array(pages), np.flatnonzero(np.diff(pages) != 1) + 1)
+    run: list[int] = max(runs, key=len).tolist()
+    return run
 
 
 def test_each_thread_makes_its_walk_and_no_written_page_is_lost(watch):

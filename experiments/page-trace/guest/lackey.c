@@ -4,7 +4,8 @@
  *
  *   lackey [-k] [-o FILE] STATS COMMAND...
  *
- *   -k       count lines by kind; takes time, so not where time is measured
+ *   -k       count lines by kind, and what its data accesses would take in binary and packed; takes time, so not where
+ *            time is measured
  *   -o FILE  keep the trace
  *
  * The trace comes through a pipe, as it is too large to be kept. STATS is one
@@ -20,11 +21,54 @@
 
 enum { PIPE_BYTES = 1 << 20 };
 
-/* Lines of code begin with I, of data with a blank; ==PID== lines are text. */
+/*
+ * Lines of code begin with I, of data with a blank, as " S 1ffe8,4" has it; ==PID== lines are text. In binary, an access
+ * is a word: address, size and kind. Packed, it is the difference to the address before it in LEB128, with a bit that
+ * tells whether a byte of size and kind follows: where they are not those of the access before.
+ */
 struct kinds {
-	uint64_t code_lines, code_bytes, data_lines, data_bytes;
-	char kind;	/* of the line that goes on in the next buffer, or 0 */
+	uint64_t code_lines, code_bytes, data_lines, data_bytes, packed_bytes;
+	uint64_t address;	/* of the access before */
+	char kind;		/* of the line that goes on in the next buffer, or 0 */
+	char what[8];		/* kind and size of the access before */
+	char line[40];		/* of data, as far as it has come */
+	size_t length;
 };
+
+static void pack(struct kinds *kinds)
+{
+	uint64_t address, difference, rest;
+	char *size;
+
+	kinds->line[kinds->length] = '\0';
+	address = strtoull(kinds->line + 2, &size, 16);
+	difference = address - kinds->address;
+	rest = (difference << 1 ^ -(difference >> 63)) << 1;
+	size[0] = kinds->line[1];	/* in place of the comma */
+	if (strncmp(kinds->what, size, sizeof(kinds->what) - 1)) {
+		snprintf(kinds->what, sizeof(kinds->what), "%.*s", (int)sizeof(kinds->what) - 1, size);
+		kinds->packed_bytes++;
+	}
+	do {
+		kinds->packed_bytes++;
+		rest >>= 7;
+	} while (rest);
+	kinds->address = address;
+	kinds->length = 0;
+}
+
+static void data(struct kinds *kinds, const char *at, size_t size, bool ends)
+{
+	size_t room = sizeof(kinds->line) - 1 - kinds->length, taken = size < room ? size : room;
+
+	kinds->data_bytes += size;
+	memcpy(kinds->line + kinds->length, at, taken);
+	kinds->length += taken;
+	if (!ends)
+		return;
+	kinds->data_lines++;
+	pack(kinds);
+}
 
 static void count(struct kinds *kinds, const char *at, size_t size)
 {
@@ -38,8 +82,7 @@ static void count(struct kinds *kinds, const char *at, size_t size)
 			kinds->code_lines += newline != NULL;
 			kinds->code_bytes += next - at;
 		} else if (kind == ' ') {
-			kinds->data_lines += newline != NULL;
-			kinds->data_bytes += next - at;
+			data(kinds, at, next - at, newline != NULL);
 		}
 		kinds->kind = newline ? 0 : kind;
 		at = next;
@@ -126,12 +169,13 @@ int main(int argc, char **argv)
 		(unsigned long long)timeval_ns(usage.ru_stime), status, (unsigned long long)bytes);
 	if (by_kind)
 		n = dprintf(stats, "\"code_lines\": %llu, \"code_bytes\": %llu, \"data_lines\": %llu, "
-				   "\"data_bytes\": %llu}\n",
+				   "\"data_bytes\": %llu, \"binary_bytes\": %llu, \"packed_bytes\": %llu}\n",
 			    (unsigned long long)kinds.code_lines, (unsigned long long)kinds.code_bytes,
-			    (unsigned long long)kinds.data_lines, (unsigned long long)kinds.data_bytes);
+			    (unsigned long long)kinds.data_lines, (unsigned long long)kinds.data_bytes,
+			    (unsigned long long)kinds.data_lines * 8, (unsigned long long)kinds.packed_bytes);
 	else
 		n = dprintf(stats, "\"code_lines\": null, \"code_bytes\": null, \"data_lines\": null, "
-				   "\"data_bytes\": null}\n");
+				   "\"data_bytes\": null, \"binary_bytes\": null, \"packed_bytes\": null}\n");
 	if (n < 0)
 		die_errno("%s", argv[optind]);
 	return status;

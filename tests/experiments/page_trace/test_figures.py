@@ -51,7 +51,8 @@ def measured(trials):
     """Metrics of so many trials of every arm."""
     random = np.random.default_rng(2)
     price = {"traced": (40, 2e7), "window-2": (20, 1e7), "window-4": (6, 4e6), "window-16": (3, 8e5)}
-    price |= {"lackey": (90, 4e9), "damon": (1.02, 3e4), "traced-wall": (50, 2e7)}
+    price |= {"lackey": (90, 4e9), "faults": (1.01, 3e4), "soft-dirty": (1.3, 9e4), "damon": (1.02, 3e4)}
+    price |= {"traced-wall": (50, 2e7)}
     lost = {"traced": 0.0, "window-2": 0.4, "window-4": 0.7, "window-16": 0.97}
     rows = []
     for trial in range(trials):
@@ -90,7 +91,7 @@ def test_every_figure_is_drawn_and_written(tables, draw, tmp_path):
     for path in write_figures(figures, tmp_path):
         assert path.stat().st_size < 1 << 20, path.name
     labels = {text.get_text() for legend in figures["cost"].legends for text in legend.get_texts()}
-    assert labels == {"traced", "window-2", "window-4", "window-16", "lackey", "damon"}
+    assert labels == {"traced", "window-2", "window-4", "window-16", "lackey", "damon", "faults", "soft-dirty"}
 
 
 def test_every_program_has_its_panel(tables, draw):

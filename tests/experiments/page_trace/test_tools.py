@@ -26,7 +26,7 @@ pytestmark = needs_guest_packages
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
-    names = ("timed", "lackey", "neighbour", "damonrec")
+    names = ("timed", "lackey", "neighbour", "damonrec", "faultrec", "dirtyscan")
     build_programs("x86_64", {name: program_sources([GUEST])[name] for name in names}, folder, folder / "log")
     return folder
 
@@ -46,11 +46,23 @@ def test_timed_passes_the_status_on(programs, tmp_path, script, status):
     assert (200_000_000 if script.startswith("sleep") else 0) < stats["elapsed_ns"] < whole
 
 
-@pytest.mark.parametrize("name", ["timed", "lackey", "damonrec", "neighbour"])
+@pytest.mark.parametrize("name", ["timed", "lackey", "damonrec", "neighbour", "faultrec", "dirtyscan"])
 def test_bad_arguments_are_one_line(programs, tmp_path, name):
     done = run(programs, tmp_path, name, "-?")
     assert (done.returncode, done.stderr.count("\n")) == (125, 1)
     assert done.stderr.startswith(f"{name}: usage: {name} ")
+
+
+def packed_size(lines: list[bytes]) -> int:
+    """Of accesses as differences of addresses, zigzag, in LEB128; a byte more where kind and size are others."""
+    size, before, last = 0, 0, None
+    for line in lines:
+        address = int(line[3:].split(b",")[0], 16)
+        what = line[1:2], line.split(b",")[1]
+        number = (2 * (address - before) if address >= before else 2 * (before - address) - 1) * 2
+        size += (what != last) + max(1, -(-number.bit_length() // 7))
+        before, last = address, what
+    return size
 
 
 @needs_valgrind
@@ -65,6 +77,7 @@ def test_lackey_counts_what_it_keeps(programs, tmp_path):
     assert (stats["code_lines"], stats["code_bytes"]) == (len(code), sum(map(len, code)))
     assert (stats["data_lines"], stats["data_bytes"]) == (len(data), sum(map(len, data)))
     assert stats["bytes"] == sum(map(len, lines))
+    assert (stats["binary_bytes"], stats["packed_bytes"]) == (8 * len(data), packed_size(data))
 
 
 @needs_valgrind
@@ -80,7 +93,8 @@ def test_lackey_counts_lines_that_come_in_pieces(programs, tmp_path):
     stats = json.loads((tmp_path / "stats").read_text())
     lines = (tmp_path / "trace").read_bytes().splitlines(keepends=True)
     assert stats["code_lines"] == sum(line.startswith(b"I") for line in lines)
-    assert stats["data_bytes"] == sum(len(line) for line in lines if line.startswith(b" "))
+    data = [line for line in lines if line.startswith(b" ")]
+    assert (stats["data_bytes"], stats["packed_bytes"]) == (sum(map(len, data)), packed_size(data))
 
 
 @needs_valgrind
@@ -88,7 +102,7 @@ def test_lackey_without_k_knows_only_the_size(programs, tmp_path):
     assert run(programs, tmp_path, "lackey", "stats", programs / "timed", "inner", "true").returncode == 0
     stats = json.loads((tmp_path / "stats").read_text())
     assert stats["bytes"] > 100_000
-    assert (stats["code_lines"], stats["data_bytes"]) == (None, None)
+    assert (stats["code_lines"], stats["data_bytes"], stats["packed_bytes"]) == (None, None, None)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one CPU")
