@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.paths import ROOT
 from tests.page_trace_suite import complaints, run_in_guest, splats
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 #: What may be missing in the end, in KiB: caches of single CPUs differ by that. A cycle's tables alone have 400.
 SLACK_KIB = 3000
+#: A kernel of its own: it takes minutes to compile.
+WIDE = ROOT / "tests" / "guest" / "page_trace_kernels"
 SHAPES = list(itertools.product(["modern-6.1", "modern-6.1-la57"], [1, 2], [False, True]))
 
 
@@ -29,6 +32,15 @@ def test_the_suite_on_a_kernel_that_checks_itself(cpus: int, pti: bool, tmp_path
     # One slow CPU starts ten traces of a storm in some seconds.
     ms = 1000 if cpus > 1 else 3000
     folder = run_in_guest(tmp_path, f"pt-suite {ms}", "modern-6.1-debug", cpus, pti=pti, timeout_s=3000)
+    assert list(complaints(folder)) == []
+
+
+def test_the_suite_with_nodes_keys_generations_and_preemption(tmp_path: Path):
+    there = (
+        "grep -qw ospke /proc/cpuinfo && [ -d /sys/devices/system/node/node1 ] && "
+        "[ $(cat /proc/sys/kernel/numa_balancing) = 1 ] && [ $(cat /sys/kernel/mm/lru_gen/enabled) != 0x0000 ]"
+    )
+    folder = run_in_guest(tmp_path, f"{there} && pt-suite 300", "modern-6.1-wide", beside=WIDE, timeout_s=1200)
     assert list(complaints(folder)) == []
 
 
