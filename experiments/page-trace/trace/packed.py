@@ -30,6 +30,8 @@ LONG = 0xFFFF
 ANEW, THREADS, WIDE_PAGES, WIDE_IPS = 1, 2, 4, 8
 
 Words = npt.NDArray[np.uint64]
+#: What a record's byte of flags (below) and type (above) is in its first word.
+_FLAGS = np.array([byte & 0xF | byte >> 4 << 8 for byte in range(256)], dtype=np.uint64)
 
 
 def scan(path: Path, begin: int) -> int:
@@ -97,9 +99,10 @@ def _words(head: np.void, raw: bytes, known: dict[str, Words], where: str) -> Wo
     flags, n = int(head["flags"]), int(head["records"])
     columns = _Columns(raw)
     for name, count in (("page", "pages"), ("ip", "ips")):
-        known[name] = np.concatenate([known[name], columns.take("<u8", int(head[count]))])
+        if more := int(head[count]):
+            known[name] = np.concatenate([known[name], columns.take("<u8", more)])
     times = columns.take("<u8", int(head["times"]))
-    tid = columns.take("<u4", n) if flags & THREADS else np.full(n, head["tid"], dtype=np.uint32)
+    tid = columns.take("<u4", n).astype(np.uint64) if flags & THREADS else np.uint64(head["tid"])
     delta = columns.take("<u2", n).astype(np.uint64)
     far = delta == LONG
     if np.count_nonzero(far) != times.size:
@@ -107,13 +110,14 @@ def _words(head: np.void, raw: bytes, known: dict[str, Words], where: str) -> Wo
     delta[far] = times
     page = _looked_up(columns.take("<u2" if flags & WIDE_PAGES else "u1", n), known["page"], where)
     ip = _looked_up(columns.take("<u2" if flags & WIDE_IPS else "u1", n), known["ip"], where)
-    kind = columns.take("u1", n).astype(np.uint64)
+    delta[0] += head["time_ns"]
+    time = np.cumsum(delta, out=delta)
+    time <<= np.uint64(12)
+    page <<= np.uint64(12)
     words = np.empty((n, 3), dtype=np.uint64)
-    low = np.uint64(0xF)
-    words[:, 0] = (np.cumsum(delta) + head["time_ns"]) << np.uint64(12) | kind >> np.uint64(4) << np.uint64(8)
-    words[:, 0] |= kind & low
-    words[:, 1] = page << np.uint64(12) | tid & np.uint32(0xFFF)
-    words[:, 2] = (tid >> np.uint32(12)).astype(np.uint64) << np.uint64(48) | ip
+    np.bitwise_or(time, _FLAGS[columns.take("u1", n)], out=words[:, 0])
+    np.bitwise_or(page, tid & np.uint64(0xFFF), out=words[:, 1])
+    np.bitwise_or(ip, tid >> np.uint64(12) << np.uint64(48), out=words[:, 2])
     return words
 
 
