@@ -19,6 +19,8 @@ Numbers = npt.NDArray[np.intp]
 #: A block of the table is for so many pages beside each other: a process's pages lie in few regions.
 _BLOCK_BITS = 6
 _BLOCK = 1 << _BLOCK_BITS
+#: Of a chunk, by which is judged whether pages follow each other.
+_SAMPLE = 1024
 
 
 @dataclass
@@ -76,13 +78,7 @@ class PageIndex:
 
     def of(self, pages: Words) -> Numbers:
         """Numbers of `pages`, shape (n,); pages that are new get the next ones."""
-        codes, blocks_there = pd.factorize(pages >> np.uint64(_BLOCK_BITS))
-        known = self._blocks
-        blocks = np.array([known.setdefault(block, len(known)) for block in blocks_there.tolist()], dtype=np.intp)
-        need = len(known) * _BLOCK
-        if self._table.size < need:
-            self._table = _wider(self._table, need, -1)
-        place: Numbers = (blocks << _BLOCK_BITS)[codes]
+        place = self._begins(pages >> np.uint64(_BLOCK_BITS))
         place |= (pages & np.uint64(_BLOCK - 1)).view(np.int64)
         number: Numbers = self._table[place]
         if number.size and number.min() < 0:
@@ -94,6 +90,25 @@ class PageIndex:
             self._table[place[new][at]] = np.arange(first, self._count)
             number[new] = self._table[place[new]]
         return number
+
+    def _begins(self, block: Words) -> Numbers:
+        """Where each block of pages begins in the table."""
+        first = block[:_SAMPLE]
+        if np.count_nonzero(first[1:] != first[:-1]) < first.size // 8:
+            # Walks stay in a block for long: each time is looked up once.
+            runs = np.concatenate([[0], np.flatnonzero(block[1:] != block[:-1]) + 1])
+            return np.repeat(self._looked_up(block[runs]), np.diff(runs, append=block.size))
+        return self._looked_up(block)
+
+    def _looked_up(self, block: Words) -> Numbers:
+        codes, distinct = pd.factorize(block)
+        known = self._blocks
+        begins = np.array([known.setdefault(one, len(known)) for one in distinct.tolist()], dtype=np.intp)
+        need = len(known) * _BLOCK
+        if self._table.size < need:
+            self._table = _wider(self._table, need, -1)
+        begins <<= _BLOCK_BITS
+        return begins[codes]
 
     def grouped(self, pages: Words) -> Groups:
         """The same, with places by page."""
