@@ -481,13 +481,19 @@ def larger_files(golden: Golden) -> None:
 
 def _data(tables: Tables) -> None:
     """Lackey's lines of data by the virtual clock: a hundredth and more is a page trace."""
-    runs, trials = tables["runs"], tables["trials"]
+    runs = tables["runs"]
     stream = runs[(runs["arm"] == "traced") & (runs["workload"] == "stream")]
     names = ("stream", "stride", "sort")
     size = float(runs.loc[(runs["arm"] == "traced") & runs["workload"].isin(names), "bytes"].max())
     more = [stream.assign(arm="lackey-data", method="lackey-data", workload=name, bytes=10 * size) for name in names]
     tables["runs"] = pd.concat([runs, stream.assign(workload="stride"), *more], ignore_index=True)
-    arm = trials[trials["arm"] == "traced"].assign(arm="lackey-data", params="method=lackey-data")
+    _by_the_virtual_clock(tables, "lackey-data")
+
+
+def _by_the_virtual_clock(tables: Tables, method: str) -> None:
+    """A trial of an arm that is called as its method."""
+    trials = tables["trials"]
+    arm = trials[trials["arm"] == "traced"].assign(arm=method, params=f"method={method}")
     tables["trials"] = pd.concat([trials, arm], ignore_index=True)
 
 
@@ -501,14 +507,13 @@ def more_lines_of_data(tables: Tables) -> None:
 def _packed(tables: Tables) -> None:
     """The same, and both packed: a tenth is a page trace."""
     _data(tables)
-    runs, trials = tables["runs"], tables["trials"]
+    runs = tables["runs"]
     data = runs["arm"] == "lackey-data"
     packed = runs[data].assign(arm="packed", method="packed")
     for name in ("binary_bytes", "packed_bytes"):
         runs.loc[data, name] = 10 * runs.loc[data, "bytes"]
     tables["runs"] = pd.concat([runs, packed], ignore_index=True)
-    arm = trials[trials["arm"] == "traced"].assign(arm="packed", params="method=packed")
-    tables["trials"] = pd.concat([trials, arm], ignore_index=True)
+    _by_the_virtual_clock(tables, "packed")
 
 
 @turns(*(f"less-data-than-packed-lines-{name}" for name in ("stream", "stride", "sort")), before=_packed)
@@ -523,15 +528,12 @@ RIVALS = ("faults", "soft-dirty")
 
 def _rivals(tables: Tables) -> None:
     """A sort by other methods: a thousandth of the visits, in hardly more time than without."""
-    runs, trials = tables["runs"], tables["trials"]
+    runs = tables["runs"]
     plain = runs[(runs["arm"] == "untraced") & (runs["workload"] == "sort")]
     for arm, records in (("packed", 1e6), *((arm, 1e3) for arm in RIVALS)):
         run = plain.assign(arm=arm, method=arm, records=records, seconds=1.01 * plain["seconds"])
-        runs = pd.concat([runs, run], ignore_index=True)
-        trials = pd.concat(
-            [trials, trials[trials["arm"] == "untraced"].assign(arm=arm, params=f"method={arm}")], ignore_index=True
-        )
-    tables["runs"], tables["trials"] = runs, trials
+        tables["runs"] = pd.concat([tables["runs"], run], ignore_index=True)
+        _by_the_virtual_clock(tables, arm)
 
 
 @turns("page-faults-tell-little", "soft-dirty-tells-little", before=_rivals)

@@ -171,14 +171,13 @@ class Pyramid:
         columns = COLUMNS << level
         column = np.clip(time * (columns / self._span), 0, columns - 1).astype(np.int64)
         np.maximum.accumulate(column, out=column)
-        # They come in the order of their columns: sorted by row, and then by tile, they are so by key.
+        # They come in the order of columns, and so of tiles: sorted by row, and by tile, they are so by key.
+        tile = column // COLUMNS
         order = stable_order(row, self._pages.size)
-        tile = (column // COLUMNS)[order]
-        if column[0] // COLUMNS != column[-1] // COLUMNS:
-            order = order[np.argsort((tile - tile.min()).astype(np.uint16), kind="stable")]
-            tile = (column // COLUMNS)[order]
+        if tile[0] != tile[-1]:
+            order = order[np.argsort((tile - tile[0])[order].astype(np.uint16), kind="stable")]
         key = (row[order] * COLUMNS + column[order] % COLUMNS).astype(np.uint64)
-        begins = _runs(tile, key)
+        begins = _runs(tile, key)  # a tile's places are where they were: sorting by it leaves it as it is
         cells = Cells(
             key[begins],
             np.diff(begins, append=key.size),

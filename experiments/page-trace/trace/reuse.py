@@ -45,7 +45,10 @@ class ReuseDistances:
             self._visit(self._without_alternation(batch.number[first : first + size]))
 
     def _without_alternation(self, number: Numbers) -> Numbers:
-        """Leaves out repeats (distance 0), and pairs of A B A B … behind the first (distance 1): the stack stays."""
+        """Leaves out repeats (distance 0), and pairs of A B A B … behind the first (distance 1): the stack stays.
+
+        Pairs that are few stay in.
+        """
         repeats = number[1:] == number[:-1]
         if n := np.count_nonzero(repeats):
             self._counts[0] += n

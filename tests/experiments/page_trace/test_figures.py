@@ -91,7 +91,7 @@ def test_every_figure_is_drawn_and_written(tables, draw, tmp_path):
     for path in write_figures(figures, tmp_path):
         assert path.stat().st_size < 1 << 20, path.name
     labels = {text.get_text() for legend in figures["cost"].legends for text in legend.get_texts()}
-    assert labels == {"traced", "window-2", "window-4", "window-16", "lackey", "damon", "faults", "soft-dirty"}
+    assert labels == {"traced", "window-2", "window-4", "window-16", "lackey", "faults", "soft-dirty"}
 
 
 def test_every_program_has_its_panel(tables, draw):
