@@ -2,8 +2,8 @@
 """Temporary folders that a killed process cannot leave behind for ever.
 
 Who makes one holds a lock on it (flock) until it is discarded or its process ends, however that ends. A folder of
-this name whose lock is free belongs to nobody. No process id is looked at: it would mean another process in another
-PID namespace.
+this name whose lock is free belongs to nobody. No process id is looked at for that: it would mean another process in
+another PID namespace. With the folder end the sandboxes that were killed in the midst of being set up.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,7 @@ def scratch_folder(parent: Path, label: str) -> Path:
 def discard(path: Path) -> None:
     """Remove a scratch folder, as far as it is still there, and give up its lock; errors are left to the next sweep."""
     with suppress(OSError):
+        _end_sandboxes(path)
         remove_tree(path)
     handle = _held.pop(path, None)
     if handle is not None:
@@ -60,9 +62,36 @@ def sweep(parent: Path) -> None:
             if handle is None:
                 continue
             try:
+                _end_sandboxes(path)
                 remove_tree(path)
             finally:
                 os.close(handle)
+
+
+def _end_sandboxes(folder: Path) -> None:
+    """Kill bubblewrap's processes that have a file below `folder` open: whoever made it needs none any more.
+
+    A bubblewrap that is killed between its clone and its child's identity maps leaves a child that waits for them, for
+    ever: what should end it with its parent (`--die-with-parent`) comes after that. No program runs in it yet.
+    """
+    for process in Path("/proc").glob("[0-9]*") if folder.is_dir() else ():
+        with suppress(OSError):  # it has ended, or is somebody else's
+            handle = os.pidfd_open(int(process.name))
+            try:
+                if _is_bubblewrap(process) and _has_open(process, folder):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
+
+
+def _is_bubblewrap(process: Path) -> bool:
+    """Whether it is in front of its words, or behind those of the loader that starts it."""
+    words = (process / "cmdline").read_bytes().split(b"\0")[:6]
+    return any(word.rpartition(b"/")[2] == b"bwrap" for word in words)
+
+
+def _has_open(process: Path, folder: Path) -> bool:
+    return any(file.readlink().is_relative_to(folder.resolve()) for file in (process / "fd").iterdir())
 
 
 def try_lock(path: Path) -> int | None:

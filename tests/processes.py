@@ -35,6 +35,19 @@ def machines(marker: Path) -> list[int]:
     return found
 
 
+def sandboxes(marker: Path) -> list[int]:
+    """Processes of bubblewrap that stand before a program, or wait to, with files below `marker` (a TMPDIR)."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word.endswith(b"bwrap") for word in words[:6]) and any(str(marker).encode() in word for word in words):
+            found.append(int(entry.parent.name))
+    return found
+
+
 def worker_of(machine: int) -> int:
     """The process of krepro that runs this QEMU: its parent, or bubblewrap's, which stands between the two."""
     process = machine

@@ -21,7 +21,7 @@ from harness.paths import ROOT
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
 from tests.faults.rows import fault
-from tests.processes import DEFAULT_SIGNALS, eventually, machines, worker_of
+from tests.processes import DEFAULT_SIGNALS, eventually, machines, sandboxes, worker_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600), pytest.mark.xdist_group("resume")]
 
@@ -112,6 +112,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path)
     yield made
     assert eventually(lambda: not machines(made.temporary), 30), "no guest outlives its harness"
+    assert eventually(lambda: not sandboxes(made.temporary), 30), "no sandbox outlives the run that went on"
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import socket
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,11 @@ from harness.build.tree import tools
 from harness.experiment.execution import run_trial
 from harness.machine import process
 from harness.machine.qemu import qemu_version
-from harness.machine.sandbox import Sandbox, sandbox
+from harness.machine.sandbox import Sandbox, View, environment, sandbox
 from harness.machine.spec import Plugin
+from harness.scratch import PREFIX, discard, scratch_folder, sweep
 from tests.mailbox_guests import mailbox_trial
+from tests.processes import eventually, sandboxes
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -105,3 +110,45 @@ def test_the_set_says_what_qemu_was_shut_in(tmp_path):
     assert record.sandbox == sandbox().told
     assert record.argv[-2] == "-sandbox"
     assert tools().told.startswith("tree ")
+
+
+def killed_while_set_up(folder: Path) -> None:
+    """Kill sandboxes in their first milliseconds until a child is left that waits for its parent."""
+    command = [*sandbox().words(tools(), View((), folder)), *tools().qemu(), "--version"]
+    with (folder / "qemu.stderr").open("wb") as stderr:
+        for _ in range(1000):
+            started = subprocess.Popen(command, stdout=stderr, stderr=stderr, env=environment())
+            time.sleep(random.uniform(0, 0.02))
+            started.kill()
+            started.wait()
+            if sandboxes(folder) and not eventually(lambda: not sandboxes(folder), 1):
+                return
+    pytest.skip("no sandbox was killed at that moment")
+
+
+def owned(parent: Path) -> tuple[Path, Callable[[], None]]:
+    folder = scratch_folder(parent, "trial")
+    return folder, lambda: discard(folder)
+
+
+def abandoned(parent: Path) -> tuple[Path, Callable[[], None]]:
+    folder = parent / f"{PREFIX}trial-dead"
+    folder.mkdir()
+    return folder, lambda: sweep(parent)
+
+
+@pytest.mark.parametrize("made", [owned, abandoned])
+def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made, tmp_path):
+    if not sandbox().program:
+        pytest.skip("this host has no bubblewrap that works")
+    folder, done_with = made(tmp_path)
+    killed_while_set_up(folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    killed_while_set_up(other)
+    done_with()
+    assert eventually(lambda: not sandboxes(folder), 5)
+    assert not folder.exists()
+    assert sandboxes(other), "what belongs to another folder is left alone"
+    discard(other)
+    assert eventually(lambda: not sandboxes(other), 5)
