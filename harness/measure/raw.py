@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 from pandas.errors import ParserWarning
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -101,7 +100,7 @@ def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A table whose first columns are these, every entry of them a number."""
+    """A table whose first columns are these, every entry of them a whole number of 64 bits."""
     try:
         with warnings.catch_warnings():
             # Rows of one field more than there are names would lose one, or all of them shift.
@@ -114,14 +113,21 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     if tuple(table.columns[: len(columns)]) != tuple(columns):
         raise RunError(f"has columns {', '.join(table.columns)}, not {', '.join(columns)}", where=str(path))
     for name in columns:
-        try:
-            bad = ~np.isfinite(pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64))
-        except OverflowError as error:
-            raise RunError(f"{name}: {error}", where=str(path)) from error
-        if bad.any():
-            line = int(np.flatnonzero(bad)[0]) + 2
-            raise RunError(f"{name} is no number: {table[name].iloc[line - 2]}", where=f"{path}, line {line}")
+        column = table[name]
+        if len(column) and column.dtype.kind not in "iu":
+            # One entry that is none changes the type of all.
+            wrong = next((n for n, entry in enumerate(column) if not _is_whole(entry)), 0)
+            raise RunError(f"{name} is no whole number: {column.iloc[wrong]}", where=f"{path}, line {wrong + 2}")
     return table
+
+
+def _is_whole(entry: object) -> bool:
+    """Of 64 bits; `entry` is text, or a number that was one before another in its column was none."""
+    try:
+        number = float(str(entry))
+        return number.is_integer() and -(2**63) <= int(number) < 2**64
+    except ValueError:
+        return False
 
 
 def read_lines(path: Path) -> list[str]:

@@ -257,9 +257,15 @@ def test_an_absent_metric_takes_the_reason_of_its_trial(tmp_path):
         ('{"a": 1}\n{', read_json_lines, ":2: is no JSON"),
         ("", read_last_json_line, "is empty"),
         ("words\n{}\nmore", read_last_json_line, ":3: is no JSON"),
-        ("a,b\n1,x\n", lambda path: read_csv(path, ("a", "b")), "line 2: b is no number: x"),
+        ("a,b\n1,x\n", lambda path: read_csv(path, ("a", "b")), "line 2: b is no whole number: x"),
         ("a\n1\n", lambda path: read_csv(path, ("a", "b")), "has columns a, not a, b"),
-        ("a\ninf\n", lambda path: read_csv(path, ("a",)), "a is no number"),
+        ("a\ninf\n", lambda path: read_csv(path, ("a",)), "a is no whole number"),
+        (
+            "a\n1\n18446744073709551616\n",
+            lambda path: read_csv(path, ("a",)),
+            "line 3: a is no whole number: 18446744073709551616",
+        ),
+        ("a\n1\n1.5\n", lambda path: read_csv(path, ("a",)), "line 3: a is no whole number: 1.5"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path, text, read, says):
