@@ -14,21 +14,26 @@ import numpy.typing as npt
 import pandas as pd
 
 KERNEL, SAME, AGAIN = 2, 4, 8
-_TYPE = 0xF00
+#: Of a record's mark: the type, 0 for visits.
+_TYPE = 0xF0
 
-Words = npt.NDArray[np.uint64]
+Marks = npt.NDArray[np.uint8]
+Tid = np.uint32 | npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
 
-def replaced(chunks: Iterable[Words]) -> Places:
-    """Positions, sorted, of the records that later ones replace; `chunks`: words of shape (n, 3), in order."""
+def replaced(chunks: Iterable[tuple[Marks, Tid]]) -> Places:
+    """Positions, sorted, of the records that later ones replace.
+
+    `chunks`, in order: bits 0-3 of each record's flags, and above them its type, shape (n,); its thread, one for all or
+    shape (n,).
+    """
     last: dict[int, Places] = {}
     gone: list[Places] = []
     first = 0
-    for words in chunks:
-        flags = words[:, 0].astype(np.uint16)
-        for key, places in _by_thread(words, flags):
-            own = flags[places]
+    for marks, tid in chunks:
+        for key, places in _by_thread(marks, tid):
+            own = marks[places]
             heads = np.flatnonzero(own & SAME == 0)  # each begins a group; in front of them the one of the chunk before
             for group in np.flatnonzero(own[heads] & AGAIN).tolist():
                 if group == 0 and key in last:
@@ -38,16 +43,20 @@ def replaced(chunks: Iterable[Words]) -> Places:
                 last[key] = places[heads[-1] :] + first
             else:
                 last[key] = np.concatenate([last.get(key, places[:0]), places + first])
-        first += len(words)
+        first += marks.size
     return np.unique(np.concatenate(gone)) if gone else np.empty(0, dtype=np.int64)
 
 
-def _by_thread(words: Words, flags: npt.NDArray[np.uint16]) -> list[tuple[int, Places]]:
+def _by_thread(marks: Marks, tid: Tid) -> list[tuple[int, Places]]:
     """Places of the visits of each thread and mode."""
-    visits = np.flatnonzero(flags & _TYPE == 0)
+    visits = np.flatnonzero(marks & _TYPE == 0)
     if not visits.size:
         return []
-    key = words[visits, 2] >> 48 << 12
-    key |= words[visits, 1] & 0xFFF
-    codes, keys = pd.factorize(key << 1 | (flags[visits] & KERNEL != 0))
-    return [(one, visits if keys.size == 1 else visits[codes == code]) for code, one in enumerate(keys.tolist())]
+    kernel = marks[visits] & KERNEL != 0
+    if not isinstance(tid, np.ndarray):
+        modes = ((0, visits[~kernel]), (1, visits[kernel])) if kernel.any() else ((0, visits),)
+        return [(int(tid) << 1 | mode, places) for mode, places in modes if places.size]
+    codes, keys = pd.factorize(tid[visits].astype(np.uint64) << np.uint64(1) | kernel)
+    if keys.size == 1:
+        return [(int(keys[0]), visits)]
+    return [(int(key), visits[codes == code]) for code, key in enumerate(keys)]

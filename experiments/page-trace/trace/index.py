@@ -19,6 +19,9 @@ Numbers = npt.NDArray[np.intp]
 #: A block of the table is for so many pages beside each other: a process's pages lie in few regions.
 _BLOCK_BITS = 6
 _BLOCK = 1 << _BLOCK_BITS
+#: Blocks are looked up by the upper bits of a product, as a processor's cache looks up lines: without a search.
+_SLOT_BITS, _SPREAD = 14, np.uint64(0x9E37_79B9_7F4A_7C15)
+_NO_BLOCK = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 #: Of a chunk, by which is judged whether pages follow each other.
 _SAMPLE = 1024
 
@@ -70,6 +73,9 @@ class PageIndex:
     def __init__(self) -> None:
         self._blocks: dict[int, int] = {}
         self._table = np.full(_BLOCK, -1, dtype=np.intp)
+        # Of each slot the block that was looked up last, and where it begins.
+        self._slot_block = np.full(1 << _SLOT_BITS, _NO_BLOCK, dtype=np.uint64)
+        self._slot_begins = np.zeros(1 << _SLOT_BITS, dtype=np.intp)
         self._pages = np.empty(1024, dtype=np.uint64)
         self._count = 0
 
@@ -101,6 +107,15 @@ class PageIndex:
         return self._looked_up(block)
 
     def _looked_up(self, block: Words) -> Numbers:
+        slot = (block * _SPREAD) >> np.uint64(64 - _SLOT_BITS)
+        begins: Numbers = self._slot_begins[slot]
+        missed = np.flatnonzero(self._slot_block[slot] != block)
+        if missed.size:
+            begins[missed] = self._found(block[missed], slot[missed])
+        return begins
+
+    def _found(self, block: Words, slot: Words) -> Numbers:
+        """The same, for blocks whose slots are another's, and theirs from now on; new ones get a place."""
         codes, distinct = pd.factorize(block)
         known = self._blocks
         begins = np.array([known.setdefault(one, len(known)) for one in distinct.tolist()], dtype=np.intp)
@@ -108,7 +123,10 @@ class PageIndex:
         if self._table.size < need:
             self._table = _wider(self._table, need, -1)
         begins <<= _BLOCK_BITS
-        return begins[codes]
+        every: Numbers = begins[codes]
+        self._slot_block[slot] = block
+        self._slot_begins[slot] = every
+        return every
 
     def grouped(self, pages: Words) -> Groups:
         """The same, with places by page."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A packed page trace: blocks of columns, as guest/pagetrace/output.c writes them, back into words of records."""
+"""A packed page trace: blocks of columns, as guest/pagetrace/output.c writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,8 +31,10 @@ LONG = 0xFFFF
 ANEW, THREADS, WIDE_PAGES, WIDE_IPS = 1, 2, 4, 8
 
 Words = npt.NDArray[np.uint64]
-#: What a record's byte of flags (below) and type (above) is in its first word.
-_FLAGS = np.array([byte & 0xF | byte >> 4 << 8 for byte in range(256)], dtype=np.uint64)
+Ints = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.uint8]
+#: Of all records, or of each one.
+Tid = np.uint32 | npt.NDArray[np.uint32]
 
 
 def scan(path: Path, begin: int) -> int:
@@ -49,9 +52,73 @@ def scan(path: Path, begin: int) -> int:
     return records
 
 
-def blocks(path: Path, begin: int) -> Iterator[Words]:
-    """The words of each block, shape (n, 3) of uint64, as a trace that is not packed has them."""
-    known: dict[str, Words] = {}
+class Block:
+    """n records of one block. Columns are made when they are asked for, into arrays of shape (n,) that the caller has.
+
+    marks  uint8   bits 0-3 of a record's flags, above them its type
+    tid    uint32  one for all, or shape (n,)
+    where          the file, and where in it the block begins
+    """
+
+    def __init__(self, head: np.void, raw: bytes, known: Known, where: str) -> None:
+        """`known`: pages and instructions so far; this block's are appended."""
+        flags, n = int(head["flags"]), int(head["records"])
+        columns = _Columns(raw)
+        if flags & ANEW:
+            known.page, known.ip = known.page[:0], known.ip[:0]
+        if more := int(head["pages"]):
+            known.page = np.concatenate([known.page, columns.take("<u8", more)])
+        if more := int(head["ips"]):
+            known.ip = np.concatenate([known.ip, _extended(columns.take("<u8", more))])
+        self._page, self._ip = known.page, known.ip
+        self._times = columns.take("<u8", int(head["times"]))
+        self.tid: Tid = columns.take("<u4", n) if flags & THREADS else np.uint32(head["tid"])
+        self._delta = columns.take("<u2", n)
+        self._pages = columns.take("<u2" if flags & WIDE_PAGES else "u1", n)
+        self._ips = columns.take("<u2" if flags & WIDE_IPS else "u1", n)
+        self.marks: Marks = columns.take("u1", n)
+        self._begin_ns, self.where = int(head["time_ns"]), where
+
+    def __len__(self) -> int:
+        return self.marks.size
+
+    def times(self, out: Ints) -> None:
+        """ns since the start."""
+        out[:] = self._delta
+        if self._times.size or self._delta.max() == LONG:
+            far = self._delta == LONG
+            if np.count_nonzero(far) != self._times.size:
+                raise RunError("its long times are not those that its records have", where=self.where)
+            out[far] = self._times
+        out[0] += self._begin_ns
+        np.cumsum(out, out=out)
+
+    def pages(self, out: Words) -> None:
+        """Page numbers, or what else a record has in their place."""
+        self._look_up(self._pages, self._page, out)
+
+    def ips(self, out: Words) -> None:
+        """Instruction pointers."""
+        self._look_up(self._ips, self._ip, out)
+
+    def _look_up(self, number: npt.NDArray[np.unsignedinteger], known: Words, out: Words) -> None:
+        if int(number.max()) >= known.size:
+            text = f"has number {int(number.max())} of {known.size} pages or instructions"
+            raise RunError(text, where=self.where)
+        np.take(known, number, out=out, mode="clip")  # checked above; in other modes it is copied once more
+
+
+@dataclass
+class Known:
+    """Pages and instructions that records name by their places here."""
+
+    page: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+    ip: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+
+
+def blocks(path: Path, begin: int) -> Iterator[Block]:
+    """The blocks from byte `begin` on."""
+    known = Known()
     with path.open("rb") as file:
         size, at = path.stat().st_size, begin
         file.seek(begin)
@@ -60,9 +127,7 @@ def blocks(path: Path, begin: int) -> Iterator[Words]:
             columns = file.read(int(head["bytes"]))
             if len(columns) < int(head["bytes"]):
                 raise RunError("became shorter while it was read", where=str(path))
-            if int(head["flags"]) & ANEW or not known:
-                known = {"page": np.empty(0, np.uint64), "ip": np.empty(0, np.uint64)}
-            yield _words(head, columns, known, f"{path}, byte {at}")
+            yield Block(head, columns, known, f"{path}, byte {at}")
             at += BLOCK.itemsize + len(columns)
 
 
@@ -95,34 +160,6 @@ class _Columns:
         return column
 
 
-def _words(head: np.void, raw: bytes, known: dict[str, Words], where: str) -> Words:
-    flags, n = int(head["flags"]), int(head["records"])
-    columns = _Columns(raw)
-    for name, count in (("page", "pages"), ("ip", "ips")):
-        if more := int(head[count]):
-            known[name] = np.concatenate([known[name], columns.take("<u8", more)])
-    times = columns.take("<u8", int(head["times"]))
-    tid = columns.take("<u4", n).astype(np.uint64) if flags & THREADS else np.uint64(head["tid"])
-    delta = columns.take("<u2", n).astype(np.uint64)
-    far = delta == LONG
-    if np.count_nonzero(far) != times.size:
-        raise RunError("its long times are not those that its records have", where=where)
-    delta[far] = times
-    page = _looked_up(columns.take("<u2" if flags & WIDE_PAGES else "u1", n), known["page"], where)
-    ip = _looked_up(columns.take("<u2" if flags & WIDE_IPS else "u1", n), known["ip"], where)
-    delta[0] += head["time_ns"]
-    time = np.cumsum(delta, out=delta)
-    time <<= np.uint64(12)
-    page <<= np.uint64(12)
-    words = np.empty((n, 3), dtype=np.uint64)
-    np.bitwise_or(time, _FLAGS[columns.take("u1", n)], out=words[:, 0])
-    np.bitwise_or(page, tid & np.uint64(0xFFF), out=words[:, 1])
-    np.bitwise_or(ip, tid >> np.uint64(12) << np.uint64(48), out=words[:, 2])
-    return words
-
-
-def _looked_up(number: npt.NDArray[np.unsignedinteger], known: Words, where: str) -> Words:
-    if number.size and int(number.max()) >= known.size:
-        raise RunError(f"has number {int(number.max())} of {known.size} pages or instructions", where=where)
-    values: Words = known[number]
-    return values
+def _extended(ip: npt.NDArray[np.unsignedinteger]) -> Words:
+    """Bit 47 copied into the bits above it."""
+    return ((ip.astype(np.uint64) << np.uint64(16)).view(np.int64) >> 16).view(np.uint64)

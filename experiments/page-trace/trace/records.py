@@ -12,7 +12,7 @@ that were lost before it, a TASK record's the parent's tid.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from harness.errors import RunError
 
-from .anew import KERNEL, SAME, replaced
-from .packed import blocks, scan
+from .anew import KERNEL, SAME, Marks, Tid, replaced
+from .packed import Block, blocks, scan
 
 MAGIC = b"KRPTRACE"
 #: Of files whose records are words, and of packed ones.
@@ -105,27 +105,46 @@ class Records:
         )  # fmt: skip
 
 
-def decode(words: Words) -> Records:
-    """Columns of words of shape (n, 3). Nothing is checked: `Trace.chunks` does."""
-    n = len(words)
-    records = Records(
+def _room(n: int) -> Records:
+    """For n records."""
+    return Records(
         np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, bool), np.empty(n, bool), np.empty(n, bool),
         np.empty(n, np.uint64), np.empty(n, np.uint32), np.empty(n, np.uint8),
     )  # fmt: skip
+
+
+def decode(words: Words) -> Records:
+    """Columns of words of shape (n, 3). Nothing is checked: `Trace.chunks` does."""
+    n = len(words)
+    records = _room(n)
     for first in range(0, n, _PIECE):
         part = slice(first, min(n, first + _PIECE))
         head, place, origin = words[part, 0], words[part, 1], words[part, 2]
-        flags = head.astype(np.uint16)
         np.right_shift(head, 12, out=records.time_ns.view(np.uint64)[part])
         np.right_shift(place, 12, out=records.page[part])
-        np.not_equal(flags & WRITE, 0, out=records.write[part])
-        np.not_equal(flags & KERNEL, 0, out=records.kernel[part])
-        np.not_equal(flags & SAME, 0, out=records.same[part])
-        records.type[part] = flags >> 8 & _TYPE_BITS
+        _take_apart(_marks(head), records, part)
         # Shifted up and back as a signed number: bit 47 is copied into the bits above it.
         np.right_shift((origin << 16).view(np.int64), 16, out=records.ip.view(np.int64)[part])
-        records.tid[part] = (place & 0xFFF) | (origin >> 48 << 12)
+        records.tid[part] = _tids(place, origin)
     return records
+
+
+def _marks(head: Words) -> Marks:
+    """Bits 0-3 of the flags, and above them the type, of first words."""
+    low = head.astype(np.uint16)
+    return (low & 0xF | low >> 4 & 0xF0).astype(np.uint8)
+
+
+def _tids(place: Words, origin: Words) -> npt.NDArray[np.uint32]:
+    """Threads of second and third words."""
+    return ((place & 0xFFF) | (origin >> 48 << 12)).astype(np.uint32)
+
+
+def _take_apart(marks: Marks, records: Records, part: slice) -> None:
+    np.not_equal(marks & WRITE, 0, out=records.write[part])
+    np.not_equal(marks & KERNEL, 0, out=records.kernel[part])
+    np.not_equal(marks & SAME, 0, out=records.same[part])
+    np.right_shift(marks, 4, out=records.type[part])
 
 
 class Trace:
@@ -154,7 +173,7 @@ class Trace:
         if not self.records:
             return 0
         if self.packed:
-            return max(int(words[-1, 0]) >> 12 for _, words in self._words(CHUNK))
+            return max(int(records.time_ns[-1]) for records in self._unpacked(CHUNK))
         with self.path.open("rb") as file:
             file.seek(HEADER.itemsize + (self.records - 1) * RECORD_BYTES)
             return int.from_bytes(file.read(8), "little") >> 12
@@ -173,32 +192,46 @@ class Trace:
     def _scanned(self) -> tuple[npt.NDArray[np.int64], int]:
         visits = 0
 
-        def counted() -> Iterator[Words]:
+        def counted() -> Iterator[tuple[Marks, Tid]]:
             nonlocal visits
-            for _, words in self._words(CHUNK):
-                visits += int(np.count_nonzero(words[:, 0] & np.uint64(_TYPE_BITS << 8) == 0))
-                yield words
+            for marks, tid in self._threads():
+                visits += int(np.count_nonzero(marks < 1 << 4))
+                yield marks, tid
 
         return replaced(counted()), visits
 
+    def _threads(self) -> Iterator[tuple[Marks, Tid]]:
+        """Flags, types and threads alone, piece by piece."""
+        if self.packed:
+            for block in blocks(self.path, HEADER.itemsize):
+                yield block.marks, block.tid
+            return
+        for _, words in self._words(CHUNK):
+            yield _marks(words[:, 0]), _tids(words[:, 1], words[:, 2])
+
     def chunks(self, records: int = CHUNK) -> Iterator[Records]:
         """All records but those `replaced`, at most `records` at a time. RunError names the record that is damaged."""
+        first = 0
+        for decoded in self._unpacked(records) if self.packed else self._decoded(records):
+            n = len(decoded)
+            low, high = np.searchsorted(self.replaced, [first, first + n])
+            if low < high:
+                kept = np.ones(n, dtype=bool)
+                kept[self.replaced[low:high] - first] = False
+                yield decoded.where(kept)
+            else:
+                yield decoded
+            first += n
+
+    def _decoded(self, records: int) -> Iterator[Records]:
         for first, words in self._words(records):
             decoded = decode(words)
             _check(words, decoded, first, self.path)
-            low, high = np.searchsorted(self.replaced, [first, first + len(words)])
-            if low < high:
-                kept = np.ones(len(words), dtype=bool)
-                kept[self.replaced[low:high] - first] = False
-                decoded = decoded.where(kept)
             yield decoded
 
     def _words(self, records: int) -> Iterator[tuple[int, Words]]:
         """The file's words, in a buffer that is used again, each with the number of its first record."""
         buffer = np.empty((min(records, max(1, self.records)), 3), dtype="<u8")
-        if self.packed:
-            yield from _filled(blocks(self.path, HEADER.itemsize), buffer)
-            return
         with self.path.open("rb", buffering=0) as file:
             file.seek(HEADER.itemsize)
             for first in range(0, self.records, records):
@@ -206,21 +239,45 @@ class Trace:
                 _fill(file, part, self.path)
                 yield first, part
 
+    def _unpacked(self, records: int) -> Iterator[Records]:
+        """As many at a time as `records`, each time in new arrays."""
+        left, held = self.records, 0
+        room = _room(min(records, left))
+        for block in blocks(self.path, HEADER.itemsize):
+            whole = None
+            if len(block) > len(room) - held:
+                whole = _room(len(block))
+                _unpack(block, whole, slice(None))
+            taken = 0
+            while taken < len(block) and left:
+                n = min(len(block) - taken, len(room) - held)
+                part = slice(held, held + n)
+                if whole is None:
+                    _unpack(block, room, part)
+                else:
+                    _copy(whole, slice(taken, taken + n), room, part)
+                taken, held = taken + n, held + n
+                if held == len(room):
+                    yield room
+                    left -= held
+                    room, held = _room(min(records, left)), 0
 
-def _filled(parts: Iterable[Words], buffer: Words) -> Iterator[tuple[int, Words]]:
-    """The rows of `parts`, as many at a time as `buffer` takes, each time with the number of the first."""
-    first = held = 0
-    for part in parts:
-        rest = part
-        while len(rest):
-            n = min(len(rest), len(buffer) - held)
-            buffer[held : held + n] = rest[:n]
-            rest, held = rest[n:], held + n
-            if held == len(buffer):
-                yield first, buffer
-                first, held = first + held, 0
-    if held:
-        yield first, buffer[:held]
+
+def _unpack(block: Block, records: Records, part: slice) -> None:
+    """A block's columns into this part of others."""
+    block.times(records.time_ns[part])
+    block.pages(records.page[part])
+    block.ips(records.ip[part])
+    _take_apart(block.marks, records, part)
+    records.tid[part] = block.tid
+    if block.marks.max() >= EXIT + 1 << 4:
+        at = int(np.flatnonzero(block.marks >= EXIT + 1 << 4)[0])
+        raise RunError(f"record {at} of a block is damaged: type {block.marks[at] >> 4}", where=block.where)
+
+
+def _copy(source: Records, these: slice, target: Records, there: slice) -> None:
+    for field in fields(Records):
+        getattr(target, field.name)[there] = getattr(source, field.name)[these]
 
 
 @dataclass
