@@ -16,7 +16,7 @@ from experiments.lock_trace.locks.kerneltables import read_sites
 from tests.lock_accounts import accounts, traced
 from tests.page_trace_suite import splats
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 ARMS = ("all", "paper", "per-lock", "tracepoint", "validate")
 ROUNDS, MODULES, CPUS, FILES = 50, 4, 10, 100_000

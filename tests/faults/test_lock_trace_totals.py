@@ -25,7 +25,7 @@ from experiments.lock_trace.locks.kerneltables import read_sites
 from harness.paths import ROOT
 from tests.lock_accounts import accounts, traced
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 SECONDS = 0.3
 #: Each type of locktorture: what a trace calls its writers' locks and its readers'.
