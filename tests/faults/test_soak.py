@@ -10,7 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -23,7 +27,10 @@ from harness.experiment.runner import run_trials
 from harness.machine.saved import qemu_version
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
+from harness.store.reference import compare, find_reference, reference_of
+from harness.store.resultset import ResultSet
 from tests.faults.rows import fault
+from tests.faults.runs import Place
 from tests.halting import booted_memory, slow_halts
 from tests.processes import eventually, machines
 
@@ -31,6 +38,27 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 BOOTS = 40
 KILLS = 15
+#: Trials of one run; what it uses is looked at in the hundred before these ends.
+TRIALS, EARLY, LATE, WINDOW = 500, 200, 480, 100
+#: What a sealed trial may cost the processes of a run together: its record, its description, its files' hashes.
+MOST_BYTES_A_TRIAL = 64 << 10
+
+SHORT = """\
+name: faulty
+paper: {authors: [Nobody], year: 2026, title: Many trials}
+workloads: {write: {command: "dd if=/dev/urandom bs=1024 count=64 2>/dev/null; echo done >&2"}}
+arms: {one: {kernel: classic, clock: virtual}}
+repetitions: {quick: 500}
+claims: []
+"""
+#: Arms by the virtual clock, of each mechanism at least one.
+STRESSED = {
+    "irq-hotspot": "tick,nmi,map-jitter,peer-perf,peer-trace,patched,n4",
+    "lock-trace": "off,paper,validate,unpatched",
+    "page-trace": "traced,packed,stream-1,resumed,short,known-pti",
+    "probe-cost": "virtual",
+    "shim": "virtual,virtual-bpf",
+}
 
 NO_PLUGIN = """
 #include "qemu.h"
@@ -93,3 +121,80 @@ def test_runs_killed_at_random_moments_leave_no_guest_no_set_and_a_whole_store(t
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "damaged" not in done.stderr
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a run uses at one moment, its guests aside: all its processes, krepro's descriptors and bytes, its files."""
+
+    processes: int
+    descriptors: int
+    files: int
+    resident: int
+
+
+def footprint(session: int, temporary: Path) -> Footprint:
+    """Of the processes of a session; QEMU's own memory is the guest's."""
+    processes = descriptors = resident = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) != session:
+                continue
+            processes += 1
+            if b"python" in (process / "cmdline").read_bytes().split(b"\0")[0]:
+                descriptors += len(list((process / "fd").iterdir()))
+                resident += int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return Footprint(processes, descriptors, sum(1 for _ in temporary.rglob("*")), resident)
+
+
+@fault("500 trials in one run", "no more processes, descriptors and files at once, no more memory than records take")
+def test_500_trials_use_no_more_than_200(tmp_path: Path):
+    place = Place(tmp_path, SHORT)
+    process = place.start()
+    seen: dict[int, list[Footprint]] = {EARLY: [], LATE: []}
+    with (tmp_path / "told").open("w") as told:
+        while process.poll() is None:
+            done = len(place.seals())
+            for end, found in seen.items():
+                if end - WINDOW <= done < end:
+                    found.append(footprint(process.pid, place.temporary))
+                    told.write(f"{done} {found[-1]}\n")
+            time.sleep(0.2)
+    assert process.wait() == 0, process.communicate()[1]
+    assert len(place.manifest()["trials"]) == TRIALS
+    early, late = seen[EARLY], seen[LATE]
+    assert min(len(early), len(late)) > WINDOW // 4, "looked at often enough"
+    for most_early, most_late in zip(*([max(column) for column in zip(*map(astuple, found), strict=True)][:3]
+                                       for found in (early, late)), strict=True):  # fmt: skip
+        assert most_late <= most_early
+    grown = median(one.resident for one in late) - median(one.resident for one in early)
+    assert grown <= (LATE - EARLY) * MOST_BYTES_A_TRIAL
+    place.check_nothing_is_left()
+
+
+@contextmanager
+def stress(folder: Path) -> Iterator[None]:
+    """stress-ng on four CPUs, with two that write memory and one that writes a disk."""
+    words = ["stress-ng", "--cpu", "4", "--vm", "2", "--hdd", "1", "--temp-path", str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+            assert process.poll() is None, "it was there all the time"
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.skipif(shutil.which("stress-ng") is None, reason="apt install stress-ng")
+@fault("stress-ng --cpu 4 --vm 2 --hdd 1 beside a run", "it ends; the bits of the reference")
+@pytest.mark.parametrize("name", STRESSED)
+def test_beside_stress_ng_a_run_has_the_bits_of_the_reference(name: str, tmp_path: Path):
+    reference = find_reference("reference", name, tmp_path)
+    assert reference is not None
+    command = [sys.executable, "-m", "invoke", "run", name, "--arms", STRESSED[name], "--results", str(tmp_path)]
+    with stress(tmp_path):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    (path,) = (tmp_path / name).glob("2*")
+    result = ResultSet(path)
+    assert {trial.arm for trial in result.manifest.trials} == set(STRESSED[name].split(","))
+    assert {trial.status for trial in result.manifest.trials} == {"ok"}, done.stderr
+    assert compare(reference, reference_of(result)) is None

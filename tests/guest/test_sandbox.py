@@ -23,6 +23,7 @@ from harness.machine.qemu import qemu_version
 from harness.machine.sandbox import Sandbox, View, environment, sandbox
 from harness.machine.spec import Plugin
 from harness.scratch import PREFIX, discard, scratch_folder, sweep
+from tests.faults.rows import fault
 from tests.mailbox_guests import mailbox_trial
 from tests.processes import eventually, sandboxes
 
@@ -137,6 +138,7 @@ def abandoned(parent: Path) -> tuple[Path, Callable[[], None]]:
     return folder, lambda: sweep(parent)
 
 
+@fault("SIGKILL while a sandbox is set up", "the next run ends what is left of it, with its folder")
 @pytest.mark.parametrize("made", [owned, abandoned])
 def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made, tmp_path):
     if not sandbox().program:
