@@ -15,9 +15,14 @@ def harmless(text: str) -> str:
     These are controls (C0, DEL, C1), what turns the direction of writing or has no width, half surrogate pairs, and
     what Unicode does not define. Line ends and tabs stay.
     """
-    if text.isprintable():
+    if text.isprintable() or _ruled(text):
         return text
     return "".join(char if _is_seen(char) else _code(char) for char in text)
+
+
+def _ruled(text: str) -> bool:
+    """Whether nothing but line ends is in the way: pages of our own are long, and are looked at at once."""
+    return text.replace("\n", " ").isprintable()
 
 
 def _is_seen(char: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from harness.commands.swallowed import raise_swallowed, take
 from harness.errors import EXIT_RUN_FAILED, HOSTS_ERRORS, KreproError
 from harness.harmless import harmless
 
@@ -52,14 +53,19 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
     code: int | None = None
     try:
         code = action()
+        if take():  # and what it did may be its doing
+            raise KeyboardInterrupt
         sys.stdout.flush()  # Python would do it at its end, and make 120 of the exit code where it fails
     except KreproError as error:
         if debug:
             raise
-        *lines, last = error.lines
-        for line in [*lines, "; ".join([last, *_notes(error)])]:
-            _say(line)
-        code = error.exit_code
+        if take():  # the error may be its doing
+            code = interrupted(KeyboardInterrupt())
+        else:
+            *lines, last = error.lines
+            for line in [*lines, "; ".join([last, *_notes(error)])]:
+                _say(line)
+            code = error.exit_code
     except KeyboardInterrupt as error:
         code = interrupted(error)
     except Exception as error:
@@ -119,6 +125,7 @@ def end_in_order() -> None:
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    raise_swallowed()
 
 
 def interrupted(error: KeyboardInterrupt) -> int:

@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -125,10 +126,19 @@ def cpu_time() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def cpu_time_of_reading(data: bytes, times: int) -> float:
+    started = time.process_time()
+    for _ in range(times):
+        json.loads(data)
+    return time.process_time() - started
+
+
 def test_a_thousand_sets_are_listed_within_a_second_of_cpu_time(made, results):
-    """Manifests as large as those of 26 real trials. The best of five: a busy host's caches are others' too.
+    """Manifests as large as those of 26 real trials.
 
     CPU time, not the clock's: on an idle host they are the same second, on a busy one the clock tells of the others.
+    A busy host's CPU is slower too: there a second is what Python's own reader takes for the same manifests in turn
+    with it, 0.9 s on the idle host where the list took 0.7 s.
     """
     values = json.loads((made.path / "manifest.json").read_text())
     values["trials"] = [{**values["trials"][0], "argv": ["-device", "virtio-serial-pci,id=bulk"] * 50}] * 26
@@ -141,14 +151,15 @@ def test_a_thousand_sets_are_listed_within_a_second_of_cpu_time(made, results):
         folder.mkdir()
         (folder / "manifest.json").write_bytes(data)
         (folder / "claims.json").write_bytes(claims)
-    took = []
-    while len(took) < 5 and min(took, default=2.0) > 1.0:
+    took: list[tuple[float, float]] = []
+    while len(took) < 5 and not any(seconds <= second for seconds, second in took):
+        second = max(1.0, cpu_time_of_reading(data, 1000))
         started = cpu_time()
         done = command("results", "--results", str(results))
-        took.append(cpu_time() - started)
+        took.append((cpu_time() - started, second))
         assert len(done.stdout.splitlines()) == 1001, done.stderr
         assert "broken" not in done.stdout
-    assert min(took) <= 1.0
+    assert any(seconds <= second for seconds, second in took), took
 
 
 def test_a_list_loads_none_of_the_heavy_libraries(made, results):

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""An interruption that comes while C code calls Python is not lost: the command ends by it all the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.commands.cli import EXIT_INTERRUPTED
+from harness.paths import ROOT
+
+#: A signal comes while an object is dropped, where no exception can be passed on; then a command does what it does.
+CODE = """
+import os, signal, time
+from invoke import Exit
+from harness.commands.cli import guarded
+from harness.errors import UsageError
+
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(1)
+
+def action():
+    Dropped()
+    print("went on", flush=True)
+    {then}
+
+try:
+    guarded(action)
+except Exit as ended:
+    raise SystemExit(ended.code)
+"""
+#: After the last of these, other errors that are printed and forgotten are still printed.
+OTHER = """
+from harness.commands.cli import end_in_order
+end_in_order()
+class Dropped:
+    def __del__(self):
+        raise ValueError("told")
+Dropped()
+"""
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("then", ["time.sleep(30)", "raise UsageError('pattern', where='field')", "pass"])
+def test_a_signal_in_a_callback_of_c_code_ends_the_command(name: str, then: str):
+    started = time.monotonic()
+    ended = python(CODE.format(name=name, then=then))
+    assert ended.stdout == "went on\n", "the interpreter swallowed it"
+    assert ended.returncode == EXIT_INTERRUPTED
+    assert ended.stderr == "krepro: interrupted; guests are killed, and no partial files are left\n"
+    assert time.monotonic() - started < 8, "not by the last resort, which says that a process may still be running"
+
+
+def test_other_errors_are_printed_as_ever():
+    assert "ValueError: told" in python(OTHER).stderr
