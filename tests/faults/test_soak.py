@@ -54,7 +54,7 @@ claims: []
 #: Arms by the virtual clock, of each mechanism at least one.
 STRESSED = {
     "irq-hotspot": "tick,nmi,map-jitter,peer-perf,peer-trace,patched,n4",
-    "lock-trace": "off,paper,validate,unpatched",
+    "lock-trace": "off,paper,validate",
     "page-trace": "traced,packed,stream-1,resumed,short,known-pti",
     "probe-cost": "virtual",
     "shim": "virtual,virtual-bpf",
