@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from harness.machine import machine, process, sandbox
+from harness.machine import machine
 from harness.machine.machine import Machine
 from harness.machine.sandbox import View
 from harness.machine.spec import BootFiles, MachineSpec, prepare_folder, view
@@ -28,13 +28,9 @@ def slow_halts(folder: Path) -> Iterator[None]:
 
     def seen(*words: Any) -> View:
         usual = view(*words)
-        return dataclasses.replace(usual, readable=(*usual.readable, library))
+        return dataclasses.replace(usual, readable=(*usual.readable, library), preload=(*usual.preload, library))
 
-    preloaded = {**sandbox.environment(), "LD_PRELOAD": str(library)}
-    with (
-        mock.patch.object(process, "environment", return_value=preloaded),
-        mock.patch.object(machine, "view", seen),
-    ):
+    with mock.patch.object(machine, "view", seen):
         yield
 
 

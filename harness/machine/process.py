@@ -57,7 +57,7 @@ class QemuProcess:
                 stderr=stderr,
                 pass_fds=[*pass_fds, writer] if self.sandbox.program else list(pass_fds),
                 start_new_session=not terminal,
-                env=environment(),
+                env=environment(view.preload),
             )
         except BaseException:
             os.close(reader)

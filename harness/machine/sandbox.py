@@ -35,11 +35,15 @@ TRY_S = 30
 
 @dataclass(frozen=True)
 class View:
-    """What one QEMU needs of the host: files and folders that it reads, the folder that it writes in, devices."""
+    """What one QEMU needs of the host: files and folders that it reads, the folder that it writes in, devices.
+
+    `preload`: libraries that come before its own.
+    """
 
     readable: tuple[Path, ...]
     folder: Path
     kvm: bool = False
+    preload: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,10 @@ def _works(tried: Sandbox, used: Tools) -> bool:
     return done.returncode == 0
 
 
-def environment() -> dict[str, str]:
+def environment(preload: Sequence[Path] = ()) -> dict[str, str]:
     """What QEMU sees of this process's environment: nothing that tells whose it is."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    told = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    return told | ({"LD_PRELOAD": ":".join(map(str, preload))} if preload else {})
 
 
 def _programs(used: Tools) -> list[str]:

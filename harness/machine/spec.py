@@ -222,6 +222,7 @@ def view(spec: MachineSpec, files: BootFiles, folder: Path, plugin: Plugin | Non
         readable=tuple(path for path in named if path is not None),
         folder=folder,
         kvm=spec.accelerator == "kvm",
+        preload=(files.halt,) if files.halt is not None and spec.clock == "virtual" and spec.record == "off" else (),
     )
 
 

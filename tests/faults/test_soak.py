@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -21,9 +23,10 @@ import pytest
 from harness.build.plugin import build_plugin, plugin_api
 from harness.build.store import Store, hash_tree
 from harness.experiment.model import load_experiment
-from harness.experiment.plan import PlannedTrial
+from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.experiment.prepare import boot_files, build_for, machine_for
 from harness.experiment.runner import run_trials
+from harness.machine import halt
 from harness.machine.saved import qemu_version
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
@@ -102,6 +105,32 @@ def test_without_its_plugin_the_virtual_clock_is_not_exact(tmp_path: Path):
     files = boot_files(store, build, spec)[0].model_copy(update={"halt": none})
     with slow_halts(tmp_path):
         assert len({booted_memory(spec, files, tmp_path / str(boot)) for boot in range(3)}) > 1
+
+
+def test_the_size_of_qemus_tlb_decides_what_reclaim_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Else nothing would depend on the clock that it is sized by."""
+    faults = {}
+    for us in (20000, 10):
+        sources = tmp_path / f"halt-{us}"
+        shutil.copytree(halt.SOURCES, sources)
+        text = (sources / "tlb.c").read_text()
+        (sources / "tlb.c").write_text(re.sub(r"FLUSH_US = \d+", f"FLUSH_US = {us}", text))
+        monkeypatch.setattr(halt, "SOURCES", sources)
+        faults[us] = [pages_read_again(tmp_path / f"{us}-{turn}") for turn in range(2)]
+    assert all(first == second for first, second in faults.values()), faults
+    assert faults[20000] != faults[10], faults
+
+
+def pages_read_again(target: Path) -> list[int]:
+    """Major faults of the programs of page-trace's arm `short`, in one trial."""
+    folder = EXPERIMENTS / "page-trace"
+    prepared = prepare_trials(
+        Store.default(), load_experiment(folder), folder, [PlannedTrial("short", 0, trial_seed(1, 0))], target, "tcg"
+    )
+    (record,) = run_trials(prepared.trials)
+    assert record.status == "ok", record.reason
+    found = sorted(record.relocated(target).path.glob("*/advised.json"))
+    return [json.loads(path.read_text())["major_faults"] for path in found]
 
 
 @fault("SIGKILL or SIGTERM at any moment, 15 times", "no guest, no set that is not whole; the store is whole")

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
+from harness.errors import RunError
 from harness.experiment.prepare import boot_files
+from harness.machine import machine
+from harness.machine.sandbox import View
+from harness.machine.spec import view
 from tests.halting import booted_memory, slow_halts
 
 pytestmark = pytest.mark.timeout(900)
@@ -17,3 +24,17 @@ def test_a_slow_host_does_not_move_the_clock(store, classic, machine_spec, tmp_p
     quiet = booted_memory(spec, files, tmp_path / "quiet")
     with slow_halts(tmp_path):
         assert booted_memory(spec, files, tmp_path / "slow") == quiet
+
+
+def test_the_size_of_the_tlb_is_no_matter_of_the_hosts_clock(store, classic, machine_spec, tmp_path, monkeypatch):
+    """A plugin that is loaded but not preloaded says so: then the host's clock would be asked."""
+    spec = machine_spec(classic, "virtual", "mailbox")
+    files, _ = boot_files(store, classic, spec)
+
+    def seen(*words: Any) -> View:
+        return dataclasses.replace(view(*words), preload=())
+
+    monkeypatch.setattr(machine, "view", seen)
+    with pytest.raises(RunError, match=r"QEMU did not start: .*halt\.so: .*error code -1"):
+        booted_memory(spec, files, tmp_path / "loaded")
+    assert "this plugin is not preloaded" in "".join(p.read_text() for p in tmp_path.rglob("qemu.stderr"))

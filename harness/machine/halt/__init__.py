@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The plugin that keeps the virtual clock exact where a CPU goes idle; halt.c says why."""
+"""The plugin that keeps the virtual clock exact where a CPU goes idle, and QEMU's TLB; halt.c and tlb.c say why."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@
  * A block's instructions are taken off the budget when it begins, and hlt and mwait (arm64: wfi) end their blocks: in
  * their callback the count is exact.
  */
-#include "qemu.h"
+#include "tlb.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +59,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	(void)argv;
 	if (!icount_update || !qemu_get_cpu) {
 		fputs("krepro halt: this QEMU does not export icount_update, so its virtual clock is not exact\n", stderr);
+		return -1;
+	}
+	if (!tlb_is_sized()) {
+		fputs("krepro halt: this plugin is not preloaded, so the virtual clock is not exact\n", stderr);
 		return -1;
 	}
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
