@@ -49,9 +49,11 @@ Following = Callable[[Path], contextlib.AbstractContextManager[None]]
 def session_on(spec: TrialSpec, machine: Machine) -> Iterator[Session]:
     """The session that this trial's machine is reached by, ready to run a job."""
     if spec.machine.session == "mailbox":
+        done = False
         if spec.state is None:  # booted: it comes to its mailbox by itself, and stops there as a restored one does
-            machine.wait_stopped(READY_TIMEOUT_S)
-        yield MailboxSession(machine)
+            machine.watch_host()
+            done = not machine.stops_or_ends(READY_TIMEOUT_S)
+        yield MailboxSession(machine, done=done)
         return
     if spec.machine.record == "replay":
         yield RecordedSession(machine)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from harness.experiment.execution import run_trial
+from harness.machine import machine, spec
 from tests.mailbox_guests import ENDINGS, ends_as_it_should, mailbox_trial, panics_before_its_mailbox
 
 pytestmark = pytest.mark.timeout(1800)
@@ -29,6 +31,21 @@ def test_its_job_runs(tmp_path, restored):
 @pytest.mark.parametrize("name", ENDINGS)
 def test_its_end_is_told(tmp_path, name, restored):
     ends_as_it_should(name, tmp_path, "tcg", restored=restored)
+
+
+def test_one_that_a_busy_host_lets_pass_has_done_its_job(tmp_path, monkeypatch):
+    """Its watchdog does not stop it here, as where the host is busy until the guest has disarmed it."""
+
+    def passing(*words: Any, **more: Any) -> list[str]:
+        return [word.replace("watchdog=pause", "watchdog=none") for word in spec.argv(*words, **more)]
+
+    monkeypatch.setattr(machine, "argv", passing)
+    trial = mailbox_trial(tmp_path, "sleep 1; cat /proc/uptime", "tcg", restored=False)
+    record = run_trial(trial)
+    assert (record.status, record.reason) == ("ok", None)
+    assert float((trial.folder / "look/stdout").read_text().split()[0]) > 1
+    watched = json.loads((trial.folder / "host-sched.json").read_text())["seconds"]
+    assert watched > 3.5, "its boot, the 2.5 s in its mailbox, and its job"
 
 
 def test_a_panic_on_the_way_to_the_mailbox_is_a_panic(tmp_path):
