@@ -87,10 +87,16 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     if done.unanalysed is None:
         lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds, verbose=options.verbose)
         print_summary(console, done.result.manifest, done.result.shown, done.claims, lines, verbose=options.verbose)
+    failed = any(trial.status == "failed" for trial in done.result.manifest.trials)
+    if wanted is not None and not failed:  # the bits are there, whatever came of them
+        try:
+            check_digest(done.result, wanted, reference)
+        except KreproError as error:
+            if done.problem is not None:
+                error.add_note(str(done.problem))
+            raise
     if done.problem is not None:
         raise done.problem
-    if wanted is not None:
-        check_digest(done.result, wanted, reference)
     return RunOutcome(done.result, exit_code(done.result, done.claims, done.unshown))
 
 

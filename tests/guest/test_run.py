@@ -116,6 +116,24 @@ def test_an_experiment_outside_the_repository_runs_and_a_false_claim_exits_1(out
     assert "every bit is equal" in replayed.stdout
 
 
+def test_the_bits_are_compared_also_where_no_claim_is_measured(outside, tmp_path):
+    declared = outside / "experiment.yaml"
+    declared.write_text(declared.read_text().replace("total/virtual", "total/shifted"))
+    words = ("run", str(outside), "--arms", "virtual", "--results", str(tmp_path / "results"))
+    first = invoke(*words)
+    assert first.returncode == 3, first.stderr
+    unmeasured = "no claim of the paper could be measured"
+    assert unmeasured in first.stderr
+    again = invoke(*words, "--check-digest", "latest")
+    assert again.returncode == 3, again.stderr
+    assert unmeasured in again.stderr
+    assert "differs" not in again.stderr
+    other = invoke(*words, "--check-digest", "0" * 64)
+    assert other.returncode == 3, other.stderr
+    assert unmeasured in other.stderr
+    assert "not 0000" in other.stderr
+
+
 def test_another_digest_exits_3_and_names_the_first_file(outside, tmp_path):
     first = invoke("run", str(outside), "--arms", "virtual", "--results", str(tmp_path / "results"))
     assert first.returncode == 0, first.stderr
