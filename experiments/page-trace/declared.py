@@ -40,10 +40,12 @@ RUNS = Table(
     "one program that a trial ran by the arm's method",
     (
         *KEY,
-        string("method", "plain, trace, packed, stream, lackey, lackey-data, faults, soft-dirty or damon"),
+        string("method", "plain, stock, trace, packed, stream, lackey, lackey-data, faults, soft-dirty or damon"),
         number("seconds", "s", "from start to end, by the guest's clock"),
         number(
-            "bytes", "B", "of data that the method gave, by lackey-data of its lines of data; NaN: plain gives none"
+            "bytes",
+            "B",
+            "of data that the method gave, by lackey-data of its lines of data; NaN: plain and stock give none",
         ),
         number("records", "1", "visits of a page trace, page faults, pages found dirty at each look; NaN: not counted"),
         number("binary_bytes", "B", "what lackey-data's lines of data would take as words; NaN: another method"),
@@ -284,6 +286,16 @@ METRICS = [
     Metric(
         "slowdown", "1", "lower", "time by the method, of the time untraced; same clock, same seed", "program", True
     ),
+    Metric(
+        "off_time",
+        "1",
+        "lower",
+        "time untraced, of the time on the kernel without our patches; same clock, same seed",
+        "program",
+        True,
+    ),
+    Metric("off_time_all", "1", "lower", "all of a trial's programs together: sum of times, of the sum", timing=True),
+    Metric("off_time_worst", "1", "lower", "the largest of a trial's programs", timing=True),
     Metric("slowdown_median", "1", "lower", "median of the slowdowns of a trial's programs", timing=True),
     fact("bytes", "B", "lower", "data that the method gave", "program"),
     Metric("data_rate", "B/s", "lower", "bytes of the trace by second of the untraced program", "program", timing=True),

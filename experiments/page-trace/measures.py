@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from harness.measure.rows import MetricRows
@@ -27,6 +29,7 @@ SHORTEST = "stream-1"
 MOST_WIDTH = 0.06
 
 Tables = dict[str, pd.DataFrame]
+Floats = npt.NDArray[np.float64]
 Values = dict[str, Any]
 
 
@@ -36,18 +39,28 @@ def measure(tables: Tables) -> pd.DataFrame:
     _Programs(tables, rows).put()
     _Trials(tables, rows).put()
     put_advised(tables, rows)
-    _put_medians(rows)
+    _put_of_programs(rows, "slowdown", "slowdown_median", lambda ratios, _: np.median(ratios))
+    _put_of_programs(rows, "off_time", "off_time_worst", lambda ratios, _: np.max(ratios))
+    # Weighted by the time that they are of, ratios are the ratio of the sums.
+    _put_of_programs(rows, "off_time", "off_time_all", partial(_weighted, tables["runs"]))
     return rows.frame()
 
 
-def _put_medians(rows: MetricRows) -> None:
-    """The median slowdown of each trial's programs; absent when that of one of them is."""
+def _put_of_programs(rows: MetricRows, of: str, name: str, summary: Callable[[Floats, pd.DataFrame], float]) -> None:
+    """A summary of each trial's metrics OF.PROGRAM, which it gets with their rows; absent when one of them is."""
     frame = rows.frame()
-    slowdowns = frame[frame["metric"].str.startswith("slowdown.")]
-    for (arm, trial), programs in slowdowns.groupby(["arm", "trial"]):
+    values = frame[frame["metric"].str.startswith(f"{of}.")]
+    for (arm, trial), programs in values.groupby(["arm", "trial"]):
         reasons = programs.loc[programs["value"].isna(), "reason"]
-        median = None if len(reasons) else float(programs["value"].median())
-        rows.put(str(arm), int(str(trial)), "slowdown_median", median, reason=reasons.iloc[0] if len(reasons) else None)
+        value = None if len(reasons) else float(summary(programs["value"].to_numpy(), programs))
+        rows.put(str(arm), int(str(trial)), name, value, reason=reasons.iloc[0] if len(reasons) else None)
+
+
+def _weighted(runs: pd.DataFrame, ratios: Floats, programs: pd.DataFrame) -> float:
+    """The mean of ratios to times of one trial's programs, weighted by these times."""
+    names = programs["metric"].str.partition(".")[2]
+    wanted = programs.assign(workload=names)[["arm", "trial", "workload"]]
+    return float(np.average(ratios, weights=wanted.merge(runs, how="left")["seconds"]))
 
 
 class _Missing:
@@ -114,9 +127,11 @@ class _Programs:
         tell(
             self._runs, RUN, {"exit_status": lambda row: row["exit_status"]}, "the program was not started by the trace"
         )
-        if method != "plain":
+        if method == "stock":
+            self._beside(key, "off_time", "plain", lambda run, bare: bare["seconds"] / run["seconds"], timed=True)
+        elif method != "plain":
             tell(self._runs, RUN, {"bytes": lambda row: row["bytes"]}, "the method says nothing of its data")
-        if method not in ("plain", "stream", "lackey-data"):
+        if method not in ("plain", "stock", "stream", "lackey-data"):
             self._beside(key, "slowdown", "plain", lambda run, bare: run["seconds"] / bare["seconds"], timed=True)
             self._beside(key, "same_output", "plain", lambda run, bare: float(run["output"] == bare["output"]))
         if method == "trace":

@@ -22,7 +22,7 @@ from .trace.records import Trace
 from .trace.stats import TraceStats
 
 #: What each method says lies in METHOD.json.
-METHODS = ("plain", "trace", "packed", "stream", "lackey", "lackey-data", "faults", "soft-dirty", "damon")
+METHODS = ("plain", "stock", "trace", "packed", "stream", "lackey", "lackey-data", "faults", "soft-dirty", "damon")
 #: Those that trace pages.
 TRACES = ("trace", "packed", "stream")
 #: Names of parts, as the table problems has them: what a metric over all programs of a trial needs.

@@ -92,11 +92,13 @@ def _rivals(values: _Medians) -> Frames:
     size = arms | {"packed": "packed", "lackey's lines of data": "lackey-data"}
     told = {"page faults": ("faults", "told_share"), "soft-dirty bits": ("soft-dirty", "told_share")}
     lackey = {form: ("packed", f"bytes_of_lackey_{form}") for form in ("binary", "packed")}
+    off = {"off": ("unpatched", "off_time")}
     return (
         _by_program("Rivals: times as long as untraced", values, slower)
         | _by_program("Rivals: bytes", values, {title: (arm, "bytes") for title, arm in size.items()})
         | _by_program("Rivals: records, of the visits of the page trace", values, told)
         | _by_program("A packed page trace's bytes, of those of lackey's accesses to data", values, lackey)
+        | _by_program("Untraced: times as long as on the kernel without patches", values, off)
     )
 
 

@@ -490,11 +490,11 @@ def _data(tables: Tables) -> None:
     _by_the_virtual_clock(tables, "lackey-data")
 
 
-def _by_the_virtual_clock(tables: Tables, method: str) -> None:
-    """A trial of an arm that is called as its method."""
+def _by_the_virtual_clock(tables: Tables, arm: str, method: str | None = None) -> None:
+    """A trial of an arm, by default one that is called as its method."""
     trials = tables["trials"]
-    arm = trials[trials["arm"] == "traced"].assign(arm=method, params=f"method={method}")
-    tables["trials"] = pd.concat([trials, arm], ignore_index=True)
+    made = trials[trials["arm"] == "traced"].assign(arm=arm, params=f"method={method or arm}")
+    tables["trials"] = pd.concat([trials, made], ignore_index=True)
 
 
 @turns(*(f"less-data-than-lines-of-data-{name}" for name in ("stream", "stride", "sort")), before=_data)
@@ -548,6 +548,21 @@ def rivals_that_take_longer(tables: Tables) -> None:
     """They take three times as long."""
     runs = tables["runs"]
     runs.loc[runs["arm"].isin(RIVALS), "seconds"] *= 3
+
+
+def _unpatched(tables: Tables) -> None:
+    """The untraced programs on a kernel without patches, as fast."""
+    runs = tables["runs"]
+    plain = runs[runs["arm"] == "untraced"]
+    tables["runs"] = pd.concat([runs, plain.assign(arm="unpatched", method="stock")], ignore_index=True)
+    _by_the_virtual_clock(tables, "unpatched", "stock")
+
+
+@turns("off-costs-nothing", before=_unpatched)
+def patches_that_cost_while_off(tables: Tables) -> None:
+    """Untraced programs take a fiftieth longer than without the patches."""
+    runs = tables["runs"]
+    runs.loc[runs["arm"] == "untraced", "seconds"] *= 1.02
 
 
 # -- known sequences -----------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ def arms(tmp_path: Path) -> list[TrialRecord]:
         trial(tmp_path, "untraced", "plain", seconds=0.5),
         trial(tmp_path, "traced", "trace", seconds=2.0),
         trial(tmp_path, "lackey", "lackey", seconds=50.0, printed="43\n"),
+        trial(tmp_path, "unpatched", "stock", seconds=0.4),
         # The same by another clock: nothing to compare with.
         trial(tmp_path, "traced-virtual", "trace", clock="virtual"),
     ]
@@ -89,6 +90,8 @@ def test_ratios_are_of_one_clock_and_seed(arms):
     assert values["traced", "time_of_lackey.stream"] == 0.04
     assert values["traced", "bytes_of_lackey.stream"] == 0.01
     assert values["lackey", "slowdown.stream"] == 100
+    assert values["unpatched", "off_time.stream"] == values["unpatched", "off_time_all"] == 1.25
+    assert not {"slowdown.stream", "bytes.stream"} & set(metrics.loc["unpatched"].index)
     for name in ("slowdown.stream", "time_of_lackey.stream", "same_output.stream", "same_output"):
         assert "virtual clock" in metrics.loc[("traced-virtual", name), "reason"]
     arms[1] = arms[1].model_copy(update={"repetition": 1})

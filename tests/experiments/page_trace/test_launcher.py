@@ -221,7 +221,7 @@ def test_the_exit_status_is_that_of_a_shell(launch, command, status, said):
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [(errno.EBUSY, b"a trace is running already"), (errno.ENODEV, b"no NX"), (errno.EIO, b"Input/output error")],
+    [(errno.EBUSY, b"the process is traced already"), (errno.ENODEV, b"no NX"), (errno.EIO, b"Input/output error")],
 )
 def test_a_trace_that_cannot_start_runs_nothing(launch, tmp_path, number, said):
     done, _ = launch("touch", "ran", errno=number)

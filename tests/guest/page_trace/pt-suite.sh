@@ -47,8 +47,19 @@ for kind in calm clones forks changes futex signals; do
 done
 pagetrace -o chain/trace -s chain/stats ptstorm execs 100 >chain/json
 
+# Each known sequence again, beside the trace of a program that runs all the time.
+pagetrace -o /dev/null -s beside.stats sh -c 'while [ ! -e known.done ]; do :; done' &
+busy=$!
+mkdir -p beside
+for name in $(pageknown list); do
+	pagetrace -o "beside/$name.trace" -s "beside/$name.stats" pageknown "$name" >"beside/$name.json" 2>>beside/complaints
+done
+: >known.done
+wait $busy
+
 for kind in rwx ldt; do pagetrace -o /dev/null -s "blind/$kind" ptblind $kind; done
 ptsetid >setid
+ptage >age
 
 # A launcher that is killed ends its trace and nothing else.
 lasts=$((ms * 4))

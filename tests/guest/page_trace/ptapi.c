@@ -197,7 +197,7 @@ static void others(void)
 static void order(void)
 {
 	struct pollfd poll_one = { .events = POLLIN };
-	pid_t child = make(become_plain);
+	pid_t child = make(become_plain), other = make(become_plain);
 	int fd = open_device(), second = open_device();
 	struct page_trace_ring *ring;
 	char byte = 0;
@@ -214,6 +214,11 @@ static void order(void)
 	answer("stats-bad-pointer", error_of(ioctl(fd, PAGE_TRACE_STATS, 16)), EFAULT);
 	answer("start", start_trace(fd, child, 0), 0);
 	answer("second-trace", start_trace(second, child, 0), EBUSY);
+	answer("trace-beside", start_trace(second, other, 0), 0);
+	answer("trace-beside-again", start_new(other), EBUSY);
+	answer("live-beside", (int)get_stats(second).live, 1);
+	close(second);
+	second = open_device();
 	answer("same-file-while-running", start_trace(fd, child, 0), EINVAL);
 	answer("mmap-too-large", (long)mmap(NULL, RING_BYTES + PAGE, PROT_READ, MAP_SHARED, fd, 0) == -1, 1);
 	answer("mmap-behind-the-end", (long)mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, RING_BYTES) == -1, 1);
@@ -236,6 +241,7 @@ static void order(void)
 	munmap(ring, RING_BYTES);
 	answer("free-after-close", start_new(child), 0);
 	end(child);
+	end(other);
 }
 
 int main(int argc, char **argv)

@@ -126,7 +126,7 @@ static int open_signals(bool command, sigset_t *original)
 static const char *start_hint(int error, bool command)
 {
 	switch (error) {
-	case EBUSY: return "a trace is running already";
+	case EBUSY: return "the process is traced already";
 	case ESRCH: return "there is no such process, or it has ended";
 	case EPERM: return "no right to trace it, or it is a kernel thread";
 	case EDEADLK: return "the launcher cannot trace itself";
