@@ -188,8 +188,8 @@ class Machine:
     def stops_or_ends(self, timeout_s: float) -> bool:
         """Wait for the guest's own stop as above; False where it went past its mailbox and has done the job in it.
 
-        Its watchdog stops it half a second before it goes on. Where the clock is the host's, one busy for longer, or as
-        the guest found out how fast its clock is, lets it pass.
+        Its watchdog fires half a second before it goes on. A host that is busy for longer lets it pass, where the clock
+        is the host's.
         """
         outcome = self.wait(None, timeout_s, "stop at its mailbox")
         if outcome.reason != "stopped":
