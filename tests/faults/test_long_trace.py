@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""A hundred million records of a page trace: decoded fast, and turned into tables in bounded memory."""
+"""A hundred million records of a page trace: decoded fast, turned into tables in bounded memory, and looked at."""
 
 from __future__ import annotations
 
 import multiprocessing
 import resource
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.page_trace.report.page import TILES
+from experiments.page_trace.report.program import report
 from experiments.page_trace.trace.accessmap import AccessMap
 from experiments.page_trace.trace.comparison import compare
 from experiments.page_trace.trace.pages import PageTable
-from experiments.page_trace.trace.records import Trace, code_pages, totals
+from experiments.page_trace.trace.records import EXEC, Trace, code_pages, totals
 from experiments.page_trace.trace.reuse import ReuseDistances
 from experiments.page_trace.trace.streams import Streams
 from experiments.page_trace.trace.tables import Table, fill
@@ -22,7 +25,10 @@ from experiments.page_trace.trace.transitions import Transitions
 from experiments.page_trace.trace.visits import visits
 from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve
 
-from tests.experiments.page_trace.traces import header, oracle_frame
+from harness.measure.tracer import REPORT, Traced
+from tests.chromium import Chromium
+from tests.experiments.page_trace.pictures import drawn
+from tests.experiments.page_trace.traces import header, oracle_frame, record, words_of, write_stats
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -31,7 +37,7 @@ PIECE = 1 << 20
 STEP_NS = 500
 #: The target is the decoder's; the tables have floors far below what was measured, to notice a collapse.
 DECODER_RATE, TABLE_RATE = 10e6, 0.5e6
-MOST_MIB = 1024
+MOST_MIB, MOST_REPORT_MIB = 1024, 3072
 
 
 def program(first: int, n: int) -> np.ndarray:
@@ -45,11 +51,11 @@ def program(first: int, n: int) -> np.ndarray:
     return page
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("trace") / "trace"
+def write(path: Path, before: bytes = b"") -> Path:
+    """The trace of `program`, with these records before it."""
     with path.open("wb") as file:
         file.write(header())
+        file.write(before)
         for first in range(0, RECORDS, PIECE):
             n = min(PIECE, RECORDS - first)
             i = np.arange(first, first + n, dtype=np.uint64)
@@ -59,6 +65,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             words[:, 2] = 0x401000 + (i & np.uint64(3)) * np.uint64(8)
             file.write(words.tobytes())
     return path
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("trace") / "trace")
 
 
 def exact(n: int) -> Sequence[object]:
@@ -124,3 +135,57 @@ def test_rate_and_memory(path: Path, name: str):
     assert seen == RECORDS
     assert RECORDS / seconds >= (DECODER_RATE if name == "decoder" else TABLE_RATE)
     assert kib / 1024 < MOST_MIB
+
+
+#: Where `program` has its pages.
+MAPS = """\
+00401000-00402000 r-xp 00000000 00:02 100 /bin/x
+555555560000-56155b560000 rw-p 00000000 00:00 0 [heap]
+600000000000-6186a0000000 rw-p 00000000 00:00 0
+700000000000-704e20000000 rw-p 00000000 00:00 0
+7fffffe00000-7ffffffff000 rw-p 00000000 00:00 0 [stack]
+"""
+#: To open the page, and to look closer by one level.
+MOST_LOOK_S = 10
+
+
+def reported(path: Path, folder: Path, out: multiprocessing.Queue[tuple[float, int]]) -> None:
+    left = folder / "left"
+    left.mkdir()
+    write_stats(left / "trace.json", records=RECORDS)
+    (left / "maps").write_text(MAPS)
+    traced = Traced(raw=folder, left=left, root=folder / "root", words=("x",), folder="/", system_map=folder / "map")
+    begin = time.monotonic()
+    report(traced, path, folder / "out")
+    out.put((time.monotonic() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium here; ./inv test installs it")
+def test_its_page_is_looked_at(tmp_path: Path):
+    path = write(tmp_path / "trace", words_of([record(0, 0, kind=EXEC)]).tobytes())
+    for name in ("root", "out"):
+        (tmp_path / name).mkdir()
+    context = multiprocessing.get_context("spawn")
+    out = context.Queue()
+    process = context.Process(target=reported, args=(path, tmp_path, out))
+    process.start()
+    process.join(3000)
+    assert process.exitcode == 0
+    seconds, kib = out.get()
+    size = sum(one.stat().st_size for one in (tmp_path / "out").rglob("*") if one.is_file())
+    print(f"written in {seconds:.0f} s, at most {kib / 1024:.0f} MiB; {size / 1e6:.0f} MB")
+    assert kib / 1024 < MOST_REPORT_MIB
+    deepest = max(int(one.name.partition("-")[0]) for one in (tmp_path / "out" / TILES).iterdir())
+    with Chromium() as browser:
+        seen = []
+        for look in range(deepest + 2):
+            begin = time.monotonic()
+            if look:
+                browser.click("#in")
+            else:
+                browser.open(tmp_path / "out" / REPORT)
+            seen.append((drawn(browser), time.monotonic() - begin))
+        assert not [text for text in browser.problems if "willReadFrequently" not in text]
+    print([(one.level, one.inked, round(took, 1)) for one, took in seen])
+    assert int(seen[-1][0].level) == deepest
+    assert all(one.inked > 100 and took < MOST_LOOK_S for one, took in seen)
