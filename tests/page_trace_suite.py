@@ -28,7 +28,7 @@ from tests.experiments.page_trace.known import CASES, GUEST, known_of, visits
 PROGRAMS = ROOT / "tests" / "guest" / "page_trace"
 #: What a kernel that finds itself at fault says; "WARNING: " begins lockdep's reports too.
 SPLAT = re.compile(
-    r"BUG:|WARNING:|possible circular|inconsistent lock|INFO: task|INFO: possible|INFO: suspicious|\bOops\b|"
+    r"\bBUG:|\bWARNING:|possible circular|inconsistent lock|INFO: task|INFO: possible|INFO: suspicious|\bOops\b|"
     r"general protection|scheduling while atomic|suspected memory leak|Bad page|bad_page|Bad rss|pgtables_bytes|"
     r"rcu:.*stall|soft lockup|stack corruption|poison overwritten|Kernel panic",
     re.IGNORECASE,

@@ -48,6 +48,7 @@ KINDS = {
     "virtual": virtual(cmdline=("quiet",), devices=("edu", "stream")),
     "wall": spec(devices=("edu", "disk", "net"), cpus=2),
     "mailbox": spec(session="mailbox"),
+    "wall-classic": spec(hardware=CLASSIC, session="mailbox"),
     "console": spec(session="console", devices=("edu", "disk", "net")),
     "kvm": spec(accelerator="kvm", cpus=4),
 }
@@ -67,7 +68,8 @@ def test_every_machine(kind):
     assert "socket,id=qmp,fd=7" in words
     assert {"ib700", "pvpanic-pci"} <= set(words)
     append = [word for word in words[words.index("-append") + 1].split() if not word.startswith("tsc_early_khz=")]
-    assert append == [*machine.cmdline, f"krepro.session={machine.session}"]
+    timers = ["no_timer_check"] * (machine.fidelity == "emulated" and machine.hardware.smp)
+    assert append == [*timers, *machine.cmdline, f"krepro.session={machine.session}"]
     assert ("-device edu" in text) == ("edu" in machine.devices)
     assert (f"file,id=stream,path={FOLDER / 'stream'}" in words) == ("stream" in machine.devices)
     assert ("stdio" in text) == (kind == "console")
