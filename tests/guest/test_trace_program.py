@@ -154,7 +154,8 @@ def test_a_program_that_takes_too_long_is_ended_and_its_trace_kept(ignored, tmp_
     assert "The program was ended after 1 s" in (report / "report.html").read_text()
     stats = json.loads((tmp_path / "sh.trace/trace.json").read_text())
     assert (stats["exit_status"], stats["exact"]) == (128 + (9 if ignored else 15), True)
-    assert 1e9 < stats["elapsed_ns"] < 12e9
+    # The second begins with the shell that starts the trace, so the program has a little less.
+    assert 0.5e9 < stats["elapsed_ns"] < 12e9
 
 
 @pytest.mark.parametrize(

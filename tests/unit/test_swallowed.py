@@ -47,8 +47,10 @@ Dropped()
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
+    # A signal that whoever runs the tests ignores (nohup, a shell's `&`) stays ignored in a command, as it should.
+    words = ["env", "--default-signal", sys.executable, "-c", code]
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60,
+        words, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
