@@ -5,6 +5,9 @@ With prev[i] the place of the visit before to the same page, the distance of vis
 after prev[i]: i - prev[i] - 1, less those j < i with prev[j] > prev[i]. Visits in the order of their prev are a
 permutation, and it takes for each of them how many behind it are smaller, which is counted for a whole piece at once.
 Pages visited before the piece stand in front of it, in the order of their last visits.
+
+A stack is mostly visited again two or three visits later, when its distance is clear. Such a visit is one of the j of
+others if it comes late enough behind their prev[i]: running counts tell how many do, so only the others are permuted.
 """
 
 from __future__ import annotations
@@ -84,18 +87,30 @@ class ReuseDistances:
         following[below + order[:-1]] = order[1:]
         following[below + order[groups.last]] = -1
         following[on_stack[known]] = first[known]
-        previous = np.flatnonzero(following >= 0)
+        again = following >= 0
+        self._stack = np.concatenate([self._stack, number])[~again]
+        soon = _soon(number)
+        for distance, one in soon.items():
+            self._counts[distance] += np.count_nonzero(one)
+            gap = distance + 1
+            again[below : below + n - gap] &= ~one[gap:]
+        previous = np.flatnonzero(again)
         visit = following[previous]
+        since = (visit - previous + (below - 1)).astype(np.int32)
         rank = visit.astype(np.uint32)
         if cold.size:
-            hot = np.ones(n, dtype=bool)
-            hot[cold] = False
-            rank = (np.cumsum(hot, dtype=np.uint32) - np.uint32(1))[visit]
-        since = (visit - previous + (below - 1)).astype(np.int32)
-        more = np.bincount(less_smaller_before(rank[::-1], since[::-1]))
+            left = np.zeros(n, dtype=bool)
+            left[cold] = True
+            rank -= np.cumsum(left, dtype=np.uint32)[visit]
+        for distance, one in soon.items():
+            before = np.zeros(n + 1, dtype=np.int32)
+            np.cumsum(one, dtype=np.int32, out=before[1:])
+            earlier = before[visit]
+            rank -= earlier.view(np.uint32)
+            since -= earlier - before[np.maximum(previous - below + distance + 1, 0)]
+        more = np.bincount(less_smaller_before(rank[::-1], since[::-1]), minlength=1)
         self._counts[: more.size] += more
         self._cold += cold.size
-        self._stack = np.concatenate([self._stack, number])[following < 0]
 
     def close(self, rest: Finished) -> None:
         pass
@@ -128,6 +143,21 @@ class ReuseDistances:
         return pd.concat([frame, pd.DataFrame(first)], ignore_index=True)
 
 
+def _soon(number: Numbers) -> dict[int, npt.NDArray[np.bool_]]:
+    """Which visits have the distance 1, and which 2 with two visits since their page's last one; {} where they are few.
+
+    No visit is to the page of the one before.
+    """
+    one, two = np.zeros(number.size, dtype=bool), np.zeros(number.size, dtype=bool)
+    np.equal(number[2:], number[:-2], out=one[2:])
+    np.equal(number[3:], number[:-3], out=two[3:])
+    two &= ~one
+    counts = np.count_nonzero(one), np.count_nonzero(two)
+    if sum(counts) < number.size // 8:
+        return {}  # leaving out so few costs more than it spares
+    return {distance: which for distance, which, count in zip((1, 2), (one, two), counts, strict=True) if count}
+
+
 def less_smaller_before(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """For each place of a permutation of 0 … n - 1: `start`, less how many smaller values stand before it; shape (n,),
     in another order.
@@ -153,8 +183,8 @@ def less_smaller_before(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int3
         if not shift:
             break
         counts -= _smaller_in_blocks_before(block + digit, min(size, _DIGITS << shift))
-        # numpy sorts numbers of 16 bits by their digits, others by comparing them.
-        order = np.argsort(high.astype(np.uint16) if size >> shift < 1 << 16 else high, kind="stable")
+        # numpy sorts numbers of 8 and 16 bits by their digits, others by comparing them.
+        order = np.argsort(high.astype(np.min_scalar_type(size >> shift)), kind="stable")
         values, counts = values[order], counts[order]
         shift -= _DIGIT_BITS
     return counts[values < n]

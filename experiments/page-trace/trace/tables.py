@@ -16,6 +16,10 @@ from .index import Groups, Numbers, PageIndex
 from .records import Records
 from .visits import NO_PAGE, Ints, Visits, VisitStream
 
+#: glibc gives memory back when twice the largest array that was freed is free (mallopt(3), M_MMAP_THRESHOLD). Once one
+#: of this size has been, the columns of a chunk take the place of those before without being mapped anew.
+_KEPT_BYTES = 16 << 20
+
 
 @dataclass
 class Finished:
@@ -84,6 +88,7 @@ class Table(Protocol):
 
 def fill(chunks: Iterable[Records], tables: Sequence[Table]) -> None:
     """Give all chunks of a trace to all tables."""
+    np.empty(_KEPT_BYTES, dtype=np.uint8)
     stream, index, now = VisitStream(), PageIndex(), 0
     for records in chunks:
         batch = Batch(stream.feed(records), index)
