@@ -13,6 +13,7 @@ MODULES = (
     *("faults.test_host_faults", "faults.test_stages", "faults.test_signals", "faults.test_resume"),
     *("faults.test_shared_store", "faults.test_soak", "faults.test_build_folder"),
     *("faults.test_damaged_data", "faults.test_damage_everywhere", "faults.test_fuzz"),
+    "faults.test_shim_storm",
     *("guest.test_damage", "guest.test_sandbox", "guest.test_boot", "guest.test_nightly"),
 )
 HEAD = """\

@@ -110,7 +110,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	pthread_mutex_unlock(&lock);
 }
 
-static void forget(struct block *block)
+static void forget(const struct block *block)
 {
 	for (int i = 0; i < 2; i++) {
 		const struct piece *piece = &block->pieces[i];
@@ -124,16 +124,12 @@ static void forget(struct block *block)
 	}
 }
 
-static void look_at(struct batch *batch)
+/* Each time anew: at the first look a block that differs need not be in the list yet, and is not given up then. */
+static void look_at(const struct batch *batch)
 {
 	for (size_t i = 0; i < batch->n; i++) {
-		struct block *block = &batch->blocks[i];
-		uint64_t now = hash_now(block);
-
-		if (now == block->hash)
-			continue;
-		block->hash = now;
-		forget(block);
+		if (hash_now(&batch->blocks[i]) != batch->blocks[i].hash)
+			forget(&batch->blocks[i]);
 	}
 }
 
@@ -180,8 +176,9 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	if (QEMU_PLUGIN_VERSION > 1) /* a QEMU of 8.1 and later needs none of this */
 		return 0;
 	if (!qemu_ram_addr_from_host || !tb_invalidate_phys_range) {
-		fputs("krepro stale: this QEMU does not export tb_invalidate_phys_range\n", stderr);
-		return 0;
+		fputs("krepro stale: this QEMU does not export tb_invalidate_phys_range, so its CPUs may run code that "
+		      "is no longer there\n", stderr);
+		return -1;
 	}
 	/* QEMU's signals are for its own threads. */
 	sigfillset(&all);
