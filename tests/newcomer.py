@@ -19,7 +19,7 @@ def inv(folder: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedPr
     source.write_bytes(stdin)
     with source.open("rb") as file:
         return subprocess.run(
-            [*INV, *words], stdin=file, capture_output=True, text=True, check=False, cwd=folder, env=env, timeout=800
+            [*INV, *words], stdin=file, capture_output=True, text=True, check=False, cwd=folder, env=env, timeout=1700
         )
 
 

@@ -20,8 +20,6 @@ from harness.experiment.runner import run_trials
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
-pytestmark = pytest.mark.timeout(900)
-
 KERNEL = "modern-6.1-bare"
 ROUNDS, HOLD = 20, 200_000
 #: Waits of a round at the waiters' site, and pairs of a waiter and another waiter whose turn came first.

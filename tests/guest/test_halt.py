@@ -15,8 +15,6 @@ from harness.machine.sandbox import View
 from harness.machine.spec import view
 from tests.halting import booted_memory, slow_halts
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def test_a_slow_host_does_not_move_the_clock(store, classic, machine_spec, tmp_path):
     spec = machine_spec(classic, "virtual", "mailbox")

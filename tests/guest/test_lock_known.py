@@ -18,8 +18,6 @@ from harness.experiment.runner import run_trials
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
-pytestmark = pytest.mark.timeout(900)
-
 KINDS = ("spin", "spin-irq", "rwlock", "mutex", "rwsem")
 SLEEPING = ("mutex", "rwsem")
 #: Words of lockload; "two" needs two CPUs.

@@ -16,8 +16,6 @@ from harness.measure.symbols import read_system_map, with_kallsyms
 from harness.paths import EXPERIMENTS
 from tests.newcomer import inv
 
-pytestmark = pytest.mark.timeout(900)
-
 KERNEL = "modern-6.1-stacks"
 #: What lockknown does for each of these operations: one thread holds the mutex while another comes.
 LOAD = "locktrace -m per-lock -o /tmp/o -- lockload load --kind mutex --ops 100 --conflicts 1000"

@@ -14,7 +14,6 @@ import harness.api as krepro
 from harness.paths import ROOT
 from tests.notebook import cells
 
-pytestmark = pytest.mark.timeout(900)
 NOTEBOOK, PAGE = ROOT / "docs/notebook.ipynb", ROOT / "docs/python.md"
 
 

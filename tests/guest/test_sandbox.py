@@ -27,8 +27,6 @@ from tests.faults.rows import fault
 from tests.mailbox_guests import mailbox_trial
 from tests.processes import eventually, sandboxes
 
-pytestmark = pytest.mark.timeout(900)
-
 SOURCES = Path(__file__).with_name("broken_out")
 #: What works in a sandbox of QEMU's own filter alone: it sees what its user sees.
 UNSEEN = {"read", "write", "create", "passwd", "root", "loopback", "address", "interfaces", "kill", "ptrace"}

@@ -14,7 +14,6 @@ from harness.paths import ROOT
 from tests.compiling import run
 from tests.newcomer import inv, report_of
 
-pytestmark = pytest.mark.timeout(900)
 PAGE = ROOT / "docs/tracing-locks.md"
 #: What the page has its reader write before the command with a module.
 MODULE = re.findall(r"^```sh\n(mkdir pair\n.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -19,7 +19,6 @@ from tests.compiling import run
 from tests.experiments.page_trace.pictures import drawn
 from tests.newcomer import inv, report_of
 
-pytestmark = pytest.mark.timeout(900)
 PAGE = ROOT / "docs/tracing-a-program.md"
 PRINTED = re.findall(r"^\./inv (trace .*)$", PAGE.read_text(), re.MULTILINE)
 
