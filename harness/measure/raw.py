@@ -117,7 +117,8 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         if len(column) and column.dtype.kind not in "iu":
             # One entry that is none changes the type of all.
             wrong = next((n for n, entry in enumerate(column) if not _is_whole(entry)), 0)
-            raise RunError(f"{name} is no whole number: {column.iloc[wrong]}", where=f"{path}, line {wrong + 2}")
+            entry = str(column.iloc[wrong])[:80]
+            raise RunError(f"{name} is no whole number: {entry}", where=f"{path}, line {wrong + 2}")
     return table
 
 

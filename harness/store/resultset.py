@@ -302,12 +302,12 @@ def find_result_set(results: Path, text: str) -> ResultSet:
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
+        texts = frame.select_dtypes(include=["object", "string"])
+        # A text that is absent is None, as its decoder gave it; pandas reads it as NaN. Here it is first decoded.
+        none = {str(name): texts[name].astype("object").where(texts[name].notna(), None) for name in texts}
+        return frame.assign(**none)
     except Exception as error:  # of damaged bytes pandas and pyarrow raise what comes
         raise _damaged(path, error) from error
-    texts = frame.select_dtypes(include=["object", "string"])
-    # A text that is absent is None, as its decoder gave it; pandas reads it as NaN.
-    none = {str(name): texts[name].astype("object").where(texts[name].notna(), None) for name in texts}
-    return frame.assign(**none)
 
 
 def _damaged(path: Path, error: Exception) -> RunError:

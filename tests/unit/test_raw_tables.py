@@ -70,6 +70,17 @@ class Named(Answer):
     name: str
 
 
+def test_an_entry_of_several_lines_is_told_of_in_one(tmp_path):
+    path = tmp_path / "spans.csv"
+    path.write_text('begin,end\n1,"' + "2\n3\n" * 100 + '"\n')
+    with pytest.raises(RunError) as raised:
+        read_csv(path, ("begin", "end"))
+    (line,) = raised.value.lines
+    assert line.startswith(f"{path}, line 2: end is no whole number: 2\\n3\\n")
+    assert "\n" not in line
+    assert len(line) < len(str(path)) + 200
+
+
 def test_a_line_of_json_ends_at_a_line_feed_only(tmp_path):
     path = tmp_path / "answers"
     name = "a\u2028b\u0085c"

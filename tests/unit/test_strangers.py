@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -442,6 +443,13 @@ def test_metrics_of_other_types_are_an_error_wherever_they_are_read(made, tmp_pa
             commands(path, tmp_path / "out")[name]()
     index = write_site(path.parent.parent, tmp_path / "site", 5)
     assert "metrics.parquet" in index.read_text()
+
+
+def test_text_that_is_none_in_a_parquet_file_is_an_error(made):
+    text = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], dtype="<i4")), pa.py_buffer(b"\xff"))
+    pq.write_table(pa.table({"arm": text}), made.path / "tables/sums.parquet")
+    with pytest.raises(RunError, match=r"tables/sums\.parquet: cannot be read: "):
+        _ = made.tables
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1\xff\xff\xff\x7fPAR1", b"PAR1" + bytes(64) + b"PAR1"])
