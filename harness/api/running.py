@@ -82,11 +82,11 @@ def _made(command: str, options: Mapping[str, Value], quiet: bool) -> Results:
     results = Results(folder) if folder.is_absolute() and folder.is_dir() else None
     if status in (EXIT_OK, EXIT_CONTRADICTED) and results is not None:
         return results
-    message = "\n".join(line.removeprefix(ERROR) for line in told if _is_error(line))
-    message = message or "\n".join(told[-1:]) or f"ended with status {status}"
+    errors = [line.removeprefix(ERROR) for line in told if _is_error(line)]
+    first, *others = errors or told[-1:] or [f"ended with status {status}"]
     if status == EXIT_USAGE:
-        raise UsageError(message)
-    failed = RunFailed(message)
+        raise UsageError(first, also=[UsageError(line) for line in others])
+    failed = RunFailed(first, also=[RunError(line) for line in others])
     failed.results = results
     raise failed
 
