@@ -47,10 +47,10 @@ class KreproError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """One line for each of them, for people: a line's end in what is quoted is shown as \\n."""
+        """One line for each of them, for people; what is quoted of several lines is told in one."""
         text = f"{self.where}: {self.message}" if self.where else self.message
         text = f"{text} ({self.hint})" if self.hint else text
-        told = [text.replace("\n", "\\n"), *(str(error) for error in self.also)]
+        told = [" ".join(text.split("\n")), *(str(error) for error in self.also)]
         more = len(told) - MOST_TOLD
         return told if more <= 0 else [*told[:MOST_TOLD], f"and {more} more"]
 

@@ -76,7 +76,7 @@ def test_an_entry_of_several_lines_is_told_of_in_one(tmp_path):
     with pytest.raises(RunError) as raised:
         read_csv(path, ("begin", "end"))
     (line,) = raised.value.lines
-    assert line.startswith(f"{path}, line 2: end is no whole number: 2\\n3\\n")
+    assert line.startswith(f"{path}, line 2: end is no whole number: 2 3 2 3")
     assert "\n" not in line
     assert len(line) < len(str(path)) + 200
 
