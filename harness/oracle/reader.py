@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import RunError
 from harness.machine.spec import PLUGIN_FOLDER
@@ -46,6 +46,10 @@ class OracleAbsent(RunError):
 def asked_for(trial: Path) -> bool:
     """Whether an oracle was to run in this trial, of which this is the raw folder; its files may be damaged."""
     return (trial / PLUGIN_FOLDER).is_dir()
+
+
+#: Of words, or instructions: numpy counts them in 64 bits with a sign.
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Read(BaseModel):
@@ -81,7 +85,7 @@ class PagesReport(_Read):
     lost_spans: int
     check_accesses: list[int]
     check_wrong: int
-    spans: list[tuple[int, int, int]]
+    spans: list[tuple[Count, Count, Count]]
 
 
 class LocksReport(_Read):

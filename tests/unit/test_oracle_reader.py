@@ -215,6 +215,17 @@ def test_damaged_files_are_errors_that_name_them(trial):
         Oracle(trial / "elsewhere")
 
 
+def test_a_number_that_no_plugin_counts_to_is_damage(trial):
+    path = trial / "oracle/oracle.json"
+    pages = {"accesses": 1, "words": 1, "pages": 1, "lost_spans": 0, "check_accesses": [], "check_wrong": 0}
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps(told | {"pages": {**pages, "spans": [[0, 1, 5]]}}))
+    Oracle(trial)
+    path.write_text(json.dumps(told | {"pages": {**pages, "spans": [[0, 1, 1 << 63]]}}))
+    with pytest.raises(RunError, match="not an oracle's report"):
+        Oracle(trial)
+
+
 def test_places_name_the_ways_into_the_kernel():
     lines = describe_places(SYMBOLS, "CONFIG_PAGE_OFFSET=0xC0000000\n", ["vfs_read"]).splitlines()
     assert f"text {SYMBOLS.etext:x} c0000000" in lines
