@@ -48,7 +48,7 @@ def asked_for(trial: Path) -> bool:
     return (trial / PLUGIN_FOLDER).is_dir()
 
 
-#: Of words, or instructions: numpy counts them in 64 bits with a sign.
+#: Of words, instructions, calls: numpy counts them in 64 bits with a sign.
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -59,63 +59,63 @@ class _Read(BaseModel):
 class Marks(_Read):
     """What the plugin saw of krepro-roi's marks."""
 
-    mismatched: int
+    mismatched: Count
     from_user: bool
-    workloads: int
-    laps: int
-    windows: int = 0
+    workloads: Count
+    laps: Count
+    windows: Count = 0
 
 
 class FunctionsReport(_Read):
     """How the counting went; `check_instructions` is what was counted of the known loop, before each workload."""
 
-    used: int
+    used: Count
     overflow: bool
-    changes: int | None = None  # of older sets: it counted on until QEMU stopped, which QEMU 10 does when it likes
-    lost_frames: int
-    check_instructions: list[int]
+    changes: Count | None = None  # of older sets: it counted on until QEMU stopped, which QEMU 10 does when it likes
+    lost_frames: Count
+    check_instructions: list[Count]
 
 
 class PagesReport(_Read):
     """How the recording went; `spans` are first word, last word and instructions at the begin of each selection."""
 
-    accesses: int
-    words: int
-    pages: int
-    lost_spans: int
-    check_accesses: list[int]
-    check_wrong: int
+    accesses: Count
+    words: Count
+    pages: Count
+    lost_spans: Count
+    check_accesses: list[Count]
+    check_wrong: Count
     spans: list[tuple[Count, Count, Count]]
 
 
 class LocksReport(_Read):
     """Distinct calls (function, lock, site), calls that were told by these, and calls that were not."""
 
-    calls: int
-    told: int
-    untold: int
+    calls: Count
+    told: Count
+    untold: Count
 
 
 class SamplerReport(_Read):
-    samples: int
+    samples: Count
 
 
 class NmiReport(_Read):
-    sent: int
-    refused: int
+    sent: Count
+    refused: Count
 
 
 class CountersReport(_Read):
     """Published counts: of the check before each workload, and of each CPU at the end."""
 
-    check_instructions: list[int]
-    instructions: list[int]
+    check_instructions: list[Count]
+    instructions: list[Count]
 
 
 class OracleReport(_Read):
     """oracle.json: `modes` maps each mode asked for to the reason why it is absent, or to None."""
 
-    format: int
+    format: Count
     modes: dict[str, str | None]
     marks: Marks
     functions: FunctionsReport | None = None
@@ -124,9 +124,9 @@ class OracleReport(_Read):
     locks: LocksReport | None = None
     sampler: SamplerReport | None = None
     nmi: NmiReport | None = None
-    shift: int
-    seed: int
-    period_ns: int
+    shift: Annotated[int, Field(ge=-1, le=63)]
+    seed: Count
+    period_ns: Count
 
     def absent(self, mode: str) -> str | None:
         """Why `mode` reports nothing, or None: not asked for, not possible with this QEMU, self-check failed."""
