@@ -48,8 +48,10 @@ def asked_for(trial: Path) -> bool:
     return (trial / PLUGIN_FOLDER).is_dir()
 
 
-#: Of words, instructions, calls: numpy counts them in 64 bits with a sign.
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+#: As the plugin counts. A check's count may be near 2**64: a difference below zero, if it changed its CPU.
+Count = Annotated[int, Field(ge=0, lt=1 << 64)]
+#: Of words and instructions, which numpy takes in 64 bits with a sign.
+Position = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Read(BaseModel):
@@ -85,7 +87,7 @@ class PagesReport(_Read):
     lost_spans: Count
     check_accesses: list[Count]
     check_wrong: Count
-    spans: list[tuple[Count, Count, Count]]
+    spans: list[tuple[Position, Position, Position]]
 
 
 class LocksReport(_Read):

@@ -226,6 +226,13 @@ def test_a_number_that_no_plugin_counts_to_is_damage(trial):
         Oracle(trial)
 
 
+def test_a_check_that_changed_its_cpu_is_a_reason_and_no_damage(trial):
+    path = trial / "oracle/oracle.json"
+    counters = {"check_instructions": [(1 << 64) - 5], "instructions": [7]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"modes": {"counters": None}, "counters": counters}))
+    assert "were published as 1844674" in Oracle(trial).report.absent("counters")
+
+
 def test_places_name_the_ways_into_the_kernel():
     lines = describe_places(SYMBOLS, "CONFIG_PAGE_OFFSET=0xC0000000\n", ["vfs_read"]).splitlines()
     assert f"text {SYMBOLS.etext:x} c0000000" in lines
