@@ -60,8 +60,8 @@ class Groups:
 
 
 def stable_order(codes: Numbers, known: int) -> Numbers:
-    """Places sorted by code, which are from 0 up to `known`, at most 2**32: by radix, 16 bits at a time."""
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    """Places sorted by code, which are from 0 up to `known`, at most 2**32: by radix, 8 bits, or 16 at a time."""
+    order = np.argsort(codes.astype(np.uint8 if known <= 1 << 8 else np.uint16), kind="stable")
     if known > 1 << 16:
         order = order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
     return order
@@ -84,18 +84,28 @@ class PageIndex:
 
     def of(self, pages: Words) -> Numbers:
         """Numbers of `pages`, shape (n,); pages that are new get the next ones."""
-        place = self._begins(pages >> np.uint64(_BLOCK_BITS))
-        place |= (pages & np.uint64(_BLOCK - 1)).view(np.int64)
+        place = self._places(pages)
         number: Numbers = self._table[place]
         if number.size and number.min() < 0:
-            new = number < 0
-            fresh, at = np.unique(pages[new], return_index=True)
-            first, self._count = self._count, self._count + fresh.size
-            self._pages = self.grown(self._pages)
-            self._pages[first : self._count] = fresh
-            self._table[place[new][at]] = np.arange(first, self._count)
+            new = np.flatnonzero(number < 0)
+            self._number(pages[new])
             number[new] = self._table[place[new]]
         return number
+
+    def _places(self, pages: Words) -> Numbers:
+        """Where the table has them."""
+        place = self._begins(pages >> np.uint64(_BLOCK_BITS))
+        place |= (pages & np.uint64(_BLOCK - 1)).view(np.int64)
+        return place
+
+    def _number(self, pages: Words) -> None:
+        """Give the next numbers to pages that have none."""
+        # Mostly a page comes several times in a row: what is left then is sorted.
+        fresh = np.unique(pages[np.concatenate([[True], pages[1:] != pages[:-1]])])
+        first, self._count = self._count, self._count + fresh.size
+        self._pages = self.grown(self._pages)
+        self._pages[first : self._count] = fresh
+        self._table[self._places(fresh)] = np.arange(first, self._count)
 
     def _begins(self, block: Words) -> Numbers:
         """Where each block of pages begins in the table."""

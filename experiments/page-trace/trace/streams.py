@@ -110,8 +110,7 @@ class Streams:
         n = len(batch.visits)
         if not n:
             return
-        groups = batch.groups
-        cold = groups.order[groups.first[groups.numbers >= batch.known]]
+        cold = batch.cold
         self._cold += cold.size
         carried = self._rows.size
         rows = _Sorted(self._rows, batch.visits, self._visits)
@@ -159,17 +158,20 @@ class Streams:
     ) -> None:
         fresh = np.ones(stride.size, dtype=bool)
         fresh[rows.old] = False
+        given = np.flatnonzero(streaming)
+        left = rows.ends[rows.code[given]] - given  # the instruction's visits from here on
+        ahead, page = stride[given], rows.page[given]
         for row, n in zip(self._advice, self._ahead, strict=True):
-            then, now = slice(None, -n), slice(n, None)
-            right = streaming[then] & fresh[now]
-            right &= rows.code[now] == rows.code[then]
-            right &= rows.page[now] - rows.page[then] == n * stride[then]
-            count = np.count_nonzero(right)
-            if count:
-                row[1] += count
-                row[2] += np.count_nonzero(first[rows.order[now][right]])
-                row[3] += np.dot(rows.seen[now] - rows.seen[then], right)
-                row[4] += np.dot(rows.time[now] - rows.time[then], right)
+            some = left > n
+            then = given[some]
+            right = rows.page[then + n] == page[some] + n * ahead[some]
+            right &= fresh[then + n]
+            then = then[right]
+            now = then + n
+            row[1] += then.size
+            row[2] += np.count_nonzero(first[rows.order[now]])
+            row[3] += (rows.seen[now] - rows.seen[then]).sum()
+            row[4] += (rows.time[now] - rows.time[then]).sum()
 
     def _book_ended(
         self,

@@ -47,6 +47,15 @@ class Batch:
         self.number = self.groups.number
 
     @cached_property
+    def cold(self) -> Numbers:
+        """Places of the first visits to pages that were not known before."""
+        if len(self.index) == self.known:
+            return np.empty(0, dtype=np.intp)
+        new = np.flatnonzero(self.number >= self.known)
+        groups = Groups(self.number[new] - self.known, len(self.index) - self.known)
+        return new[groups.order[groups.first]]
+
+    @cached_property
     def left(self) -> tuple[Numbers, npt.NDArray[np.bool_] | slice]:
         """Numbers of the pages that were left, and at which visits: not where nothing is known of the thread before."""
         left = self.visits.left

@@ -39,16 +39,11 @@ class Transitions:
     def _count(self) -> None:
         if not self._gathered:
             return
-        left, following = (np.concatenate(part).astype(np.int32) for part in zip(*self._waiting, strict=True))
+        left, following = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
         self._waiting, self._gathered = [], 0
         pages = len(self._index)
         self._counts.resize((pages, pages))
-        pairs = sparse.coo_array((np.ones(left.size, dtype=np.int64), (left, following)), shape=(pages, pages))
-        # By columns, then by rows: what scipy does otherwise, sorting each row, takes half as long again.
-        pairs.has_canonical_format = True
-        counts = pairs.tocsc().tocsr()
-        counts.has_sorted_indices, counts.has_canonical_format = True, False
-        counts.sum_duplicates()
+        counts = _counted(left, following, pages)
         self._counts = self._counts + counts
         if self._counts.nnz > self._most:
             self._drop()
@@ -97,3 +92,18 @@ class Transitions:
                 "share": (counts / out[left])[order],
             }
         )
+
+
+def _counted(left: Numbers, following: Numbers, pages: int) -> sparse.csr_array:
+    """How often each pair is there: sorted as one number, half as wide where that is enough, and counted by runs."""
+    bits = max(1, (pages - 1).bit_length())
+    pair = left << bits | following
+    if 2 * bits <= 32:
+        pair = pair.astype(np.uint32)
+    pair.sort()
+    begin = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
+    count = np.diff(begin, append=pair.size)
+    pair = pair[begin]
+    rows = np.searchsorted(pair, np.arange(pages + 1, dtype=np.uint64) << np.uint64(bits))
+    columns = (pair & pair.dtype.type((1 << bits) - 1)).astype(np.int32)
+    return sparse.csr_array((count, columns, rows.astype(np.int32)), shape=(pages, pages))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +23,23 @@ from .records import CODE, LOST, VISIT, Flags, Records, Words
 NO_PAGE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 Ints = npt.NDArray[np.int64]
+#: `slice(None)` where it is all of them.
+Places = npt.NDArray[np.intp] | slice
+Ended = tuple[Words, Ints, Ints, npt.NDArray[np.uint32]]
 
 
-@dataclass(frozen=True)
+class _Left(Protocol):
+    """Of n visits, shape (n,): the page that the thread left, and how long it had been there."""
+
+    @property
+    def left(self) -> Words: ...
+
+    @property
+    def left_ns(self) -> Ints: ...
+
+
 class Visits:
-    """n visits in the order in which they began; arrays of shape (n,).
+    """n visits in the order in which they began; arrays of shape (n,), made when they are asked for.
 
     start_ns  int64   since the start of the trace
     page      uint64  page number
@@ -43,21 +57,42 @@ class Visits:
     ended_tid       uint32
     """
 
-    start_ns: Ints
-    page: Words
-    write: Flags
-    kernel: Flags
-    ip: Words
-    tid: npt.NDArray[np.uint32]
-    left: Words
-    left_ns: Ints
-    ended: Words
-    ended_ns: Ints
-    ended_start_ns: Ints
-    ended_tid: npt.NDArray[np.uint32]
+    def __init__(self, records: Records, at: Places, left: _Left, ended: Ended | None = None) -> None:
+        """Those that begin at the places `at` of `records`."""
+        self._records, self._at, self._left = records, at, left
+        self.page = records.page[at]
+        self.ended, self.ended_ns, self.ended_start_ns, self.ended_tid = ended or _NO_ENDS
 
     def __len__(self) -> int:
         return int(self.page.size)
+
+    @cached_property
+    def start_ns(self) -> Ints:
+        return self._records.time_ns[self._at]
+
+    @cached_property
+    def write(self) -> Flags:
+        return self._records.write[self._at]
+
+    @cached_property
+    def kernel(self) -> Flags:
+        return self._records.kernel[self._at]
+
+    @cached_property
+    def ip(self) -> Words:
+        return self._records.ip[self._at]
+
+    @cached_property
+    def tid(self) -> npt.NDArray[np.uint32]:
+        return self._records.tid[self._at]
+
+    @property
+    def left(self) -> Words:
+        return self._left.left
+
+    @property
+    def left_ns(self) -> Ints:
+        return self._left.left_ns
 
 
 @dataclass
@@ -79,7 +114,7 @@ class VisitStream:
     def feed(self, records: Records) -> Visits:
         """The visits that begin in the next chunk of the trace."""
         epoch: Ints | int = self._epoch
-        kind = records.type
+        kind, page = records.type, None
         if kind.any():
             lost = kind == LOST
             counted = self._epoch + np.cumsum(lost, dtype=np.int64)
@@ -87,14 +122,14 @@ class VisitStream:
             kept = ~lost & (kind != CODE)
             records, epoch = records.where(kept), counted[kept]
             page = np.where(records.type == VISIT, records.page, NO_PAGE)
-        else:
-            page = records.page
-        if not page.size:
-            return _rows(records, page, np.empty(0, np.intp), page, np.empty(0, np.int64))
+        if not len(records):
+            return _nothing()
+        whole = records.page if page is None else page
         if (records.tid == records.tid[0]).all():
-            at, left, left_ns = self._thread(int(records.tid[0]), records.time_ns, page, epoch)
-            return _rows(records, page, at, left, left_ns)
-        return self._threaded(records, page, np.broadcast_to(np.asarray(epoch), page.shape))
+            at, left = self._thread(int(records.tid[0]), records.time_ns, whole, epoch)
+        else:
+            at, left = self._threaded(records, whole, np.broadcast_to(np.asarray(epoch), whole.shape))
+        return Visits(records, at, left) if page is None else _without_page(records, page, at, left)
 
     def unfinished(self) -> tuple[Words, Ints]:
         """Pages that threads are still at, and since when."""
@@ -104,21 +139,21 @@ class VisitStream:
             np.array([thread.since for thread in still], dtype=np.int64),
         )
 
-    def _threaded(self, records: Records, page: Words, epoch: Ints) -> Visits:
+    def _threaded(self, records: Records, page: Words, epoch: Ints) -> tuple[Places, _Told]:
         codes, tids = pd.factorize(records.tid)
         # 16 bits are sorted by radix; no machine runs more threads than that within one chunk.
         order = np.argsort(codes.astype(np.uint16) if tids.size <= 1 << 16 else codes, kind="stable")
         bounds = np.cumsum(np.bincount(codes))[:-1]
         parts = []
         for tid, places in zip(tids.tolist(), np.split(order, bounds), strict=True):
-            at, left, left_ns = self._thread(int(tid), records.time_ns[places], page[places], epoch[places])
-            parts.append((places[at], left, left_ns))
+            at, of = self._thread(int(tid), records.time_ns[places], page[places], epoch[places])
+            parts.append((places[at], of.left, of.left_ns))
         at, left, left_ns = (np.concatenate(column) for column in zip(*parts, strict=True))
         back = np.argsort(at)
-        return _rows(records, page, at[back], left[back], left_ns[back])
+        return at[back], _Told(left[back], left_ns[back])
 
-    def _thread(self, tid: int, time: Ints, page: Words, epoch: Ints | int) -> tuple[npt.NDArray[np.intp], Words, Ints]:
-        """One thread's rows: where visits (or NO_PAGE) begin, the page left there, how long it had been visited."""
+    def _thread(self, tid: int, time: Ints, page: Words, epoch: Ints | int) -> tuple[Places, _OfThread]:
+        """Where one thread's visits (or NO_PAGE) begin, and what it left there."""
         first_epoch, last_epoch = (epoch, epoch) if isinstance(epoch, int) else (int(epoch[0]), int(epoch[-1]))
         known = self._threads.get(tid) or _Thread(NO_PAGE, 0, first_epoch)
         begins = np.empty(page.size, dtype=bool)
@@ -129,21 +164,45 @@ class VisitStream:
             epochs = np.broadcast_to(np.asarray(epoch), page.shape)
             broken = np.concatenate([[first_epoch != known.epoch], epochs[1:] != epochs[:-1]])
             begins |= broken
-        at = np.flatnonzero(begins)
-        if not at.size:
-            return at, page[:0], time[:0]
-        every = at.size == page.size
-        starts, begun = (time, page) if every else (time[at], page[at])
-        left = np.empty(at.size, dtype=np.uint64)
-        left_ns = np.empty(at.size, dtype=np.int64)
-        left[0], left_ns[0] = known.page, starts[0] - known.since
-        left[1:] = begun[:-1]
-        np.subtract(starts[1:], starts[:-1], out=left_ns[1:])
-        if broken is not None:
-            left[broken[at]] = NO_PAGE
-        left_ns[left == NO_PAGE] = 0
-        self._threads[tid] = _Thread(page[-1], int(starts[-1]), last_epoch)
-        return at, left, np.maximum(left_ns, 0, out=left_ns)
+        # Each record begins a visit, almost everywhere: then nothing is copied.
+        at = slice(None) if begins.all() else np.flatnonzero(begins)
+        starts = time[at]
+        if starts.size:
+            self._threads[tid] = _Thread(page[-1], int(starts[-1]), last_epoch)
+        return at, _OfThread(known, starts, page[at], None if broken is None else broken[at])
+
+
+@dataclass
+class _Told:
+    left: Words
+    left_ns: Ints
+
+
+@dataclass
+class _OfThread:
+    """The same of one thread's visits: it was at `before`, and the `broken` ones come after a loss."""
+
+    before: _Thread
+    starts: Ints
+    page: Words
+    broken: Flags | None
+
+    @cached_property
+    def left(self) -> Words:
+        left = np.empty(self.page.size, dtype=np.uint64)
+        left[:1] = self.before.page
+        left[1:] = self.page[:-1]
+        if self.broken is not None:
+            left[self.broken] = NO_PAGE
+        return left
+
+    @cached_property
+    def left_ns(self) -> Ints:
+        left_ns = np.empty(self.starts.size, dtype=np.int64)
+        left_ns[:1] = self.starts[:1] - self.before.since
+        np.subtract(self.starts[1:], self.starts[:-1], out=left_ns[1:])
+        left_ns[self.left == NO_PAGE] = 0
+        return np.maximum(left_ns, 0, out=left_ns)
 
 
 def visits(chunks: Iterable[Records]) -> Iterator[Visits]:
@@ -182,27 +241,24 @@ def _ends(chunk: Visits) -> pd.DataFrame:
     return pd.DataFrame({"tid": chunk.ended_tid, "start_ns": chunk.ended_start_ns, "ended_ns": chunk.ended_ns})
 
 
-def _rows(records: Records, page: Words, at: npt.NDArray[np.intp], left: Words, left_ns: Ints) -> Visits:
-    """Rows of a chunk at positions `at`; those without a page only end the visit before."""
-    if at.size == page.size and not (page == NO_PAGE).any():
-        # Each record begins a visit, as almost everywhere: nothing is copied.
-        return Visits(
-            records.time_ns, page, records.write, records.kernel, records.ip, records.tid, left, left_ns, *_NO_ENDS
-        )
-    outs = page[at] == NO_PAGE if at.size else np.empty(0, dtype=bool)
+def _without_page(records: Records, page: Words, at: Places, of: _Left) -> Visits:
+    """The visits of a chunk; those without a page only end the visit before."""
+    begun, left, left_ns = page[at], of.left, of.left_ns
+    outs = begun == NO_PAGE
     ends = outs & (left != NO_PAGE)
-    time, tid, ended_ns = records.time_ns[at], records.tid[at], left_ns[ends]
-    ended = (left[ends], ended_ns, time[ends] - ended_ns, tid[ends])
+    ended_ns = left_ns[ends]
+    ended = (left[ends], ended_ns, records.time_ns[at][ends] - ended_ns, records.tid[at][ends])
     if outs.any():
-        at, left, left_ns = at[~outs], left[~outs], left_ns[~outs]
-        time, tid = time[~outs], tid[~outs]
-    return Visits(time, page[at], records.write[at], records.kernel[at], records.ip[at], tid, left, left_ns, *ended)
+        places, stay = np.arange(page.size)[at], ~outs
+        return Visits(records, places[stay], _Told(left[stay], left_ns[stay]), ended)
+    return Visits(records, at, of, ended)
 
 
-_NO_ENDS = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32))
+_NO_ENDS: Ended = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32))
 
 
 def _nothing() -> Visits:
     words, ints, _, tids = _NO_ENDS
     none = np.empty(0, bool)
-    return Visits(ints, words, none, none, words, tids, words, ints, *_NO_ENDS)
+    records = Records(ints, words, none, none, none, words, tids, np.empty(0, np.uint8))
+    return Visits(records, slice(None), _Told(words, ints))
