@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .trace.packed import BLOCK, MOST_RECORDS, WIDE_PAGES
+from .trace.packed import BLOCK, MOST_RECORDS, WIDE_IPS, WIDE_PAGES
 from .trace.pages import PageTable
 from .trace.records import HEADER, MAGIC, PACKED, PLAIN, RECORD_BYTES, Trace, Words
 from .trace.reuse import ReuseDistances
@@ -19,7 +19,9 @@ from .trace.tables import Table, fill
 from .trace.transitions import Transitions
 from .trace.workingset import WorkingSet, WorkingSetCurve
 
-VISITS, PAGES, CODE = 1 << 22, 4096, 64
+VISITS, PAGES = 1 << 22, 4096
+#: Pages visited, and by which instructions.
+Shape = tuple[Words, Words]
 TABLES: dict[str, Callable[[], list[Table]]] = {
     "none: visits alone": list,
     "pages": lambda: [PageTable()],
@@ -33,10 +35,10 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
 
 def bench(folder: Path, repetitions: int) -> dict[str, pd.DataFrame]:
     """Tables by title. `folder` is an empty one for traces; of `repetitions` measurements, the fastest is told."""
-    shapes = {"walk": _walk(), "two in turn": _turns(), "random": _random()}
+    shapes = {"walk": _walk(), "two in turn": _turns(), "random": _random(), "branches": _branches()}
     rows: dict[str, dict[str, float]] = {name: {} for name in TABLES}
-    for shape, pages in shapes.items():
-        words = _words(pages)
+    for shape, (pages, ips) in shapes.items():
+        words = _words(pages, ips)
         for kind, content in ((shape, _header(PLAIN) + words.tobytes()), (f"{shape}, packed", _packed(words))):
             path = folder / shape
             path.write_bytes(content)
@@ -55,29 +57,44 @@ def _time(trace: Trace, tables: list[Table]) -> float:
     return time.process_time() - begin
 
 
-def _walk() -> Words:
+def _walk() -> Shape:
     """Page by page through all of them, and a stack in between."""
     pages = np.arange(VISITS, dtype=np.uint64) // 2 % PAGES + 0x10000
     pages[1::2] = 0x7FFF0
-    return pages
+    return _of_few(pages)
 
 
-def _turns() -> Words:
+def _turns() -> Shape:
     """Two arrays and a stack in turn, as matrix products and sorts have them."""
     at = np.arange(VISITS, dtype=np.uint64)
-    return np.where(at % 3 == 0, 0x10000 + at // 3000 % PAGES, np.where(at % 3 == 1, 0x30000 + at % PAGES, 0x7FFF0))
+    return _of_few(
+        np.where(at % 3 == 0, 0x10000 + at // 3000 % PAGES, np.where(at % 3 == 1, 0x30000 + at % PAGES, 0x7FFF0))
+    )
 
 
-def _random() -> Words:
-    return np.random.default_rng(1).integers(0x10000, 0x10000 + PAGES, VISITS).astype(np.uint64)
+def _random() -> Shape:
+    return _of_few(np.random.default_rng(1).integers(0x10000, 0x10000 + PAGES, VISITS).astype(np.uint64))
 
 
-def _words(pages: Words) -> Words:
-    """Records of one thread, 1 µs apart; the instruction follows from the page's region and its last bits."""
+def _branches() -> Shape:
+    """300 pages, some much more often than others, by 2,000 instructions all over its code, as sqlite does."""
+    random = np.random.default_rng(1)
+    pages = 0x10000 + np.minimum(random.zipf(1.3, 3 * VISITS), 300).astype(np.uint64)
+    pages = pages[np.append(True, pages[1:] != pages[:-1])][:VISITS]
+    return pages, 0x401000 + random.integers(0, 2000, VISITS).astype(np.uint64) * 117
+
+
+def _of_few(pages: Words) -> Shape:
+    """By few instructions: which one follows from the page's region and its last bits."""
+    return pages, 0x401000 + ((pages >> 16) * 16 + pages % 4) * 4
+
+
+def _words(pages: Words, ips: Words) -> Words:
+    """Records of one thread, 1 µs apart."""
     words = np.empty((pages.size, 3), dtype="<u8")
     words[:, 0] = (np.arange(1, pages.size + 1, dtype=np.uint64) * 1000) << 12 | (pages & 1)
     words[:, 1] = pages << 12 | 100
-    words[:, 2] = 0x401000 + ((pages >> 16) * 16 + pages % CODE % 4) * 4
+    words[:, 2] = ips
     return words
 
 
@@ -91,11 +108,16 @@ def _packed(words: Words) -> bytes:
     for first in range(0, len(words), MOST_RECORDS):
         part = slice(first, first + MOST_RECORDS)
         known = () if first else (pages.astype("<u8"), ips.astype("<u8"))
-        columns = [*known, np.append(0, delta[part][1:]).astype("<u2"), page[part].astype("<u2"), ip[part].astype("u1")]
+        columns = [
+            *known,
+            np.append(0, delta[part][1:]).astype("<u2"),
+            page[part].astype("<u2"),
+            ip[part].astype("<u2"),
+        ]
         data = b"".join(column.tobytes() for column in (*columns, marks[part]))
         head = np.zeros(1, dtype=BLOCK)
         sizes = dict(zip(("pages", "ips"), (one.size for one in known), strict=False))
-        values = {"bytes": len(data), "records": marks[part].size, "flags": WIDE_PAGES, "tid": 100, **sizes}
+        values = {"bytes": len(data), "records": marks[part].size, "flags": WIDE_PAGES | WIDE_IPS, "tid": 100, **sizes}
         for name, value in (values | {"time_ns": words[first, 0] >> 12}).items():
             head[name] = value
         parts += [head.tobytes(), data]

@@ -11,15 +11,14 @@ is right when the instruction's n-th next visit is to that page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .index import stable_order
+from .index import Numbers, PageIndex, stable_order
 from .tables import Batch, Finished
 from .visits import Ints, Visits
 
@@ -29,66 +28,117 @@ AHEAD = (1, 4, 16)
 MOST_STREAMS = 1 << 16
 
 
-@dataclass
-class _Rows:
-    """Visits in their order; shape (n,)."""
+class _Held:
+    """The last visits of each instruction (of one thread), at most `most`.
 
-    key: npt.NDArray[np.uint64]  # instruction and thread, mixed
-    ip: npt.NDArray[np.uint64]
-    page: Ints
-    time: Ints
-    seen: Ints  # number of the visit
-    run: Ints  # visits of the stream up to this one that were foreseen
+    ip     (instructions,) uint64
+    count  (instructions,) intp   how many are held
+    run    (instructions,) int64  foreseen visits of the stream that the last one is in
+    page, time, seen  (instructions, most) int64  the last one in the last column; what is not held has no meaning
+    """
 
-    @property
-    def size(self) -> int:
-        return self.key.size
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.index = PageIndex()  # of instructions and threads, mixed
+        self.ip = np.zeros(0, dtype=np.uint64)
+        self.count = np.zeros(0, dtype=np.intp)
+        self.run = np.zeros(0, dtype=np.int64)
+        self.page, self.time, self.seen = (np.zeros((0, most), dtype=np.int64) for _ in range(3))
 
-
-class _Sorted:
-    """n visits by instruction, each one's in their order: `carried` of them, from earlier chunks, and new ones."""
-
-    def __init__(self, carried: _Rows, visits: Visits, seen: int) -> None:
-        self._carried, self._visits, self._seen = carried, visits, seen
+    def numbers(self, visits: Visits) -> Numbers:
+        """(n,) of the visits' instructions."""
         # User addresses have 47 bits, 56 with five levels: a thread's number moved up does not meet them by chance.
-        key = visits.ip ^ visits.tid.astype(np.uint64) << np.uint64(40)
-        codes, self._keys = pd.factorize(np.concatenate([carried.key, key]))
-        self.order = stable_order(codes, self._keys.size)
-        self.code = codes[self.order]
-        self.ends = np.cumsum(np.bincount(codes))  # (instructions,) behind the last visit of each
-        self.old = np.flatnonzero(self.order < carried.size)  # places of the carried ones
-        self.page = np.concatenate([carried.page, visits.page.astype(np.int64)])[self.order]
+        index, tid = self.index, visits.tid
+        if (tid == tid[0]).all():
+            tid = tid[:1]
+        number = index.of(visits.ip ^ tid.astype(np.uint64) << np.uint64(40))
+        self.ip, self.count, self.run = index.grown(self.ip), index.grown(self.count), index.grown(self.run)
+        self.page, self.time, self.seen = index.grown(self.page), index.grown(self.time), index.grown(self.seen)
+        return number
 
-    @cached_property
-    def time(self) -> Ints:
-        """(n,) ns."""
-        time: Ints = np.concatenate([self._carried.time, self._visits.start_ns])[self.order]
+
+class _Rows:
+    """m visits by instruction, each one's in their order: those held, then the n of a chunk.
+
+    page    (m,) int64
+    old     (m - n,) intp         places of those held
+    number  (i,) intp             of each instruction of the chunk
+    begins, fresh, ends  (i,) intp  where its rows begin, where those of the chunk begin, where both end
+    """
+
+    def __init__(self, held: _Held, visits: Visits, seen: int, cold: Numbers) -> None:
+        number = held.numbers(visits)
+        order = stable_order(number, len(held.index))
+        ordered = number[order]
+        first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        self.number = ordered[first]
+        held.ip[self.number] = visits.ip[order[first]]
+        before, counts = held.count[self.number], np.diff(first, append=order.size)
+        self.ends = np.cumsum(before + counts)
+        self.fresh = self.ends - counts
+        self.begins = self.fresh - before
+        column = np.arange(-held.most, 0)
+        there = column >= -before[:, np.newaxis]
+        self.old = (self.fresh[:, np.newaxis] + column)[there]
+        # Of each row where its columns have it: those held, then the visits.
+        self._source = np.empty(self.old.size + order.size, dtype=np.intp)
+        self._source[self.old] = np.arange(self.old.size)
+        self._source[np.arange(order.size) + np.repeat(self.fresh - first, counts)] = order + self.old.size
+        self._page, self._time, self._seen = (
+            np.concatenate([of_old[self.number][there], of_new])
+            for of_old, of_new in (
+                (held.page, visits.page.view(np.int64)),
+                (held.time, visits.start_ns),
+                (held.seen, np.arange(seen, seen + order.size)),
+            )
+        )
+        self._cold = np.zeros(self._source.size, dtype=bool)
+        self._cold[self.old.size + cold] = True
+        self.page = self._page[self._source]
+
+    def time(self, at: Numbers) -> Ints:
+        """In ns, of the rows `at`."""
+        time: Ints = self._time[self._source[at]]
         return time
 
-    @cached_property
-    def seen(self) -> Ints:
-        """(n,) numbers of the visits."""
-        seen = self.order + (self._seen - self._carried.size)
-        seen[self.old] = self._carried.seen[self.order[self.old]]
+    def seen(self, at: Numbers) -> Ints:
+        """Numbers of the visits."""
+        seen: Ints = self._seen[self._source[at]]
         return seen
 
-    def ip(self, at: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:
-        """Instructions of the visits at places `at`."""
-        every: npt.NDArray[np.uint64] = np.concatenate([self._carried.ip, self._visits.ip])[self.order[at]]
-        return every
+    def cold(self, at: Numbers) -> npt.NDArray[np.bool_]:
+        """Which are the first ones to their pages."""
+        cold: npt.NDArray[np.bool_] = self._cold[self._source[at]]
+        return cold
 
-    def run(self) -> Ints:
-        """(old,) what was known of the carried ones."""
-        run: Ints = self._carried.run[self.order[self.old]]
-        return run
+    def hold(self, held: _Held, runs: _Runs) -> None:
+        """Keep the last ones of each instruction: two, or as many as advice was given at one of them for."""
+        goes_on = runs.end + 1 == self.ends[runs.of]
+        run = np.zeros(self.number.size, dtype=np.int64)
+        run[runs.of[goes_on]] = runs.length[goes_on]
+        advised = np.full(self.number.size, -1, dtype=np.intp)
+        advised[runs.of] = runs.end  # the last one stays
+        most = np.where(advised >= self.ends - held.most, held.most, 2)
+        held.run[self.number] = run
+        held.count[self.number] = np.minimum(self.ends - self.begins, most)
+        at = np.maximum(self.ends[:, np.newaxis] + np.arange(-held.most, 0), 0)
+        held.page[self.number], held.time[self.number] = self.page[at], self.time(at)
+        held.seen[self.number] = self.seen(at)
 
-    def latest(self, most: int, run: Callable[[npt.NDArray[np.intp]], Ints]) -> _Rows:
-        """The last `most` visits of each instruction."""
-        counts = np.minimum(np.diff(self.ends, prepend=0), most)
-        before = np.cumsum(counts) - counts
-        at = np.arange(counts.sum()) + np.repeat(self.ends - counts - before, counts)
-        at = at[np.argsort(self.seen[at], kind="stable")]
-        return _Rows(self._keys[self.code[at]], self.ip(at), self.page[at], self.time[at], self.seen[at], run(at))
+
+@dataclass
+class _Runs:
+    """k runs of rows that were foreseen with a stride, each one instruction's and of one stride; shape (k,).
+
+    begin, end  intp   its rows, the last one included
+    of          intp   whose of the instructions of `_Rows`
+    length      int64  foreseen visits of the stream up to `end`, those no longer held included
+    """
+
+    begin: Numbers
+    end: Numbers
+    of: Numbers
+    length: Ints
 
 
 class Streams:
@@ -97,8 +147,8 @@ class Streams:
     def __init__(self, ahead: Sequence[int] = AHEAD) -> None:
         """`ahead`: for how many visits of an instruction ahead advice is given."""
         self._ahead = tuple(ahead)
-        self._carry = max(self._ahead) + 2
-        self._rows = _Rows(*(np.empty(0, dtype=kind) for kind in ("u8", "u8", "i8", "i8", "i8", "i8")))
+        # Of these the first two cannot be judged again; the rest is as it was.
+        self._held = _Held(max(self._ahead) + 2)
         self._visits = 0
         self._cold = 0
         self._kinds = np.zeros(len(KINDS), dtype=np.int64)
@@ -110,95 +160,62 @@ class Streams:
         n = len(batch.visits)
         if not n:
             return
-        cold = batch.cold
-        self._cold += cold.size
-        carried = self._rows.size
-        rows = _Sorted(self._rows, batch.visits, self._visits)
-        first = np.zeros(carried + n, dtype=bool)
-        first[carried + cold] = True
-        self._feed(rows, first)
+        rows = _Rows(self._held, batch.visits, self._visits, batch.cold)
+        self._cold += batch.cold.size
         self._visits += n
-
-    def _feed(self, rows: _Sorted, first: npt.NDArray[np.bool_]) -> None:
-        """`first`: which visits, in their own order, are the first ones to their pages."""
         stride = np.zeros(rows.page.size, dtype=np.int64)
         np.subtract(rows.page[1:], rows.page[:-1], out=stride[1:])
         expected = np.zeros(stride.size, dtype=bool)
         np.equal(stride[1:], stride[:-1], out=expected[1:])
         # The first stride of an instruction is from another one's page, and nothing is known before the second.
-        begins = np.append(0, rows.ends[:-1])
-        expected[begins] = False
-        expected[np.minimum(begins + 1, stride.size - 1)] = False
+        expected[rows.begins] = False
+        expected[np.minimum(rows.begins + 1, stride.size - 1)] = False
         streaming = expected & (stride != 0)
         near = streaming & (np.abs(stride) == 1)
         counts = [np.count_nonzero(one) - np.count_nonzero(one[rows.old]) for one in (expected, streaming, near)]
-        fresh = stride.size - rows.old.size
-        self._kinds += [fresh - counts[0], counts[0] - counts[1], counts[2], counts[1] - counts[2]]
+        self._kinds += [n - counts[0], counts[0] - counts[1], counts[2], counts[1] - counts[2]]
         self._advice[:, 0] += counts[1]
-        begin = end = np.empty(0, dtype=np.intp)
-        if streaming.any():
-            self._advise(rows, stride, streaming, first)
-            # No instruction's first visit is streaming, so a run of such rows is one instruction's.
-            edges = np.flatnonzero(np.diff(streaming, prepend=False, append=False))
-            begin, end = edges[::2], edges[1::2] - 1
-        length = self._book_ended(rows, stride, streaming, begin, end)
+        runs = self._runs(rows, streaming)
+        if runs.begin.size:
+            self._advise(rows, stride, np.flatnonzero(streaming), runs)
+        # What ended among the rows that were held was booked; what ends with the last row may go on.
+        ended = (runs.end + 1 >= rows.fresh[runs.of]) & (runs.end + 1 != rows.ends[runs.of])
+        at = runs.end[ended]
+        ip = self._held.ip[rows.number[runs.of[ended]]]
+        self._book(ip, rows.page[at], stride[at], runs.length[ended], rows.time(at))
+        rows.hold(self._held, runs)
 
-        def run(at: npt.NDArray[np.intp]) -> Ints:
-            number = np.searchsorted(begin, at, side="right") - 1
-            values = np.zeros(at.size, dtype=np.int64)
-            of = streaming[at]
-            values[of] = at[of] - end[number[of]] + length[number[of]]
-            return values
+    def _runs(self, rows: _Rows, streaming: npt.NDArray[np.bool_]) -> _Runs:
+        # No instruction's first visit is streaming, so a run is one instruction's.
+        edges = np.flatnonzero(np.diff(streaming, prepend=False, append=False))
+        begin, end = edges[::2], edges[1::2] - 1
+        of = np.searchsorted(rows.begins, end, side="right") - 1
+        # What was known of the last row held, if it is in the run.
+        fresh, known = rows.fresh[of], self._held.run[rows.number[of]]
+        earlier = np.where((begin < fresh) & (fresh <= end + 1), known - (fresh - begin), 0)
+        return _Runs(begin, end, of, end - begin + 1 + earlier)
 
-        # Of these the first two cannot be judged again; the rest is as it was.
-        self._rows = rows.latest(self._carry, run)
-
-    def _advise(
-        self, rows: _Sorted, stride: Ints, streaming: npt.NDArray[np.bool_], first: npt.NDArray[np.bool_]
-    ) -> None:
-        fresh = np.ones(stride.size, dtype=bool)
-        fresh[rows.old] = False
-        given = np.flatnonzero(streaming)
-        left = rows.ends[rows.code[given]] - given  # the instruction's visits from here on
-        ahead, page = stride[given], rows.page[given]
+    def _advise(self, rows: _Rows, stride: Ints, given: Numbers, runs: _Runs) -> None:
+        fresh, ends, behind = rows.fresh[runs.of], rows.ends[runs.of], runs.end + 1
+        cold, seen, time = (np.append(0, np.cumsum(column(given))) for column in (rows.cold, rows.seen, rows.time))
+        shift = np.cumsum(behind - runs.begin) - behind  # from a row to its place in `given`
         for row, n in zip(self._advice, self._ahead, strict=True):
-            some = left > n
-            then = given[some]
-            right = rows.page[then + n] == page[some] + n * ahead[some]
-            right &= fresh[then + n]
-            then = then[right]
-            now = then + n
+            # Within a run all are right.
+            begin, end = np.maximum(runs.begin, fresh - n), behind - n
+            some = end > begin
+            begin, end = (begin + shift)[some], (end + shift)[some]
+            row[1] += (end - begin).sum()
+            row[2] += _summed(cold, begin + n, end + n)
+            row[3] += _summed(seen, begin + n, end + n) - _summed(seen, begin, end)
+            row[4] += _summed(time, begin + n, end + n) - _summed(time, begin, end)
+            # Behind its last row the pages tell.
+            begin, end = np.maximum(runs.begin, np.maximum(fresh, behind) - n), np.minimum(behind, ends - n)
+            then = _rows_of(begin, end)
+            then = then[rows.page[then + n] - rows.page[then] == n * stride[then]]
             row[1] += then.size
-            row[2] += np.count_nonzero(first[rows.order[now]])
-            row[3] += (rows.seen[now] - rows.seen[then]).sum()
-            row[4] += (rows.time[now] - rows.time[then]).sum()
-
-    def _book_ended(
-        self,
-        rows: _Sorted,
-        stride: Ints,
-        streaming: npt.NDArray[np.bool_],
-        begin: npt.NDArray[np.intp],
-        end: npt.NDArray[np.intp],
-    ) -> Ints:
-        """Foreseen visits of each stream, from its first to its last place here; those that ended are booked."""
-        length: Ints = end - begin + 1
-        if not begin.size:
-            return length
-        # What carried rows knew of the part that is no longer here.
-        known = rows.run()
-        old, known = rows.old[streaming[rows.old] & (known > 0)], known[streaming[rows.old] & (known > 0)]
-        number = np.searchsorted(begin, old, side="right") - 1
-        more = np.zeros(begin.size, dtype=np.int64)
-        np.maximum.at(more, number, known - (old - begin[number] + 1))
-        length += more
-        # The last row of an instruction may go on in the next chunk; what ended among carried rows was booked.
-        carried = np.zeros(stride.size + 1, dtype=bool)
-        carried[rows.old] = True
-        ended = (end + 1 != rows.ends[rows.code[end]]) & ~(carried[end] & carried[end + 1])
-        at = end[ended]
-        self._book(rows.ip(at), rows.page[at], stride[at], length[ended], rows.time[at])
-        return length
+            row[2] += np.count_nonzero(rows.cold(then + n))
+            row[3] += (rows.seen(then + n) - rows.seen(then)).sum()
+            row[4] += (rows.time(then + n) - rows.time(then)).sum()
 
     def _book(self, ip: npt.NDArray[np.uint64], page: Ints, stride: Ints, run: Ints, time: Ints) -> None:
         """Streams that have ended, shape (m,): the last visit, and how many were foreseen."""
@@ -218,12 +235,10 @@ class Streams:
         return every.sort_values(["length", "end_ns"], ascending=[False, True], kind="stable", ignore_index=True)
 
     def close(self, rest: Finished) -> None:
-        rows = self._rows
-        order = np.lexsort((rows.seen, rows.key))
-        key, page, run = rows.key[order], rows.page[order], rows.run[order]
-        last = np.flatnonzero(np.append(key[1:] != key[:-1], True)) if key.size else np.empty(0, dtype=np.intp)
-        at = last[run[last] > 0]
-        self._book(rows.ip[order[at]], page[at], page[at] - page[at - 1], run[at], rows.time[order[at]])
+        held = self._held
+        at = np.flatnonzero(held.run > 0)
+        page = held.page[at, -1]
+        self._book(held.ip[at], page, page - held.page[at, -2], held.run[at], held.time[at, -1])
 
     def frame(self) -> pd.DataFrame:
         """Streams, longest first: ip uint64, base uint64 (page of the first visit), stride int64 (pages), length int64
@@ -267,3 +282,15 @@ def _ratio(part: Ints, of: Ints | int) -> npt.NDArray[np.float64]:
     ratio = np.full(part.shape, np.nan)
     np.divide(part, whole, out=ratio, where=whole > 0)
     return ratio
+
+
+def _summed(sums: Ints, begin: Numbers, end: Numbers) -> np.int64:
+    """Of what `sums` adds up, all from each `begin` up to its `end`. What overflows in between does so twice."""
+    total: np.int64 = (sums[end] - sums[begin]).sum()
+    return total
+
+
+def _rows_of(begin: Numbers, end: Numbers) -> Numbers:
+    """All from each `begin` up to its `end`, none where that is not above it."""
+    counts = np.maximum(end - begin, 0)
+    return np.arange(counts.sum()) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
