@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .index import Groups, Numbers, PageIndex
+from .index import Groups, Numbers, PageIndex, stable_order
 from .tables import Batch, Finished
 from .visits import Ints
 
@@ -27,6 +27,9 @@ _PIECE = 1 << 15
 _DIGIT_BITS = 5
 _DIGITS = 1 << _DIGIT_BITS
 
+#: Numbers of pages: no trace has 2**31 of them.
+Narrow = npt.NDArray[np.int32]
+
 
 class ReuseDistances:
     """Exact distances of all visits; memory for two numbers per page."""
@@ -34,7 +37,7 @@ class ReuseDistances:
     def __init__(self) -> None:
         self._index = PageIndex()
         self._place = np.full(1024, -1, dtype=np.intp)
-        self._stack: Numbers = np.empty(0, dtype=np.intp)  # from the least recently visited page on
+        self._stack: Narrow = np.empty(0, dtype=np.int32)  # from the least recently visited page on
         self._counts = np.zeros(1024, dtype=np.int64)
         self._cold = 0
 
@@ -44,10 +47,11 @@ class ReuseDistances:
         self._counts = batch.index.grown(self._counts)
         # The stack is walked once for each piece.
         size = max(_PIECE, self._stack.size)
-        for first in range(0, batch.number.size, size):
-            self._visit(self._without_alternation(batch.number[first : first + size]))
+        number = batch.number.astype(np.int32)
+        for first in range(0, number.size, size):
+            self._visit(self._without_alternation(number[first : first + size]))
 
-    def _without_alternation(self, number: Numbers) -> Numbers:
+    def _without_alternation(self, number: Narrow) -> Narrow:
         """Leaves out repeats (distance 0), and pairs of A B A B … behind the first (distance 1): the stack stays.
 
         Pairs that are few stay in.
@@ -68,10 +72,10 @@ class ReuseDistances:
         change[even] -= 1
         kept = np.equal(np.cumsum(change[:-1], dtype=np.int8), 0)
         self._counts[1] += number.size - np.count_nonzero(kept)
-        left: Numbers = number[kept]
+        left: Narrow = number[kept]
         return left
 
-    def _visit(self, number: Numbers) -> None:
+    def _visit(self, number: Narrow) -> None:
         n, below = number.size, self._stack.size
         if not n:
             return
@@ -96,7 +100,7 @@ class ReuseDistances:
             again[below : below + n - gap] &= ~one[gap:]
         previous = np.flatnonzero(again)
         visit = following[previous]
-        since = (visit - previous + (below - 1)).astype(np.int32)
+        since = visit.astype(np.int32) - previous.astype(np.int32) + np.int32(below - 1)
         rank = visit.astype(np.uint32)
         if cold.size:
             left = np.zeros(n, dtype=bool)
@@ -143,7 +147,7 @@ class ReuseDistances:
         return pd.concat([frame, pd.DataFrame(first)], ignore_index=True)
 
 
-def _soon(number: Numbers) -> dict[int, npt.NDArray[np.bool_]]:
+def _soon(number: Narrow) -> dict[int, npt.NDArray[np.bool_]]:
     """Which visits have the distance 1, and which 2 with two visits since their page's last one; {} where they are few.
 
     No visit is to the page of the one before.
@@ -183,8 +187,7 @@ def less_smaller_before(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int3
         if not shift:
             break
         counts -= _smaller_in_blocks_before(block + digit, min(size, _DIGITS << shift))
-        # numpy sorts numbers of 8 and 16 bits by their digits, others by comparing them.
-        order = np.argsort(high.astype(np.min_scalar_type(size >> shift)), kind="stable")
+        order = stable_order(high, (size >> shift) + 1)
         values, counts = values[order], counts[order]
         shift -= _DIGIT_BITS
     return counts[values < n]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from experiments.page_trace.trace.accessmap import AccessMap
+from experiments.page_trace.trace.index import stable_order
 from experiments.page_trace.trace.pages import PageTable
 from experiments.page_trace.trace.records import EXIT, LOST, decode
 from experiments.page_trace.trace.reuse import ReuseDistances, less_smaller_before
@@ -232,6 +233,22 @@ def test_rare_transitions_go_first_and_that_is_said():
     assert 0 < table.error <= 20
     assert exact[1, 2] - table.error <= frame["count"][0] <= exact[1, 2]
     assert len(table.frame()) <= 1000
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5000])
+@pytest.mark.parametrize("known", [1, 300, 1 << 16, 1 << 19, (1 << 19) + 1, 1 << 21, 1 << 32])
+def test_places_are_sorted_by_code_and_keep_their_order(known, size):
+    codes = np.random.default_rng(7).integers(max(0, known - 40), known, size)
+    assert stable_order(codes, known).tolist() == sorted(range(size), key=codes.__getitem__)
+
+
+@pytest.mark.parametrize("pages", [50, 3000, 70_000])
+def test_pairs_of_few_and_of_many_pages(pages):
+    walk = np.random.default_rng(8).integers(0, pages, 20_000)
+    path = collapsed([*range(pages), *walk.tolist()])
+    frame = filled(Transitions(), visits_of(path), 1 << 16).frame()
+    pairs = zip(frame["page"].tolist(), frame["next"].tolist(), strict=True)
+    assert dict(zip(pairs, frame["count"].tolist(), strict=True)) == Counter(itertools.pairwise(path))
 
 
 # -- streams -----------------------------------------------------------------------------------------------
