@@ -1,21 +1,50 @@
 # SPDX-License-Identifier: MIT
-"""docs/reliability.md, from the tests of faults themselves: `python -m tests.reliability_page` writes it."""
+"""docs/reliability.md, and the README's table of it, from the tests of faults themselves.
+
+`python -m tests.reliability_page` writes both.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 
 from harness.paths import ROOT
+from tests.faults.rows import Row
 from tests.faults.test_guest_faults import ALL, FAULTS
 
 PAGE = ROOT / "docs" / "reliability.md"
-MODULES = (
-    *("faults.test_host_faults", "faults.test_stages", "faults.test_signals", "faults.test_resume"),
-    *("faults.test_shared_store", "faults.test_soak", "faults.test_build_folder"),
-    *("faults.test_damaged_data", "faults.test_damage_everywhere", "faults.test_fuzz"),
-    "faults.test_shim_storm",
-    *("guest.test_damage", "guest.test_sandbox", "guest.test_boot", "guest.test_nightly"),
-)
+README = ROOT / "README.md"
+#: Around the README's table.
+BEGIN, END = "<!-- by tests.reliability_page -->\n", "<!-- end -->\n"
+#: What comes of a guest's.
+GUEST = "its trial fails, if it does, with the reason, its console and registers; the others are kept"
+#: Where faults are, the tests of them, and what comes of them on the whole.
+GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "QEMU and the host: killed, stopped, missing, KVM that hangs, no room, read-only, clock set": (
+        ("faults.test_host_faults", "faults.test_stages"),
+        "one line and its exit code; the same command goes on when it can",
+    ),
+    "the run: signals at every stage, once to five times, SIGKILL, a worker killed": (
+        ("faults.test_signals", "faults.test_resume", "guest.test_nightly"),
+        "finished trials are kept; the same command goes on, with the same digest",
+    ),
+    "beside it: other runs, `prune`, apt's lock, a busy host, hundreds of trials": (
+        ("faults.test_shared_store", "faults.test_soak", "faults.test_shim_storm"),
+        "the same bits; nothing grows",
+    ),
+    "files: cut, empty, flipped, missing, of others, mutated": (
+        (
+            *("faults.test_build_folder", "faults.test_damaged_data", "faults.test_damage_everywhere"),
+            *("faults.test_fuzz", "guest.test_damage"),
+        ),
+        "made again, or an error in one line",
+    ),
+    "what breaks out: a sandbox left behind, another ssh host key, a session that stops": (
+        ("guest.test_sandbox", "guest.test_boot"),
+        "refused, or ended with its folder",
+    ),
+}
 HEAD = """\
 # What fails, and what comes of it
 
@@ -50,12 +79,30 @@ def page() -> str:
         virtual = told(FAULTS[name].virtual) if name in FAULTS else "has no ssh"
         lines.append(f"| {name.replace('-', ' ')} | {virtual} | {told(ALL['wall'][name].wall)} |\n")
     rows = []
-    for module in MODULES:
-        for test in vars(importlib.import_module(f"tests.{module}")).values():
-            for row in getattr(test, "rows", ()):
-                within = f"{row.most_s:g} s" if row.most_s is not None else ""
-                rows.append(f"| {row.what} | {row.then} | {within} |\n")
+    for modules, _ in GROUPS.values():
+        for row in rows_of(modules):
+            within = f"{row.most_s:g} s" if row.most_s is not None else ""
+            rows.append(f"| {row.what} | {row.then} | {within} |\n")
     return HEAD + "".join(lines) + HOST + "".join(rows)
+
+
+def rows_of(modules: Iterable[str]) -> list[Row]:
+    """The faults of these modules' tests."""
+    tests = (test for name in modules for test in vars(importlib.import_module(f"tests.{name}")).values())
+    return [row for test in tests for row in getattr(test, "rows", ())]
+
+
+def readme() -> str:
+    """The README with its table of how many faults there are where."""
+    names = ", ".join(name.replace("-", " ") for name in ALL["wall"])
+    lines = [
+        "| where | faults | what comes of it |\n|---|---|---|\n",
+        f"| the guest, on the virtual clock and over ssh: {names} | {len(ALL['wall'])} | {GUEST} |\n",
+        *(f"| {where} | {len(rows_of(modules))} | {then} |\n" for where, (modules, then) in GROUPS.items()),
+    ]
+    before, _, rest = README.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + "".join(lines) + END + after
 
 
 def told(expected: str | None) -> str:
@@ -70,4 +117,5 @@ def told(expected: str | None) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
-    print(PAGE)
+    README.write_text(readme())
+    print(PAGE, README)

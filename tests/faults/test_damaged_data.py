@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.errors import EXIT_OK
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED
+from harness.paths import ROOT
 from tests.faults.rows import fault
-from tests.faults.runs import Place, seeded_store
+from tests.faults.runs import PROGRAM, Place, seeded_store
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
@@ -62,3 +64,21 @@ def test_damaged_entries_of_the_store_are_made_again(tmp_path):
         place.check_nothing_is_left()
     finally:
         shutil.rmtree(store)
+
+
+@fault("a set's System.map is another kernel's", "`analyse` and `verify`: code 3 and one line; `show` works")
+def test_symbols_of_another_kernel_name_no_function(tmp_path):
+    place = Place(tmp_path, YAML)
+    assert place.run().status == EXIT_OK
+    (path,) = place.sets()
+    symbols = path / "kernels/classic/System.map"
+    address, kind, name = zip(*(line.split(" ", 2) for line in symbols.read_text().splitlines()), strict=True)
+    moved = zip(address, kind, name[40:] + name[:40], strict=True)
+    symbols.write_text("".join(f"{' '.join(words)}\n" for words in moved))
+    for command, status in (("analyse", EXIT_RUN_FAILED), ("verify", EXIT_RUN_FAILED), ("show", EXIT_OK)):
+        words = [*PROGRAM, command, str(path)]
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+        assert ended.returncode == status, ended.stderr
+        told = f"krepro: {symbols}: differs from what was written" if status else ""
+        assert ended.stderr.strip() == told, command
+    assert place.sets() == [path], "no set was made of them"

@@ -15,8 +15,9 @@ import pytest
 
 from harness.choices import HOST_TOOLS
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
+from harness.machine.accelerator import SILENCE_S
 from tests.faults.rows import fault
-from tests.faults.runs import Place
+from tests.faults.runs import Place, seeded_store
 from tests.processes import eventually, machines
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
@@ -166,3 +167,27 @@ def test_a_clock_that_jumps_changes_no_bit(tmp_path):
     assert ended.status == EXIT_OK, ended.err
     assert jumping.manifest()["digest"] == place.manifest()["digest"]
     assert not jumping.manifest()["created"].startswith(place.manifest()["created"][:7]), "it did jump"
+
+
+@fault("/dev/kvm opens, and guests under it hang", "they are emulated, and say why; `--accel kvm`: code 2", SILENCE_S)
+def test_a_kvm_whose_guests_hang_is_found_by_a_boot(tmp_path):
+    store = seeded_store(tmp_path / "store")
+    place = Place(tmp_path / "place", YAML, {"KREPRO_STORE": str(store)})
+    try:
+        ended = place.run("--arms", "wall", "--accel", "kvm")
+        if ended.status == EXIT_OK:
+            pytest.skip("KVM works here")
+        assert ended.status == EXIT_USAGE, ended.err
+        if "there is no /dev/kvm" in ended.err or "does not open" in ended.err:
+            pytest.skip("no /dev/kvm that opens")
+        (line,) = ended.lines
+        assert re.match(r"krepro: --accel kvm: /dev/kvm opens, but .* nothing (for|in) \d+ s", line)
+        proof = next((store / "kvm").glob("*.json"))
+        proof.unlink()  # it is kept for ten minutes
+        ended = place.run("--arms", "wall")
+        assert ended.status == EXIT_OK, ended.err
+        assert proof.exists(), "it was tried again"
+        assert "/dev/kvm opens, but" in place.manifest()["accelerator_why"]["wall"]
+        place.check_nothing_is_left()
+    finally:
+        shutil.rmtree(store)
