@@ -34,6 +34,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: What an orderly end may take after one of them; guests and workers die with this process in any case.
 END_S = 8.0
 
+_signalled = threading.Event()
+
 
 def output() -> Console:
     """The console for results; whatever is printed by it steers no terminal."""
@@ -53,13 +55,13 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
     code: int | None = None
     try:
         code = action()
-        if take():  # and what it did may be its doing
+        if asked_to_end():  # and what it did may be its doing
             raise KeyboardInterrupt
         sys.stdout.flush()  # Python would do it at its end, and make 120 of the exit code where it fails
     except KreproError as error:
         if debug:
             raise
-        if take():  # the error may be its doing
+        if asked_to_end():  # the error may be its doing
             code = interrupted(KeyboardInterrupt())
         else:
             *lines, last = error.lines
@@ -72,7 +74,9 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
         gone = isinstance(error, BrokenPipeError) and _reader_gone()
         if debug and not gone:
             raise
-        if not gone:
+        if asked_to_end():  # a library's C code may make another error of it
+            code = interrupted(KeyboardInterrupt())
+        elif not gone:
             # Python's own exit code for this is 1, which here says that a claim is contradicted.
             _say("; ".join([_unexpected(error), *_notes(error)]))
             code = EXIT_RUN_FAILED
@@ -128,6 +132,11 @@ def end_in_order() -> None:
     raise_swallowed()
 
 
+def asked_to_end() -> bool:
+    """Whether one of the signals has come, whatever its exception has become on its way."""
+    return take() or _signalled.is_set()
+
+
 def interrupted(error: KeyboardInterrupt) -> int:
     """Say in one line that it has ended, with the notes of `error`; the exit code."""
     notes = _notes(error) or ["guests are killed, and no partial files are left"]
@@ -155,6 +164,7 @@ def _notes(error: BaseException) -> list[str]:
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     for number in ENDING:  # the end is on its way: a second Ctrl-C must not break into it
         signal.signal(number, signal.SIG_IGN)
+    _signalled.set()
     last = threading.Timer(END_S, _end_at_once)
     last.daemon = True
     last.start()

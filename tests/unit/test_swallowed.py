@@ -35,6 +35,22 @@ try:
 except Exit as ended:
     raise SystemExit(ended.code)
 """
+#: A signal comes while a library is imported, whose C code makes an error of its own of whatever is raised there.
+TURNED = """
+import os, signal, runpy
+import {where} as place
+
+def imported(*_, **__):
+    try:
+        os.kill(os.getpid(), signal.{name})
+    except BaseException:
+        raise ImportError("initialization failed") from None
+
+place.{what} = imported
+import sys
+sys.argv = ["inv", "results"]
+runpy.run_module("harness.commands.program", run_name="__main__")
+"""
 #: After the last of these, other errors that are printed and forgotten are still printed.
 OTHER = """
 from harness.commands.cli import end_in_order
@@ -68,3 +84,13 @@ def test_a_signal_in_a_callback_of_c_code_ends_the_command(name: str, then: str)
 
 def test_other_errors_are_printed_as_ever():
     assert "ValueError: told" in python(OTHER).stderr
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize(
+    ("where", "what"), [("invoke.program", "Program.parse_core"), ("harness.store.listing", "set_paths")]
+)
+def test_a_signal_that_became_an_error_of_a_library_ends_the_command(name: str, where: str, what: str):
+    ended = python(TURNED.format(name=name, where=where, what=what))
+    assert ended.stderr == "krepro: interrupted; guests are killed, and no partial files are left\n"
+    assert ended.returncode == EXIT_INTERRUPTED
