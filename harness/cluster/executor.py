@@ -121,9 +121,8 @@ class DaskExecutor:
                 done(spec, outcome.record.model_copy(update={"host": place}))
                 return
         elif isinstance(outcome, Absent):
-            for sha256 in outcome.hashes:
-                self._send(sha256)
-            lost = "what it needs was lost on its way" if task.sent.intersection(outcome.hashes) else None
+            unsent = [sha256 for sha256 in outcome.hashes if not self._send(sha256)]
+            lost = "what it needs was lost on its way" if unsent or task.sent.intersection(outcome.hashes) else None
             failed = self._again(task, lost)
         elif isinstance(outcome, Unfit):
             if outcome.worker not in self._unfit:
@@ -166,11 +165,22 @@ class DaskExecutor:
         """How often workers began to run it: Dask counts anew with every submission."""
         return sum(list(event[1]) == [spec.arm, spec.repetition] for event in self._client.get_events(self._name))
 
-    def _send(self, sha256: str) -> None:
-        """Put content into the cluster, from where workers take it, unless it is there, and its worker too."""
-        if sha256 not in self._sent or not self._is_there(self._sent[sha256]):
-            path = next(path for path, content in self._contents.items() if content.sha256 == sha256)
-            self._sent[sha256] = self._client.scatter(path.read_bytes(), hash=False)
+    def _send(self, sha256: str) -> bool:
+        """Put content into the cluster, from where workers take it, unless it is there, and its worker too.
+
+        False if it could not be: where the worker dies to which the scheduler gives it, Dask closes our connection
+        instead of telling us (distributed.core.Server.handle_comm). The next call makes another.
+        """
+        from distributed.comm import CommClosedError
+
+        if sha256 in self._sent and self._is_there(self._sent[sha256]):
+            return True
+        path = next(path for path, content in self._contents.items() if content.sha256 == sha256)
+        data = path.read_bytes()
+        self._sent.pop(sha256, None)
+        with suppress(CommClosedError):
+            self._sent[sha256] = self._client.scatter(data, hash=False)
+        return sha256 in self._sent
 
     def _is_there(self, future: Any) -> bool:
         """Whether a worker has this content; Dask forgets what was lost with a worker."""

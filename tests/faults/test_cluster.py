@@ -34,6 +34,19 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800), pytest.mark.xdist_g
 WALL = "  clocked: {kernel: classic, clock: wall, params: {offset: 3}}\nrepetitions"
 REPETITIONS = 15
 
+#: A client whose connection is closed so often while it sends content.
+CLOSED = """
+from distributed import Client
+from distributed.comm import CommClosedError
+sent, calls = Client.scatter, []
+def scatter(self, *arguments, **options):
+    calls.append(arguments)
+    if len(calls) <= {times}:
+        raise CommClosedError("Stream is closed")
+    return sent(self, *arguments, **options)
+Client.scatter = scatter
+"""
+
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -223,6 +236,23 @@ def test_a_trial_whose_workers_are_lost_is_run_three_times_more(cluster, start):
     assert "one 0: " in err
     assert "lost" in err
     assert "; it was begun 4 times" in err
+
+
+@pytest.mark.parametrize("times", [2, 10_000])
+def test_content_whose_worker_dies_while_it_comes_is_sent_again(tmp_path, cluster, start, times):
+    """The scheduler closes the client's connection then, which is hit too seldom by killing workers."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed/sitecustomize.py").write_text(CLOSED.format(times=times))
+    environment = {"PYTHONPATH": f"{tmp_path}/closed:{ROOT}"}
+    cluster.add("worker")
+    words = ("--repetitions", "1", "--executor", cluster.address)
+    result, err = ended(start(*words, environment=environment), 0 if times == 2 else EXIT_RUN_FAILED)
+    if times == 2:
+        assert result is not None
+        assert {trial.status for trial in result.manifest.trials} == {"ok"}
+    else:
+        assert "one 0: what it needs was lost on its way; it was begun" in err
+    assert "a bug of krepro" not in err
 
 
 def test_ctrl_c_ends_the_guests_and_the_same_words_go_on(tmp_path, cluster, start):
