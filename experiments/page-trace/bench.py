@@ -81,12 +81,12 @@ def _branches() -> Shape:
     random = np.random.default_rng(1)
     pages = 0x10000 + np.minimum(random.zipf(1.3, 3 * VISITS), 300).astype(np.uint64)
     pages = pages[np.append(True, pages[1:] != pages[:-1])][:VISITS]
-    return pages, 0x401000 + random.integers(0, 2000, VISITS).astype(np.uint64) * 117
+    return pages, (0x401000 + random.integers(0, 2000, VISITS) * 117).astype(np.uint64)
 
 
 def _of_few(pages: Words) -> Shape:
     """By few instructions: which one follows from the page's region and its last bits."""
-    return pages, 0x401000 + ((pages >> 16) * 16 + pages % 4) * 4
+    return pages, (0x401000 + ((pages >> 16) * 16 + pages % 4) * 4).astype(np.uint64)
 
 
 def _words(pages: Words, ips: Words) -> Words:

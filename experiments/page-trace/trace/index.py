@@ -30,10 +30,10 @@ _SAMPLE = 1024
 class Groups:
     """n places with a page each, d distinct ones; `known` bounds their numbers.
 
-    number   (n,) intp  of each place's page
+    number   (n,)  of each place's page
     """
 
-    number: Numbers
+    number: npt.NDArray[np.integer]
     known: int
 
     @cached_property
@@ -55,11 +55,11 @@ class Groups:
     @cached_property
     def numbers(self) -> Numbers:
         """(d,) of the distinct pages, as `first` has them."""
-        distinct: Numbers = self.number[self.order[self.first]]
+        distinct: Numbers = self.number[self.order[self.first]].astype(np.intp)
         return distinct
 
 
-def stable_order(codes: Numbers, known: int) -> Numbers:
+def stable_order(codes: npt.NDArray[np.integer], known: int) -> Numbers:
     """Places sorted by code, which are from 0 up to `known`, at most 2**32.
 
     With its place behind it, a code is a number that sorts by itself, which numpy does fastest: if 32 bits hold it.
@@ -148,11 +148,6 @@ class PageIndex:
         self._slot_block[slot] = block
         self._slot_begins[slot] = every
         return every
-
-    def grouped(self, pages: Words) -> Groups:
-        """The same, with places by page."""
-        number = self.of(pages)
-        return Groups(number, self._count)
 
     def pages(self) -> Words:
         """The pages in the order of their numbers."""

@@ -293,4 +293,5 @@ def _summed(sums: Ints, begin: Numbers, end: Numbers) -> np.int64:
 def _rows_of(begin: Numbers, end: Numbers) -> Numbers:
     """All from each `begin` up to its `end`, none where that is not above it."""
     counts = np.maximum(end - begin, 0)
-    return np.arange(counts.sum()) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+    rows: Numbers = np.arange(counts.sum()) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+    return rows

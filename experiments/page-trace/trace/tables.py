@@ -43,8 +43,8 @@ class Batch:
         self.visits = visits
         self.index = index
         self.known = len(index)
-        self.groups = index.grouped(visits.page)
-        self.number = self.groups.number
+        self.number = index.of(visits.page)
+        self.groups = Groups(self.number, len(index))
 
     @cached_property
     def cold(self) -> Numbers:

@@ -125,6 +125,8 @@ class VisitStream:
         if not len(records):
             return _nothing()
         whole = records.page if page is None else page
+        at: Places
+        left: _Left
         if (records.tid == records.tid[0]).all():
             at, left = self._thread(int(records.tid[0]), records.time_ns, whole, epoch)
         else:
