@@ -205,9 +205,10 @@ class Streams:
             some = end > begin
             begin, end = (begin + shift)[some], (end + shift)[some]
             row[1] += (end - begin).sum()
-            row[2] += _summed(cold, begin + n, end + n)
-            row[3] += _summed(seen, begin + n, end + n) - _summed(seen, begin, end)
-            row[4] += _summed(time, begin + n, end + n) - _summed(time, begin, end)
+            row[2] += (cold[end + n] - cold[begin + n]).sum()
+            # A sum of times may overflow, once here and once there; their difference does not.
+            for column, sums in ((3, seen), (4, time)):
+                row[column] += ((sums[end + n] - sums[begin + n]) - (sums[end] - sums[begin])).sum()
             # Behind its last row the pages tell.
             begin, end = np.maximum(runs.begin, np.maximum(fresh, behind) - n), np.minimum(behind, ends - n)
             then = _rows_of(begin, end)
@@ -282,12 +283,6 @@ def _ratio(part: Ints, of: Ints | int) -> npt.NDArray[np.float64]:
     ratio = np.full(part.shape, np.nan)
     np.divide(part, whole, out=ratio, where=whole > 0)
     return ratio
-
-
-def _summed(sums: Ints, begin: Numbers, end: Numbers) -> np.int64:
-    """Of what `sums` adds up, all from each `begin` up to its `end`. What overflows in between does so twice."""
-    total: np.int64 = (sums[end] - sums[begin]).sum()
-    return total
 
 
 def _rows_of(begin: Numbers, end: Numbers) -> Numbers:
