@@ -30,10 +30,15 @@ def scratch_folder(parent: Path, label: str) -> Path:
     parent.mkdir(parents=True, exist_ok=True)
     sweep(parent)
     while True:
-        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
-        handle = try_lock(path)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:  # no folder that `discard_held` does not know
+            path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
+            handle = try_lock(path)
+            if handle is not None:
+                _held[path] = handle
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if handle is not None:
-            _held[path] = handle
             return path
         # Another process swept it before it was locked, or this file system has no locks: then nobody sweeps here.
         if path.is_dir() and not locks_work(parent):
@@ -48,6 +53,12 @@ def discard(path: Path) -> None:
     handle = _held.pop(path, None)
     if handle is not None:
         os.close(handle)
+
+
+def discard_held() -> None:
+    """Discard all that this process holds: it is interrupted, which may have come before a folder had its `finally`."""
+    for path in list(_held):
+        discard(path)
 
 
 def sweep(parent: Path) -> None:
@@ -69,25 +80,27 @@ def sweep(parent: Path) -> None:
 
 
 def _end_sandboxes(folder: Path) -> None:
-    """Kill bubblewrap's processes that have a file below `folder` open: whoever made it needs none any more.
+    """Kill bubblewrap's and QEMU's processes that have a file below `folder` open: whoever made it needs none any more.
 
     A bubblewrap that is killed between its clone and its child's identity maps leaves a child that waits for them, for
-    ever: what should end it with its parent (`--die-with-parent`) comes after that. No program runs in it yet.
+    ever: what should end it with its parent (`--die-with-parent`) comes after that. A little later, the child goes on
+    and becomes a QEMU that waits for a state that nobody gives it, busily.
     """
     for process in Path("/proc").glob("[0-9]*") if folder.is_dir() else ():
         with suppress(OSError):  # it has ended, or is somebody else's
             handle = os.pidfd_open(int(process.name))
             try:
-                if _is_bubblewrap(process) and _has_open(process, folder):
+                if _is_ours(process) and _has_open(process, folder):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             finally:
                 os.close(handle)
 
 
-def _is_bubblewrap(process: Path) -> bool:
-    """Whether it is in front of its words, or behind those of the loader that starts it."""
+def _is_ours(process: Path) -> bool:
+    """Whether bubblewrap or QEMU is in front of its words, or behind those of the loader that starts it."""
     words = (process / "cmdline").read_bytes().split(b"\0")[:6]
-    return any(word.rpartition(b"/")[2] == b"bwrap" for word in words)
+    names = [word.rpartition(b"/")[2] for word in words]
+    return any(name == b"bwrap" or name.startswith(b"qemu-system-") for name in names)
 
 
 def _has_open(process: Path, folder: Path) -> bool:

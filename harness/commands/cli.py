@@ -139,6 +139,9 @@ def asked_to_end() -> bool:
 
 def interrupted(error: KeyboardInterrupt) -> int:
     """Say in one line that it has ended, with the notes of `error`; the exit code."""
+    from harness.scratch import discard_held
+
+    discard_held()
     notes = _notes(error) or ["guests are killed, and no partial files are left"]
     _say("; ".join(["interrupted", *notes]))
     return EXIT_INTERRUPTED

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import signal
 import socket
 import subprocess
 import time
@@ -152,3 +153,14 @@ def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made
     assert sandboxes(other), "what belongs to another folder is left alone"
     discard(other)
     assert eventually(lambda: not sandboxes(other), 5)
+
+
+def test_a_qemu_that_outlived_its_harness_ends_with_its_folder(tmp_path):
+    """It is left where the harness is killed a moment later, when QEMU is about to start."""
+    folder, done_with = abandoned(tmp_path)
+    command = [*tools().qemu(), "-nodefaults", "-display", "none", "-S", "-machine", "none"]
+    with (folder / "qemu.stderr").open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as left:
+        assert not eventually(lambda: left.poll() is not None, 2), "it would stay"
+        done_with()
+        assert left.wait(5) == -signal.SIGKILL
+    assert not folder.exists()

@@ -51,6 +51,25 @@ import sys
 sys.argv = ["inv", "results"]
 runpy.run_module("harness.commands.program", run_name="__main__")
 """
+#: A signal comes when a scratch folder is made, and before anybody has said what becomes of it.
+MADE = """
+import os, signal, sys, time
+from pathlib import Path
+from invoke import Exit
+from harness.commands.cli import guarded
+from harness.scratch import scratch_folder
+
+def action():
+    scratch_folder(Path(sys.argv[1]), "trial")
+    print(len(os.listdir(sys.argv[1])), flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(30)
+
+try:
+    guarded(action)
+except Exit as ended:
+    raise SystemExit(ended.code)
+"""
 #: After the last of these, other errors that are printed and forgotten are still printed.
 OTHER = """
 from harness.commands.cli import end_in_order
@@ -62,9 +81,9 @@ Dropped()
 """
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     # A signal that whoever runs the tests ignores (nohup, a shell's `&`) stays ignored in a command, as it should.
-    words = ["env", "--default-signal", sys.executable, "-c", code]
+    words = ["env", "--default-signal", sys.executable, "-c", code, *arguments]
     return subprocess.run(
         words, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -94,3 +113,9 @@ def test_a_signal_that_became_an_error_of_a_library_ends_the_command(name: str, 
     ended = python(TURNED.format(name=name, where=where, what=what))
     assert ended.stderr == "krepro: interrupted; guests are killed, and no partial files are left\n"
     assert ended.returncode == EXIT_INTERRUPTED
+
+
+def test_an_interrupted_command_leaves_no_scratch_folder(tmp_path):
+    ended = python(MADE, str(tmp_path))
+    assert (ended.stdout, ended.returncode) == ("1\n", EXIT_INTERRUPTED), ended.stderr
+    assert not list(tmp_path.iterdir())
