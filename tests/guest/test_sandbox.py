@@ -160,7 +160,10 @@ def test_a_qemu_that_outlived_its_harness_ends_with_its_folder(tmp_path):
     folder, done_with = abandoned(tmp_path)
     command = [*tools().qemu(), "-nodefaults", "-display", "none", "-S", "-machine", "none"]
     with (folder / "qemu.stderr").open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as left:
-        assert not eventually(lambda: left.poll() is not None, 2), "it would stay"
-        done_with()
-        assert left.wait(5) == -signal.SIGKILL
+        try:
+            assert not eventually(lambda: left.poll() is not None, 2), "it would stay"
+            done_with()
+            assert left.wait(5) == -signal.SIGKILL
+        finally:
+            left.kill()
     assert not folder.exists()
