@@ -16,6 +16,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from harness.signals import unsignalled
+
 PREFIX = ".krepro-"
 #: Open locks of this process, by the folder that they were taken on.
 _held: dict[Path, int] = {}
@@ -30,14 +32,11 @@ def scratch_folder(parent: Path, label: str) -> Path:
     parent.mkdir(parents=True, exist_ok=True)
     sweep(parent)
     while True:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-        try:  # no folder that `discard_held` does not know
+        with unsignalled():  # no folder that `discard_held` does not know
             path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
             handle = try_lock(path)
             if handle is not None:
                 _held[path] = handle
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if handle is not None:
             return path
         # Another process swept it before it was locked, or this file system has no locks: then nobody sweeps here.

@@ -50,9 +50,9 @@ HEAD = """\
 
 Each row is a test of `tests/faults`, a few of `tests/guest`: a fault in a real run. Whatever it is, trials that had
 ended are kept, the run ends with its exit code and one line, and no process, temporary file or half-written set stays
-behind. `./inv test --faults` runs them, two at a time. Those of many boots or mutations are run by `./inv test --soak`,
-which takes hours: each reader of foreign files is given 100,000 mutations (`KREPRO_MUTATIONS` sets another number).
-Some need root, for mounts of their own.
+behind, but for what a row leaves to the next run. `./inv test --faults` runs them, two at a time. Those of many boots
+or mutations are run by `./inv test --soak`, which takes hours: each reader of foreign files is given 100,000 mutations
+(`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
 
 This page is written by `python -m tests.reliability_page` from what the tests expect.
 

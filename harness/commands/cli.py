@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from harness.commands.swallowed import raise_swallowed, take
 from harness.errors import EXIT_RUN_FAILED, HOSTS_ERRORS, KreproError
 from harness.harmless import harmless
+from harness.signals import ENDING
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 #: Results go to standard output; wide enough for side-by-side tables when it is no terminal.
 PIPE_WIDTH = 200
 EXIT_INTERRUPTED = 130
-#: Ctrl-C, a polite kill, a terminal that is closed.
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: What an orderly end may take after one of them; guests and workers die with this process in any case.
 END_S = 8.0
 
@@ -62,7 +61,7 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
         if debug:
             raise
         if asked_to_end():  # the error may be its doing
-            code = interrupted(KeyboardInterrupt())
+            code = interrupted(error)
         else:
             *lines, last = error.lines
             for line in [*lines, "; ".join([last, *_notes(error)])]:
@@ -75,7 +74,7 @@ def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
         if debug and not gone:
             raise
         if asked_to_end():  # a library's C code may make another error of it
-            code = interrupted(KeyboardInterrupt())
+            code = interrupted(error)
         elif not gone:
             # Python's own exit code for this is 1, which here says that a claim is contradicted.
             _say("; ".join([_unexpected(error), *_notes(error)]))
@@ -137,8 +136,10 @@ def asked_to_end() -> bool:
     return take() or _signalled.is_set()
 
 
-def interrupted(error: KeyboardInterrupt) -> int:
-    """Say in one line that it has ended, with the notes of `error`; the exit code."""
+def interrupted(error: BaseException) -> int:
+    """Say in one line that it has ended, with the notes of `error`, which may be what a library made of it; the exit
+    code.
+    """
     from harness.scratch import discard_held
 
     discard_held()

@@ -62,7 +62,7 @@ if __name__ == "__main__":
             program.run()
     except KeyboardInterrupt as error:  # before the command began, or after it was done
         sys.exit(cli.interrupted(error))
-    except Exception:
+    except Exception as error:
         if not cli.asked_to_end():
             raise
-        sys.exit(cli.interrupted(KeyboardInterrupt()))
+        sys.exit(cli.interrupted(error))

@@ -19,10 +19,9 @@ from harness.experiment.execution import failed_record, run_trial
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.progress import Step, step, warn
 from harness.scratch import sweep
+from harness.signals import unsignalled
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-#: What ends a command. Workers never see them: the process that started them ends them.
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 #: What a guest's process is called before it is QEMU's, and then.
 STARTING = ("setpriv", "prlimit", "bwrap", "ld-linux", "qemu-system")
 KILLED = "the process that ran it was killed, twice; the host's kernel does so when memory runs out"
@@ -108,7 +107,7 @@ def submit_all(
     while waiting or running:
         try:
             while waiting and len(running) < at_once:
-                with _unsignalled():  # a new worker inherits this: a terminal's Ctrl-C is none of its business
+                with unsignalled():  # a new worker inherits this: a terminal's Ctrl-C is none of its business
                     future = executor.submit(run_trial, waiting[0])
                 running[future] = waiting.popleft()
         except concurrent.futures.BrokenExecutor:
@@ -133,7 +132,7 @@ def worker_pool(workers: int) -> Iterator[concurrent.futures.ProcessPoolExecutor
     # A guest whose worker dies in the moment in which it starts becomes a child of this process, not of init.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = set(multiprocessing.active_children())
-    with _unsignalled():  # multiprocessing starts a process of its own here
+    with unsignalled():  # multiprocessing starts a process of its own here
         executor = concurrent.futures.ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
@@ -169,16 +168,6 @@ def _end_orphans() -> None:
             if parent == os.getpid() and name.startswith(STARTING):
                 os.kill(int(status.parent.name), signal.SIGKILL)
                 os.waitpid(int(status.parent.name), 0)
-
-
-@contextmanager
-def _unsignalled() -> Iterator[None]:
-    """Put off what ends a command until the block is done."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _progress(bar: Step, record: TrialRecord) -> None:

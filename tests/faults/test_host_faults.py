@@ -15,7 +15,6 @@ import pytest
 
 from harness.choices import HOST_TOOLS
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
-from harness.machine.accelerator import SILENCE_S
 from tests.faults.rows import fault
 from tests.faults.runs import Place, seeded_store
 from tests.processes import eventually, machines
@@ -169,7 +168,7 @@ def test_a_clock_that_jumps_changes_no_bit(tmp_path):
     assert not jumping.manifest()["created"].startswith(place.manifest()["created"][:7]), "it did jump"
 
 
-@fault("/dev/kvm opens, and guests under it hang", "they are emulated, and say why; `--accel kvm`: code 2", SILENCE_S)
+@fault("/dev/kvm opens, and guests under it hang", "they are emulated, and say why; `--accel kvm`: code 2")
 def test_a_kvm_whose_guests_hang_is_found_by_a_boot(tmp_path):
     store = seeded_store(tmp_path / "store")
     place = Place(tmp_path / "place", YAML, {"KREPRO_STORE": str(store)})

@@ -155,6 +155,7 @@ def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made
     assert eventually(lambda: not sandboxes(other), 5)
 
 
+@fault("SIGKILL of the harness while QEMU starts", "QEMU may stay; the next run ends it, with its folder")
 def test_a_qemu_that_outlived_its_harness_ends_with_its_folder(tmp_path):
     """It is left where the harness is killed a moment later, when QEMU is about to start."""
     folder, done_with = abandoned(tmp_path)

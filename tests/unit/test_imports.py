@@ -16,7 +16,7 @@ HARNESS = ROOT / "harness"
 #: From the bottom up: each line may import itself and the lines before it.
 ORDER = [
     {"errors", "harmless"},
-    {"choices", "bootstrap", "debian", "paths", "progress", "scratch", "yamlfile"},
+    {"choices", "bootstrap", "debian", "paths", "progress", "scratch", "signals", "yamlfile"},
     {"host"},
     {"build"},
     {"machine"},

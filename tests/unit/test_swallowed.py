@@ -37,7 +37,7 @@ except Exit as ended:
 """
 #: A signal comes while a library is imported, whose C code makes an error of its own of whatever is raised there.
 TURNED = """
-import os, signal, runpy
+import os, runpy, signal, sys
 import {where} as place
 
 def imported(*_, **__):
@@ -47,7 +47,6 @@ def imported(*_, **__):
         raise ImportError("initialization failed") from None
 
 place.{what} = imported
-import sys
 sys.argv = ["inv", "results"]
 runpy.run_module("harness.commands.program", run_name="__main__")
 """
