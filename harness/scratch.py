@@ -82,8 +82,8 @@ def _end_sandboxes(folder: Path) -> None:
     """Kill bubblewrap's and QEMU's processes that have a file below `folder` open: whoever made it needs none any more.
 
     A bubblewrap that is killed between its clone and its child's identity maps leaves a child that waits for them, for
-    ever: what should end it with its parent (`--die-with-parent`) comes after that. A little later, the child goes on
-    and becomes a QEMU that waits for a state that nobody gives it, busily.
+    ever: what should end it with its parent (`--die-with-parent`) comes after that. A QEMU that is up without its
+    harness ends by itself (machine/process.py), but where its file system takes no sockets.
     """
     for process in Path("/proc").glob("[0-9]*") if folder.is_dir() else ():
         with suppress(OSError):  # it has ended, or is somebody else's

@@ -23,10 +23,15 @@ ENTER = Path(__file__).with_name("enter.py")
 ENTER_S = 30.0
 #: What a shell, and bubblewrap, make of a process that a signal ended.
 SIGNALLED = 128
+#: A socket in QEMU's folder, at which this process listens as long as it lives.
+ALIVE = "alive"
 
 
 class QemuProcess:
-    """A QEMU that runs, or has run; it dies with this process.
+    """A QEMU that runs, or has run; it dies with this process, and does not start without it.
+
+    What ends it with its parent is asked for by the child itself, which is too late where the parent was killed before.
+    So QEMU, once it is up, connects to its harness, and ends where nobody listens.
 
     `argv` begins with QEMU's name; the attribute has the sandbox's options too. `terminal`: it has this process's
     standard streams and session. `pid` is QEMU's on this host.
@@ -44,14 +49,20 @@ class QemuProcess:
         terminal: bool = False,
     ) -> None:
         self.sandbox: Sandbox = sandbox()
-        self.argv = [*argv, *self.sandbox.options()]
+        self._socket_path = view.folder / ALIVE
+        self._alive = _listener(self._socket_path)
+        alive = ["-chardev", f"socket,id={ALIVE},path={ALIVE}"] if self._alive is not None else []
+        self.argv = [*argv, *alive, *self.sandbox.options()]
         self._handle: int | None = None
-        reader, writer = os.pipe()
+        reader, writer = _status_pipe()
         try:
             words = self.sandbox.words(tools_of(argv[0]), view, writer)
+            words = [*limits(memory_mib, file_bytes), *words, *qemu_words(self.argv)]
             stream = None if terminal else subprocess.DEVNULL
+            # Bubblewrap asks to die with its parent by itself, once it has a child that does so too.
             self._outer = subprocess.Popen(
-                started([*limits(memory_mib, file_bytes), *words, *qemu_words(self.argv)]),
+                words if self.sandbox.program else started(words),
+                cwd=view.folder,
                 stdin=stream,
                 stdout=stream,
                 stderr=stderr,
@@ -61,6 +72,7 @@ class QemuProcess:
             )
         except BaseException:
             os.close(reader)
+            self._stop_listening()
             raise
         finally:
             os.close(writer)
@@ -113,6 +125,14 @@ class QemuProcess:
             os.close(self._handle)
             self._handle = None
         self._status.close()
+        self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        if self._alive is not None:
+            self._alive.close()
+            self._alive = None
+            with suppress(OSError):
+                self._socket_path.unlink()
 
     def cpu_seconds(self) -> float:
         """CPU time that QEMU has had, all its threads together; 0 when it is gone."""
@@ -162,6 +182,37 @@ class QemuProcess:
                 lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
                 known[int(lines["NSpid"].split()[-1])] = int(lines["NSpid"].split()[0])
         return [known[thread] for thread in threads if thread in known]
+
+
+def _status_pipe() -> tuple[int, int]:
+    """A pipe for what bubblewrap tells; its writer reads too, so that it is not killed by a pipe that nobody reads.
+
+    That would be before its child may go on, which would wait for ever.
+    """
+    reader, writer = os.pipe()
+    try:
+        return reader, os.open(f"/proc/self/fd/{writer}", os.O_RDWR | os.O_CLOEXEC)
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+
+
+def _listener(path: Path) -> socket.socket | None:
+    """A socket that listens at `path`, however long that is; None where the file system takes none."""
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            made.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+        made.listen(1)
+    except OSError:
+        made.close()
+        return None
+    return made
 
 
 def _as_own(status: int | None, *, enclosed: bool) -> int | None:

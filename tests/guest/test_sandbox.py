@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,10 +24,11 @@ from harness.machine import process
 from harness.machine.qemu import qemu_version
 from harness.machine.sandbox import Sandbox, View, environment, sandbox
 from harness.machine.spec import Plugin
+from harness.paths import ROOT
 from harness.scratch import PREFIX, discard, scratch_folder, sweep
 from tests.faults.rows import fault
 from tests.mailbox_guests import mailbox_trial
-from tests.processes import eventually, sandboxes
+from tests.processes import eventually, machines, sandboxes
 
 SOURCES = Path(__file__).with_name("broken_out")
 #: What works in a sandbox of QEMU's own filter alone: it sees what its user sees.
@@ -155,9 +157,59 @@ def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made
     assert eventually(lambda: not sandboxes(other), 5)
 
 
-@fault("SIGKILL of the harness while QEMU starts", "QEMU may stay; the next run ends it, with its folder")
-def test_a_qemu_that_outlived_its_harness_ends_with_its_folder(tmp_path):
-    """It is left where the harness is killed a moment later, when QEMU is about to start."""
+#: Words: QEMU's folder, and whether bubblewrap encloses it. QEMU starts a second after its harness did all for that.
+LATE = """
+import subprocess, sys, time
+from pathlib import Path
+from harness.machine import process
+from harness.machine.qemu import qemu_version
+from harness.machine.sandbox import Sandbox, View, sandbox
+
+def late(words, **options):
+    begun = begin(["sh", "-c", 'sleep 1; exec "$@"', "-", *words], **options)
+    print("begun", flush=True)
+    return begun
+
+folder = Path(sys.argv[1])
+chosen = sandbox() if sys.argv[2] == "enclosed" else Sandbox((), filtered=True, why="a test")
+process.sandbox = lambda: chosen
+qemu_version()
+begin, subprocess.Popen = subprocess.Popen, late
+words = ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-S", "-machine", "pc"]
+with (folder / "qemu.stderr").open("wb") as stderr:
+    made = process.QemuProcess([*words, "-serial", f"file:{folder / 'console.log'}"], View((), folder), stderr,
+                               memory_mib=128, file_bytes=1 << 20)
+time.sleep(600)
+"""
+
+
+@fault("SIGKILL of the harness while QEMU starts", "QEMU ends, once it is up and finds no harness", 10)
+@pytest.mark.parametrize("boxed", ["enclosed", "alone"])
+def test_a_qemu_whose_harness_was_killed_before_it_was_up_ends(boxed, tmp_path):
+    for killed in (False, True):
+        folder = tmp_path / f"{'x' * 120}-{killed}"
+        folder.mkdir()
+        command = [sys.executable, "-c", LATE, str(folder), boxed]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as harness:
+            assert harness.stdout is not None
+            assert harness.stdout.readline() == "begun\n"
+            try:
+                if not killed:
+                    assert eventually(lambda folder=folder: machines(folder), 10)
+                    assert not eventually(lambda folder=folder: not machines(folder), 3), "it runs with its harness"
+            finally:
+                harness.kill()
+        told = folder / "qemu.stderr"
+        try:
+            if killed:
+                assert eventually(lambda told=told: "Failed to connect to 'alive'" in told.read_text(), 10), "it was up"
+            assert eventually(lambda folder=folder: not machines(folder) + sandboxes(folder), 10)
+        finally:
+            for left in machines(folder) + sandboxes(folder):
+                os.kill(left, signal.SIGKILL)
+
+
+def test_a_qemu_that_was_left_ends_with_its_folder(tmp_path):
     folder, done_with = abandoned(tmp_path)
     command = [*tools().qemu(), "-nodefaults", "-display", "none", "-S", "-machine", "none"]
     with (folder / "qemu.stderr").open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as left:
