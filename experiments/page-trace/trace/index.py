@@ -36,15 +36,20 @@ class Groups:
     number: npt.NDArray[np.integer]
     known: int
 
-    @cached_property
+    @property
     def order(self) -> Numbers:
         """(n,) places sorted by the page's number, each page's places in their own order."""
-        return stable_order(self.number, self.known)
+        return self._sorted[0]
+
+    @cached_property
+    def _sorted(self) -> tuple[Numbers, npt.NDArray[np.integer]]:
+        """Places, and the numbers there."""
+        return _sorted(self.number, self.known)
 
     @cached_property
     def first(self) -> Numbers:
         """(d,) where each page's places begin in `order`."""
-        ordered = self.number[self.order]
+        ordered = self._sorted[1]
         return np.flatnonzero(np.concatenate([np.ones(min(1, ordered.size), bool), ordered[1:] != ordered[:-1]]))
 
     @cached_property
@@ -55,7 +60,7 @@ class Groups:
     @cached_property
     def numbers(self) -> Numbers:
         """(d,) of the distinct pages, as `first` has them."""
-        distinct: Numbers = self.number[self.order[self.first]].astype(np.intp)
+        distinct: Numbers = self._sorted[1][self.first].astype(np.intp)
         return distinct
 
 
@@ -65,17 +70,22 @@ def stable_order(codes: npt.NDArray[np.integer], known: int) -> Numbers:
     With its place behind it, a code is a number that sorts by itself, which numpy does fastest: if 32 bits hold it.
     Others are sorted by radix, 16 bits at a time.
     """
+    return _sorted(codes, known)[0]
+
+
+def _sorted(codes: npt.NDArray[np.integer], known: int) -> tuple[Numbers, npt.NDArray[np.integer]]:
+    """The same, and the codes in that order."""
     bits = max(codes.size - 1, 1).bit_length()
     if known <= 1 << 32 - bits:
-        packed = codes.astype(np.uint32) << np.uint32(bits)
+        packed = codes.astype(np.uint32)
+        packed <<= np.uint32(bits)
         packed |= np.arange(codes.size, dtype=np.uint32)
         packed.sort()
-        packed &= np.uint32((1 << bits) - 1)
-        return packed.astype(np.intp)
+        return (packed & np.uint32((1 << bits) - 1)).astype(np.intp), packed >> np.uint32(bits)
     order = np.argsort(codes.astype(np.uint16), kind="stable")
     if known > 1 << 16:
         order = order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
-    return order
+    return order, codes[order]
 
 
 class PageIndex:

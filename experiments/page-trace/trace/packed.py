@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,7 +54,7 @@ def scan(path: Path, begin: int) -> int:
 
 
 class Block:
-    """n records of one block. Columns are made when they are asked for, into arrays of shape (n,) that the caller has.
+    """n records of one block. Columns are made when they are asked for, of those records that `these` selects.
 
     marks  uint8   bits 0-3 of a record's flags, above them its type
     tid    uint32  one for all, or shape (n,)
@@ -82,30 +83,43 @@ class Block:
     def __len__(self) -> int:
         return self.marks.size
 
-    def times(self, out: Ints) -> None:
-        """ns since the start."""
-        out[:] = self._delta
+    def check(self) -> None:
+        """RunError where a record has the number of a page or instruction that is not known."""
+        for number, known in ((self._pages, self._page), (self._ips, self._ip)):
+            if int(number.max()) >= known.size:
+                text = f"has number {int(number.max())} of {known.size} pages or instructions"
+                raise RunError(text, where=self.where)
+
+    @cached_property
+    def times(self) -> Ints:
+        """ns since the start, shape (n,)."""
+        delta: npt.NDArray[np.integer] = self._delta
         if self._times.size or self._delta.max() == LONG:
             far = self._delta == LONG
             if np.count_nonzero(far) != self._times.size:
                 raise RunError("its long times are not those that its records have", where=self.where)
-            out[far] = self._times
-        out[0] += self._begin_ns
-        np.cumsum(out, out=out)
+            delta = self._delta.astype(np.int64)
+            delta[far] = self._times
+        times = np.cumsum(delta, dtype=np.int64)
+        times += self._begin_ns
+        return times
 
-    def pages(self, out: Words) -> None:
+    def tids(self, these: slice) -> Tid:
+        """Threads: one for all, or of each."""
+        return self.tid[these] if isinstance(self.tid, np.ndarray) else self.tid
+
+    def pages(self, these: slice) -> Words:
         """Page numbers, or what else a record has in their place."""
-        self._look_up(self._pages, self._page, out)
+        return _looked_up(self._pages[these], self._page)
 
-    def ips(self, out: Words) -> None:
+    def ips(self, these: slice) -> Words:
         """Instruction pointers."""
-        self._look_up(self._ips, self._ip, out)
+        return _looked_up(self._ips[these], self._ip)
 
-    def _look_up(self, number: npt.NDArray[np.unsignedinteger], known: Words, out: Words) -> None:
-        if int(number.max()) >= known.size:
-            text = f"has number {int(number.max())} of {known.size} pages or instructions"
-            raise RunError(text, where=self.where)
-        np.take(known, number, out=out, mode="clip")  # checked above; in other modes it is copied once more
+
+def _looked_up(number: npt.NDArray[np.unsignedinteger], known: Words) -> Words:
+    found: Words = known.take(number, mode="clip")  # `check` has seen them; in other modes it is copied once more
+    return found
 
 
 @dataclass

@@ -11,8 +11,9 @@ that were lost before it, a TASK record's the parent's tid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ HEADER = np.dtype(
 CHUNK = 1 << 16
 #: Columns are made of pieces that stay in the processor's cache.
 _PIECE = 1 << 15
-_TYPE_BITS, _UNUSED_BITS = 0xF, 0xF0
+_UNUSED_BITS = 0xF0
+#: Columns that are bits of the flags.
+_MARKS = {"write": WRITE, "kernel": KERNEL, "same": SAME}
 
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
@@ -103,40 +106,57 @@ class Records:
         return _Selected(self, np.flatnonzero(mask))
 
 
-class _Selected(Records):
-    def __init__(self, whole: Records, at: npt.NDArray[np.intp]) -> None:
-        vars(self).update(_whole=whole, _at=at)  # it is frozen
+class _Late(Records):
+    """Columns that are not there yet are made when they are asked for."""
 
     def __getattr__(self, column: str) -> npt.NDArray[np.generic]:
         if column.startswith("_"):
             raise AttributeError(column)
+        values = vars(self)[column] = self._made(column)
+        return values
+
+    def _made(self, column: str) -> npt.NDArray[np.generic]:
+        raise NotImplementedError
+
+
+class _Selected(_Late):
+    def __init__(self, whole: Records, at: npt.NDArray[np.intp]) -> None:
+        vars(self).update(_whole=whole, _at=at)  # it is frozen
+
+    def _made(self, column: str) -> npt.NDArray[np.generic]:
         values: npt.NDArray[np.generic] = getattr(self._whole, column)[self._at]
-        vars(self)[column] = values
         return values
 
 
-def _room(n: int) -> Records:
-    """For n records."""
-    return Records(
-        np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, bool), np.empty(n, bool), np.empty(n, bool),
-        np.empty(n, np.uint64), np.empty(n, np.uint32), np.empty(n, np.uint8),
-    )  # fmt: skip
+class _Decoded(_Late):
+    """Times, pages and threads are there; the rest follows from `marks`, shape (n,), and `ips`, which makes theirs."""
+
+    _marks: Marks
+    _ips: Callable[[], Words]
+
+    def __init__(
+        self, times: npt.NDArray[np.int64], pages: Words, tids: npt.NDArray[np.uint32], marks: Marks,
+        ips: Callable[[], Words],
+    ) -> None:  # fmt: skip
+        vars(self).update(time_ns=times, page=pages, tid=tids, type=marks >> 4, _marks=marks, _ips=ips)
+
+    def _made(self, column: str) -> npt.NDArray[np.generic]:
+        return self._ips() if column == "ip" else (self._marks & _MARKS[column]).astype(bool)
 
 
 def decode(words: Words) -> Records:
-    """Columns of words of shape (n, 3). Nothing is checked: `Trace.chunks` does."""
+    """Columns of words of shape (n, 3), which stay as they are. Nothing is checked: `Trace.chunks` does."""
     n = len(words)
-    records = _room(n)
+    times, pages = np.empty(n, np.int64), np.empty(n, np.uint64)
+    tids, marks = np.empty(n, np.uint32), np.empty(n, np.uint8)
     for first in range(0, n, _PIECE):
         part = slice(first, min(n, first + _PIECE))
         head, place, origin = words[part, 0], words[part, 1], words[part, 2]
-        np.right_shift(head, 12, out=records.time_ns.view(np.uint64)[part])
-        np.right_shift(place, 12, out=records.page[part])
-        _take_apart(_marks(head), records, part)
-        # Shifted up and back as a signed number: bit 47 is copied into the bits above it.
-        np.right_shift((origin << 16).view(np.int64), 16, out=records.ip.view(np.int64)[part])
-        records.tid[part] = _tids(place, origin)
-    return records
+        np.right_shift(head, 12, out=times.view(np.uint64)[part])
+        np.right_shift(place, 12, out=pages[part])
+        marks[part] = _marks(head)
+        tids[part] = _tids(place, origin)
+    return _Decoded(times, pages, tids, marks, functools.partial(_ips, words))
 
 
 def _marks(head: Words) -> Marks:
@@ -150,11 +170,9 @@ def _tids(place: Words, origin: Words) -> npt.NDArray[np.uint32]:
     return ((place & 0xFFF) | (origin >> 48 << 12)).astype(np.uint32)
 
 
-def _take_apart(marks: Marks, records: Records, part: slice) -> None:
-    np.not_equal(marks & WRITE, 0, out=records.write[part])
-    np.not_equal(marks & KERNEL, 0, out=records.kernel[part])
-    np.not_equal(marks & SAME, 0, out=records.same[part])
-    np.right_shift(marks, 4, out=records.type[part])
+def _ips(words: Words) -> Words:
+    # Shifted up and back as a signed number: bit 47 is copied into the bits above it.
+    return ((words[:, 2] << np.uint64(16)).view(np.int64) >> 16).view(np.uint64)
 
 
 class Trace:
@@ -240,54 +258,62 @@ class Trace:
             yield decoded
 
     def _words(self, records: int) -> Iterator[tuple[int, Words]]:
-        """The file's words, in a buffer that is used again, each with the number of its first record."""
-        buffer = np.empty((min(records, max(1, self.records)), 3), dtype="<u8")
+        """The file's words, each time in a new array, with the number of the first record."""
         with self.path.open("rb", buffering=0) as file:
             file.seek(HEADER.itemsize)
             for first in range(0, self.records, records):
-                part = buffer[: min(records, self.records - first)]
+                part = np.empty((min(records, self.records - first), 3), dtype="<u8")
                 _fill(file, part, self.path)
                 yield first, part
 
     def _unpacked(self, records: int) -> Iterator[Records]:
         """As many at a time as `records`, each time in new arrays."""
-        left, held = self.records, 0
-        room = _room(min(records, left))
+        left = self.records
+        room = _Room(min(records, left))
         for block in blocks(self.path, HEADER.itemsize):
-            whole = None
-            if len(block) > len(room) - held:
-                whole = _room(len(block))
-                _unpack(block, whole, slice(None))
+            block.check()
+            if block.marks.max() >= EXIT + 1 << 4:
+                at = int(np.flatnonzero(block.marks >= EXIT + 1 << 4)[0])
+                raise RunError(f"record {at} of a block is damaged: type {block.marks[at] >> 4}", where=block.where)
             taken = 0
             while taken < len(block) and left:
-                n = min(len(block) - taken, len(room) - held)
-                part = slice(held, held + n)
-                if whole is None:
-                    _unpack(block, room, part)
-                else:
-                    _copy(whole, slice(taken, taken + n), room, part)
-                taken, held = taken + n, held + n
-                if held == len(room):
-                    yield room
-                    left -= held
-                    room, held = _room(min(records, left)), 0
+                taken += room.take(block, taken)
+                if room.full:
+                    yield room.records()
+                    left -= room.held
+                    room = _Room(min(records, left))
 
 
-def _unpack(block: Block, records: Records, part: slice) -> None:
-    """A block's columns into this part of others."""
-    block.times(records.time_ns[part])
-    block.pages(records.page[part])
-    block.ips(records.ip[part])
-    _take_apart(block.marks, records, part)
-    records.tid[part] = block.tid
-    if block.marks.max() >= EXIT + 1 << 4:
-        at = int(np.flatnonzero(block.marks >= EXIT + 1 << 4)[0])
-        raise RunError(f"record {at} of a block is damaged: type {block.marks[at] >> 4}", where=block.where)
+class _Room:
+    """Where blocks are unpacked, for n records."""
 
+    def __init__(self, n: int) -> None:
+        self.held = 0
+        self._times, self._pages = np.empty(n, np.int64), np.empty(n, np.uint64)
+        self._tids, self._marks = np.empty(n, np.uint32), np.empty(n, np.uint8)
+        self._ips: list[Callable[[], Words]] = []
 
-def _copy(source: Records, these: slice, target: Records, there: slice) -> None:
-    for field in fields(Records):
-        getattr(target, field.name)[there] = getattr(source, field.name)[these]
+    @property
+    def full(self) -> bool:
+        return self.held == self._pages.size
+
+    def take(self, block: Block, first: int) -> int:
+        """Unpack this block from its record `first` on, as far as there is room; how many records that were."""
+        n = min(len(block) - first, self._pages.size - self.held)
+        here, there = slice(self.held, self.held + n), slice(first, first + n)
+        self._times[here] = block.times[there]
+        self._pages[here] = block.pages(there)
+        self._tids[here] = block.tids(there)
+        self._marks[here] = block.marks[there]
+        self._ips.append(functools.partial(block.ips, there))
+        self.held += n
+        return n
+
+    def records(self) -> Records:
+        return _Decoded(self._times, self._pages, self._tids, self._marks, self._made_ips)
+
+    def _made_ips(self) -> Words:
+        return np.concatenate([made() for made in self._ips])
 
 
 @dataclass

@@ -92,7 +92,7 @@ class ReuseDistances:
         following[below + order[groups.last]] = -1
         following[on_stack[known]] = first[known]
         again = following >= 0
-        self._stack = np.concatenate([self._stack, number])[~again]
+        self._stack = np.concatenate([self._stack, number])[np.flatnonzero(~again)]
         soon = _soon(number)
         for distance, one in soon.items():
             self._counts[distance] += np.count_nonzero(one)
@@ -217,13 +217,21 @@ def _smaller_within(digit: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 def _smaller_in_blocks_before(at: Numbers, width: int) -> npt.NDArray[np.int32]:
     """For each place: how many digits of the blocks before its own, in its part of `width` places, are smaller. `at`
     is where its block begins, and its digit.
+
+    Products with triangular matrices add up what is before, of digits and of 32 blocks: faster than sums one by one.
     """
-    parts = -(-at.size // width)
-    histogram = np.bincount(at, minlength=parts * width)
-    # Each digit stands where the next one is asked for; the last one is smaller than none.
-    shifted = np.zeros((parts, width // _DIGITS, _DIGITS), dtype=np.int32)
-    shifted[..., 1:] = histogram.reshape(shifted.shape)[..., :-1]
-    before = np.zeros_like(shifted)
-    np.cumsum(shifted[:, :-1], axis=1, out=before[:, 1:])
-    np.cumsum(before, axis=2, out=before)
-    return before.reshape(-1)[at]
+    size = at.size
+    square = _DIGITS * _DIGITS
+    exact = np.float32 if size < 1 << 24 else np.float64  # for whole numbers up to `size`
+    below: npt.NDArray[np.floating] = np.tri(_DIGITS, k=-1, dtype=exact)
+    squares = -(-size // square)
+    histogram: npt.NDArray[np.floating] = np.bincount(at, minlength=squares * square).astype(exact)
+    smaller = histogram.reshape(squares, _DIGITS, _DIGITS) @ below.T
+    before = below @ smaller
+    if width > square:
+        parts = -(-size // width)
+        whole = np.zeros((parts, width // square + bool(width % square), _DIGITS), dtype=exact)
+        whole.reshape(-1, _DIGITS)[:squares] = before[:, -1] + smaller[:, -1]
+        before += (np.cumsum(whole, axis=1) - whole).reshape(-1, 1, _DIGITS)[:squares]
+    counts: npt.NDArray[np.int32] = before.reshape(-1)[at].astype(np.int32)
+    return counts

@@ -135,7 +135,7 @@ def first_words(path):
         return np.frombuffer(path.read_bytes()[HEADER.itemsize :], "<u8")[::3]
     parts = []
     for block in blocks(path, HEADER.itemsize):
-        block.times(times := np.empty(len(block), np.int64))
+        times = block.times
         marks = block.marks.astype(np.uint64)
         parts.append(
             times.view(np.uint64) << np.uint64(12) | marks >> np.uint64(4) << np.uint64(8) | marks & np.uint64(15)
@@ -148,7 +148,7 @@ def last_page(path):
     if not Trace(path).packed:
         return int(np.frombuffer(path.read_bytes()[HEADER.itemsize :], "<u8")[-2]) >> 12
     *_, block = blocks(path, HEADER.itemsize)
-    block.pages(pages := np.empty(len(block), np.uint64))
+    pages = block.pages(slice(None))
     return int(pages[-1])
 
 
