@@ -52,11 +52,11 @@ class Spaces:
                 begun = True
                 self.threads[int(chunk.tid[execs[0]])] = [0]
                 records = chunk.where(np.arange(len(chunk)) > execs[0])
-            count = self._place(records, count)
+            records, count = self._placed(records, count)
             yield records
 
-    def _place(self, records: Records, count: int) -> int:
-        """Put spaces into a chunk; how many execs there have been."""
+    def _placed(self, records: Records, count: int) -> tuple[Records, int]:
+        """A chunk with its spaces; how many execs there have been."""
         space = np.zeros(len(records), dtype=np.uint64)
         events = np.flatnonzero((records.type == EXEC) | (records.type == TASK))
         begin = 0
@@ -72,13 +72,11 @@ class Spaces:
                 parent = self.threads.get(int(records.page[at]), [0])
                 self.threads[tid] = [parent[-1]]
             begin = at
+        page, ip = records.page, np.where(records.kernel, 0, records.ip)
         if count or len(self.threads) > 1:
-            visits = records.type == VISIT
-            records.page[visits] |= (space << np.uint64(PAGE_BITS))[visits]
-            records.ip[:] = np.where(records.kernel, 0, records.ip | space << np.uint64(IP_BITS))
-        else:
-            records.ip[records.kernel] = 0
-        return count
+            page = np.where(records.type == VISIT, page | space << np.uint64(PAGE_BITS), page)
+            ip = np.where(records.kernel, 0, ip | space << np.uint64(IP_BITS))
+        return records.with_columns(page, ip), count
 
     def _fill(self, space: Words, tid: np.ndarray) -> None:
         if not tid.size:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from .packed import Coded, Entries
 from .records import Words
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -99,6 +100,9 @@ class PageIndex:
         self._slot_begins = np.zeros(1 << _SLOT_BITS, dtype=np.intp)
         self._pages = np.empty(1024, dtype=np.uint64)
         self._count = 0
+        # Entries that were looked up last, with what their words were mixed, and the number of each, or -1.
+        self._coded: tuple[Entries | None, int] = None, 0
+        self._of_entry = np.empty(0, dtype=np.intp)
 
     def __len__(self) -> int:
         return self._count
@@ -111,6 +115,20 @@ class PageIndex:
             new = np.flatnonzero(number < 0)
             self._number(pages[new])
             number[new] = self._table[place[new]]
+        return number
+
+    def of_coded(self, coded: Coded, mixed: int = 0) -> Numbers:
+        """The same of a column of words, exclusive-or `mixed`, shape (n,): each of its entries is looked up once."""
+        key, words = (coded.entries, mixed), coded.entries.words
+        if self._coded != key:
+            self._coded, self._of_entry = key, np.empty(0, dtype=np.intp)
+        if more := words.size - self._of_entry.size:
+            self._of_entry = np.append(self._of_entry, np.full(more, -1))
+        number: Numbers = self._of_entry.take(coded.code, mode="clip")
+        if number.size and number.min() < 0:
+            new = np.flatnonzero(number < 0)
+            codes = coded.code[new]
+            number[new] = self._of_entry[codes] = self.of(words[codes] ^ np.uint64(mixed))
         return number
 
     def _places(self, pages: Words) -> Numbers:

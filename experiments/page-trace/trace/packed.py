@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -66,12 +66,11 @@ class Block:
         flags, n = int(head["flags"]), int(head["records"])
         columns = _Columns(raw)
         if flags & ANEW:
-            known.page, known.ip = known.page[:0], known.ip[:0]
-        if more := int(head["pages"]):
-            known.page = np.concatenate([known.page, columns.take("<u8", more)])
-        if more := int(head["ips"]):
-            known.ip = np.concatenate([known.ip, _extended(columns.take("<u8", more))])
+            known.page, known.ip = Entries(), Entries()
+        known.page.append(columns.take("<u8", int(head["pages"])).astype(np.uint64))
+        known.ip.append(_extended(columns.take("<u8", int(head["ips"]))))
         self._page, self._ip = known.page, known.ip
+        self._known = known.page.words.size, known.ip.words.size
         self._times = columns.take("<u8", int(head["times"]))
         self.tid: Tid = columns.take("<u4", n) if flags & THREADS else np.uint32(head["tid"])
         self._delta = columns.take("<u2", n)
@@ -85,9 +84,9 @@ class Block:
 
     def check(self) -> None:
         """RunError where a record has the number of a page or instruction that is not known."""
-        for number, known in ((self._pages, self._page), (self._ips, self._ip)):
-            if int(number.max()) >= known.size:
-                text = f"has number {int(number.max())} of {known.size} pages or instructions"
+        for number, known in zip((self._pages, self._ips), self._known, strict=True):
+            if int(number.max()) >= known:
+                text = f"has number {int(number.max())} of {known} pages or instructions"
                 raise RunError(text, where=self.where)
 
     @cached_property
@@ -108,26 +107,57 @@ class Block:
         """Threads: one for all, or of each."""
         return self.tid[these] if isinstance(self.tid, np.ndarray) else self.tid
 
-    def pages(self, these: slice) -> Words:
+    def pages(self, these: slice) -> Coded:
         """Page numbers, or what else a record has in their place."""
-        return _looked_up(self._pages[these], self._page)
+        return Coded(self._pages[these], self._page)
 
-    def ips(self, these: slice) -> Words:
+    def ips(self, these: slice) -> Coded:
         """Instruction pointers."""
-        return _looked_up(self._ips[these], self._ip)
+        return Coded(self._ips[these], self._ip)
 
 
-def _looked_up(number: npt.NDArray[np.unsignedinteger], known: Words) -> Words:
-    found: Words = known.take(number, mode="clip")  # `check` has seen them; in other modes it is copied once more
-    return found
+class Entries:
+    """Words that blocks name by their places here; more are appended, until a block begins anew."""
+
+    def __init__(self) -> None:
+        self.words: Words = np.empty(0, np.uint64)
+
+    def append(self, more: Words) -> None:
+        if more.size:
+            self.words = np.concatenate([self.words, more])
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column of words by their places in `entries`: code, shape (n,)."""
+
+    code: npt.NDArray[np.unsignedinteger]
+    entries: Entries
+
+    def at(self, places: npt.NDArray[np.intp] | slice) -> Coded:
+        """The same, of some places alone."""
+        return Coded(self.code[places], self.entries)
+
+    def words(self) -> Words:
+        """The column itself."""
+        # `Block.check` has seen the places; in other modes the result is copied once more.
+        found: Words = self.entries.words.take(self.code, mode="clip")
+        return found
+
+
+def joined(parts: Sequence[Coded]) -> Coded | None:
+    """One column behind the other; None where their words are not the same ones'."""
+    if any(part.entries is not parts[0].entries for part in parts):
+        return None
+    return Coded(np.concatenate([part.code for part in parts]), parts[0].entries)
 
 
 @dataclass
 class Known:
-    """Pages and instructions that records name by their places here."""
+    """Pages and instructions so far."""
 
-    page: Words = field(default_factory=lambda: np.empty(0, np.uint64))
-    ip: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+    page: Entries = field(default_factory=Entries)
+    ip: Entries = field(default_factory=Entries)
 
 
 def blocks(path: Path, begin: int) -> Iterator[Block]:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from harness.errors import RunError
 
 from .anew import KERNEL, SAME, Marks, Tid, replaced
-from .packed import Block, blocks, scan
+from .packed import Block, Coded, blocks, joined, scan
 
 MAGIC = b"KRPTRACE"
 #: Of files whose records are words, and of packed ones.
@@ -105,6 +105,14 @@ class Records:
         """The records that `mask`, shape (n,), selects; a column is copied when it is asked for."""
         return _Selected(self, np.flatnonzero(mask))
 
+    def with_columns(self, page: Words, ip: Words) -> Records:
+        """The same records with other pages and instruction pointers."""
+        return _Changed(self, page, ip)
+
+    def coded(self, column: str) -> Coded | None:
+        """The column `page` or `ip` by places in the blocks' words, where the file has it so."""
+        return None
+
 
 class _Late(Records):
     """Columns that are not there yet are made when they are asked for."""
@@ -120,11 +128,27 @@ class _Late(Records):
 
 
 class _Selected(_Late):
+    _whole: Records
+    _at: npt.NDArray[np.intp]
+
     def __init__(self, whole: Records, at: npt.NDArray[np.intp]) -> None:
         vars(self).update(_whole=whole, _at=at)  # it is frozen
 
     def _made(self, column: str) -> npt.NDArray[np.generic]:
         values: npt.NDArray[np.generic] = getattr(self._whole, column)[self._at]
+        return values
+
+    def coded(self, column: str) -> Coded | None:
+        coded = self._whole.coded(column)
+        return coded and coded.at(self._at)
+
+
+class _Changed(_Late):
+    def __init__(self, whole: Records, page: Words, ip: Words) -> None:
+        vars(self).update(_whole=whole, page=page, ip=ip)
+
+    def _made(self, column: str) -> npt.NDArray[np.generic]:
+        values: npt.NDArray[np.generic] = getattr(self._whole, column)
         return values
 
 
@@ -141,7 +165,32 @@ class _Decoded(_Late):
         vars(self).update(time_ns=times, page=pages, tid=tids, type=marks >> 4, _marks=marks, _ips=ips)
 
     def _made(self, column: str) -> npt.NDArray[np.generic]:
-        return self._ips() if column == "ip" else (self._marks & _MARKS[column]).astype(bool)
+        return self._ips() if column == "ip" else _marked(self._marks, column)
+
+
+class _Unpacked(_Late):
+    """Of blocks, whose parts of the pages and of the instruction pointers stand one behind the other."""
+
+    _marks: Marks
+    _parts: dict[str, list[Coded]]
+
+    def __init__(
+        self, times: npt.NDArray[np.int64], tids: npt.NDArray[np.uint32], marks: Marks, parts: dict[str, list[Coded]]
+    ) -> None:
+        vars(self).update(time_ns=times, tid=tids, type=marks >> 4, _marks=marks, _parts=parts)
+
+    def _made(self, column: str) -> npt.NDArray[np.generic]:
+        if column not in self._parts:
+            return _marked(self._marks, column)
+        coded = self.coded(column)
+        return coded.words() if coded else np.concatenate([part.words() for part in self._parts[column]])
+
+    def coded(self, column: str) -> Coded | None:
+        return joined(self._parts[column])
+
+
+def _marked(marks: Marks, column: str) -> Flags:
+    return (marks & _MARKS[column]).astype(bool)
 
 
 def decode(words: Words) -> Records:
@@ -289,31 +338,28 @@ class _Room:
 
     def __init__(self, n: int) -> None:
         self.held = 0
-        self._times, self._pages = np.empty(n, np.int64), np.empty(n, np.uint64)
-        self._tids, self._marks = np.empty(n, np.uint32), np.empty(n, np.uint8)
-        self._ips: list[Callable[[], Words]] = []
+        self._times, self._tids, self._marks = np.empty(n, np.int64), np.empty(n, np.uint32), np.empty(n, np.uint8)
+        self._pages: list[Coded] = []
+        self._ips: list[Coded] = []
 
     @property
     def full(self) -> bool:
-        return self.held == self._pages.size
+        return self.held == self._marks.size
 
     def take(self, block: Block, first: int) -> int:
         """Unpack this block from its record `first` on, as far as there is room; how many records that were."""
-        n = min(len(block) - first, self._pages.size - self.held)
+        n = min(len(block) - first, self._marks.size - self.held)
         here, there = slice(self.held, self.held + n), slice(first, first + n)
         self._times[here] = block.times[there]
-        self._pages[here] = block.pages(there)
         self._tids[here] = block.tids(there)
         self._marks[here] = block.marks[there]
-        self._ips.append(functools.partial(block.ips, there))
+        self._pages.append(block.pages(there))
+        self._ips.append(block.ips(there))
         self.held += n
         return n
 
     def records(self) -> Records:
-        return _Decoded(self._times, self._pages, self._tids, self._marks, self._made_ips)
-
-    def _made_ips(self) -> Words:
-        return np.concatenate([made() for made in self._ips])
+        return _Unpacked(self._times, self._tids, self._marks, {"page": self._pages, "ip": self._ips})
 
 
 @dataclass

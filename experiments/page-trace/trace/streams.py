@@ -51,7 +51,9 @@ class _Held:
         index, tid = self.index, visits.tid
         if (tid == tid[0]).all():
             tid = tid[:1]
-        number = index.of(visits.ip ^ tid.astype(np.uint64) << np.uint64(40))
+        thread = tid.astype(np.uint64) << np.uint64(40)
+        coded = visits.coded("ip") if tid.size == 1 else None
+        number = index.of_coded(coded, int(thread[0])) if coded else index.of(visits.ip ^ thread)
         self.ip, self.count, self.run = index.grown(self.ip), index.grown(self.count), index.grown(self.run)
         self.page, self.time, self.seen = index.grown(self.page), index.grown(self.time), index.grown(self.seen)
         return number
@@ -72,7 +74,8 @@ class _Rows:
         ordered = number[order]
         first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
         self.number = ordered[first]
-        held.ip[self.number] = visits.ip[order[first]]
+        coded = visits.coded("ip")
+        held.ip[self.number] = coded.at(order[first]).words() if coded else visits.ip[order[first]]
         before, counts = held.count[self.number], np.diff(first, append=order.size)
         self.ends = np.cumsum(before + counts)
         self.fresh = self.ends - counts

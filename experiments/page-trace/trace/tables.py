@@ -43,7 +43,8 @@ class Batch:
         self.visits = visits
         self.index = index
         self.known = len(index)
-        self.number = index.of(visits.page)
+        coded = visits.coded("page")
+        self.number = index.of_coded(coded) if coded else index.of(visits.page)
         self.groups = Groups(self.number, len(index))
 
     @cached_property

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from .packed import Coded
 from .records import CODE, LOST, VISIT, Flags, Records, Words
 
 #: No page: nothing is known of the thread before, or it was not there.
@@ -85,6 +86,11 @@ class Visits:
     @cached_property
     def tid(self) -> npt.NDArray[np.uint32]:
         return self._records.tid[self._at]
+
+    def coded(self, column: str) -> Coded | None:
+        """As of `Records`."""
+        coded = self._records.coded(column)
+        return coded and coded.at(self._at)
 
     @property
     def left(self) -> Words:

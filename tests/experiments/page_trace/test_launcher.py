@@ -148,7 +148,7 @@ def last_page(path):
     if not Trace(path).packed:
         return int(np.frombuffer(path.read_bytes()[HEADER.itemsize :], "<u8")[-2]) >> 12
     *_, block = blocks(path, HEADER.itemsize)
-    pages = block.pages(slice(None))
+    pages = block.pages(slice(None)).words()
     return int(pages[-1])
 
 

@@ -7,7 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from experiments.page_trace.trace.packed import BLOCK
 from experiments.page_trace.trace.records import (
     CODE,
     EXEC,
@@ -126,44 +125,6 @@ def test_a_damaged_record_is_named(tmp_path, bad):
     with pytest.raises(RunError, match="record 10 is damaged") as error:
         list(Trace(path).chunks(4))
     assert error.value.where == f"{path}, byte {64 + 240}"
-
-
-def packed(pages=(7, 8), ips=(0x401000,), page=(0, 1, 1), ip=(0, 0, 0), marks=(0, 1, 0)):
-    """A packed trace of one block of one thread, a record every 10 ns."""
-    columns = [np.array(pages, "<u8"), np.array(ips, "<u8"), np.full(len(page), 10, "<u2")]
-    columns += [np.array(one, "u1") for one in (page, ip, marks)]
-    data = b"".join(column.tobytes() for column in columns)
-    head = np.zeros(1, dtype=BLOCK)
-    sizes = {"bytes": len(data), "records": len(page), "pages": len(pages), "ips": len(ips), "tid": 5, "time_ns": 100}
-    for name, value in sizes.items():
-        head[name] = value
-    return header(version=2, record_bytes=0) + head.tobytes() + data
-
-
-@pytest.mark.parametrize("size", [1, 2, 100])
-def test_a_packed_file_read_in_pieces_is_the_file(tmp_path, size):
-    path = tmp_path / "t"
-    path.write_bytes(packed())
-    parts = list(Trace(path).chunks(size))
-    columns = [np.concatenate([getattr(part, name) for part in parts]).tolist() for name in COLUMNS]
-    false = [False] * 3
-    assert columns == [[110, 120, 130], [7, 8, 8], [False, True, False], false, false, [0x401000] * 3, [5] * 3, [0] * 3]
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"page": (0, 1, 2)}, "has number 2 of 2 pages or instructions"),
-        ({"ip": (0, 1, 0)}, "has number 1 of 1 pages or instructions"),
-        ({"marks": (0, 0, 6 << 4)}, "record 2 of a block is damaged: type 6"),
-    ],
-)
-def test_a_damaged_block_is_refused_whatever_is_asked_of_it(tmp_path, changed, says):
-    path = tmp_path / "t"
-    path.write_bytes(packed(**changed))
-    with pytest.raises(RunError, match=says) as error:
-        list(Trace(path).chunks())
-    assert error.value.where == f"{path}, byte 64"
 
 
 def test_an_absent_file(tmp_path):
