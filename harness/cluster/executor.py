@@ -8,6 +8,7 @@ there. A worker that is lost costs nothing: Dask runs its trials elsewhere, up t
 
 from __future__ import annotations
 
+import logging
 import platform
 import queue
 import re
@@ -252,6 +253,8 @@ def connected(where: str | None) -> Iterator[Any]:
             slurm.load()
     except ImportError as error:
         raise UsageError(f"--executor needs Dask: {error}", hint=INSTALL) from error
+    # Dask tells of a worker that is gone by a list of what it had, or by a traceback; we tell by a line.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         scheduler = _url(address) if address is not None else stack.enter_context(slurm.jobs(MACHINE))
         try:

@@ -352,6 +352,7 @@ def test_jobs_of_slurm_one_of_them_cancelled_are_one_machine(tmp_path, batch, st
     assert "2 jobs are submitted to Slurm" in err
     assert "Slurm takes no job, it will be asked again: sbatch: error: not now" in err
     assert "Traceback" not in err
+    assert "distributed." not in err, "no lines of Dask's own"
     assert eventually(lambda: not batch.ask("squeue", "--noheader"), 30), "the jobs end with the run"
     assert len(list(jobs.glob("*/store/content"))) == 3, "each job took the contents into a store of its own"
     assert not list(jobs.glob(".dask-jobqueue*")), "no keys are left"
