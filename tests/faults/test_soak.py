@@ -22,6 +22,7 @@ import pytest
 
 from harness.build.plugin import build_plugin, plugin_api
 from harness.build.store import Store, hash_tree
+from harness.errors import EXIT_CONTRADICTED
 from harness.experiment.model import load_experiment
 from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.experiment.prepare import boot_files, build_for, machine_for
@@ -43,6 +44,8 @@ BOOTS = 40
 KILLS = 15
 #: Trials of one run; what it uses is looked at in the hundred before these ends.
 TRIALS, EARLY, LATE, WINDOW = 500, 200, 480, 100
+#: One process, descriptor or file that is not given back in so many trials is seen.
+LEAKY = 50
 #: What a sealed trial may cost the processes of a run together: its record, its description, its files' hashes.
 MOST_BYTES_A_TRIAL = 64 << 10
 
@@ -110,7 +113,7 @@ def test_without_its_plugin_the_virtual_clock_is_not_exact(tmp_path: Path):
 def test_the_size_of_qemus_tlb_decides_what_reclaim_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Else nothing would depend on the clock that it is sized by."""
     faults = {}
-    for us in (20000, 10):
+    for us in (20_000, 1_000_000):  # as it is, and so long that each flush may change the size
         sources = tmp_path / f"halt-{us}"
         shutil.copytree(halt.SOURCES, sources)
         text = (sources / "tlb.c").read_text()
@@ -118,7 +121,7 @@ def test_the_size_of_qemus_tlb_decides_what_reclaim_takes(tmp_path: Path, monkey
         monkeypatch.setattr(halt, "SOURCES", sources)
         faults[us] = [pages_read_again(tmp_path / f"{us}-{turn}") for turn in range(2)]
     assert all(first == second for first, second in faults.values()), faults
-    assert faults[20000] != faults[10], faults
+    assert faults[20_000] != faults[1_000_000], faults
 
 
 def pages_read_again(target: Path) -> list[int]:
@@ -148,7 +151,7 @@ def test_runs_killed_at_random_moments_leave_no_guest_no_set_and_a_whole_store(t
         assert eventually(lambda: not machines(tmp_path), 60), "no guest outlives its harness"
         assert not [path for path in tmp_path.glob("irq-hotspot/2*") if not (path / "manifest.json").is_file()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == EXIT_CONTRADICTED, done.stderr
     assert "damaged" not in done.stderr
 
 
@@ -176,7 +179,7 @@ def footprint(session: int, temporary: Path) -> Footprint:
     return Footprint(processes, descriptors, sum(1 for _ in temporary.rglob("*")), resident)
 
 
-@fault("500 trials in one run", "no more processes, descriptors and files at once, no more memory than records take")
+@fault("500 trials in one run", "no more processes, descriptors and files, no more memory than records take")
 def test_500_trials_use_no_more_than_200(tmp_path: Path):
     place = Place(tmp_path, SHORT)
     process = place.start()
@@ -193,10 +196,12 @@ def test_500_trials_use_no_more_than_200(tmp_path: Path):
     assert len(place.manifest()["trials"]) == TRIALS
     early, late = seen[EARLY], seen[LATE]
     assert min(len(early), len(late)) > WINDOW // 4, "looked at often enough"
-    for most_early, most_late in zip(*([max(column) for column in zip(*map(astuple, found), strict=True)][:3]
-                                       for found in (early, late)), strict=True):  # fmt: skip
-        assert most_late <= most_early
-    grown = median(one.resident for one in late) - median(one.resident for one in early)
+    # Peaks are moments at which two things happen at once; what is not given back is there at every moment.
+    *more, grown = (
+        median(after) - median(before)
+        for before, after in zip(*(zip(*map(astuple, found), strict=True) for found in (early, late)), strict=True)
+    )
+    assert max(more) < (LATE - EARLY) / LEAKY, more
     assert grown <= (LATE - EARLY) * MOST_BYTES_A_TRIAL
     place.check_nothing_is_left()
 
