@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from .trace.accessmap import AccessMap
 from .trace.packed import BLOCK, MOST_RECORDS, WIDE_IPS, WIDE_PAGES
 from .trace.pages import PageTable
 from .trace.records import HEADER, MAGIC, PACKED, PLAIN, RECORD_BYTES, Trace, Words
@@ -30,6 +31,7 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "reuse": lambda: [ReuseDistances()],
     "streams": lambda: [Streams()],
     "transitions": lambda: [Transitions()],
+    "access map": lambda: [AccessMap(VISITS * 5, 200)],
 }
 
 

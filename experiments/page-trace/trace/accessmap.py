@@ -13,6 +13,8 @@ from .tables import Batch, Finished
 from .visits import Ints
 
 MOST_CELLS = 1 << 18
+#: A chunk's cells are counted in a table of so many cells for each visit, at most.
+_WIDEST = 4
 
 
 class AccessMap:
@@ -26,14 +28,39 @@ class AccessMap:
         self._shift = 0
         self._cells: Words = np.empty(0, dtype=np.uint64)  # pages << 16 | interval
         self._counts: Ints = np.empty((0, 2), dtype=np.int64)  # visits, writes
+        self._waiting: list[tuple[Words, Ints]] = []
+        self._gathered = 0
 
     def add(self, batch: Batch) -> None:
-        visits = batch.visits
-        at = np.minimum(visits.start_ns // self._step, self._intervals - 1).astype(np.uint64)
-        cells = visits.page >> np.uint64(self._shift) << np.uint64(16) | at
-        codes, distinct = pd.factorize(cells)
-        counts = np.stack([np.bincount(codes), np.bincount(codes, weights=visits.write)], axis=1).astype(np.int64)
-        self._merge(np.concatenate([self._cells, distinct]), np.concatenate([self._counts, counts]))
+        visits, index = batch.visits, batch.index
+        if not len(visits):
+            return
+        at = np.minimum(visits.start_ns // self._step, self._intervals - 1)
+        first = int(at.min())
+        width = int(at.max()) - first + 1
+        # By the page's number and the interval, of which a chunk has few: mostly a table has room for all.
+        place = batch.number * width + (at - first)
+        size = len(index) * width
+        distinct = None
+        if size > _WIDEST * len(visits):
+            place, distinct = pd.factorize(place)
+            size = distinct.size
+        counts = np.stack([np.bincount(one, minlength=size) for one in (place, place[visits.write])], axis=1)
+        if distinct is None:
+            distinct = np.flatnonzero(counts[:, 0])
+            counts = counts[distinct]
+        number, interval = np.divmod(distinct, width)
+        page = index.pages()[number] >> np.uint64(self._shift)
+        self._waiting.append((page << np.uint64(16) | (interval + first).astype(np.uint64), counts))
+        self._gathered += distinct.size
+        if self._gathered > self._most:
+            self._count()
+
+    def _count(self) -> None:
+        """Count what waits. How many pages a cell has in the end does not depend on when that is."""
+        cells, counts = zip((self._cells, self._counts), *self._waiting, strict=True)
+        self._waiting, self._gathered = [], 0
+        self._merge(np.concatenate(cells), np.concatenate(counts))
         while self._cells.size > self._most and self._shift < 44:
             self._shift += 1
             low = self._cells & np.uint64(0xFFFF)
@@ -45,7 +72,7 @@ class AccessMap:
         self._counts = np.stack(columns, axis=1).astype(np.int64)
 
     def close(self, rest: Finished) -> None:
-        pass
+        self._count()
 
     def frame(self) -> pd.DataFrame:
         """One row per cell, by time and page: start_ns int64, interval_ns int64, page uint64 (the first one), pages
