@@ -72,11 +72,11 @@ class Spaces:
                 parent = self.threads.get(int(records.page[at]), [0])
                 self.threads[tid] = [parent[-1]]
             begin = at
-        page, ip = records.page, np.where(records.kernel, 0, records.ip)
+        page, ip = records.page, records.ip
         if count or len(self.threads) > 1:
             page = np.where(records.type == VISIT, page | space << np.uint64(PAGE_BITS), page)
-            ip = np.where(records.kernel, 0, ip | space << np.uint64(IP_BITS))
-        return records.with_columns(page, ip), count
+            ip = ip | space << np.uint64(IP_BITS)
+        return records.with_columns(page, np.where(records.kernel, 0, ip)), count
 
     def _fill(self, space: Words, tid: np.ndarray) -> None:
         if not tid.size:

@@ -13,8 +13,6 @@ from .tables import Batch, Finished
 from .visits import Ints
 
 MOST_CELLS = 1 << 18
-#: A chunk's cells are counted in a table of so many cells for each visit, at most.
-_WIDEST = 4
 
 
 class AccessMap:
@@ -38,17 +36,8 @@ class AccessMap:
         at = np.minimum(visits.start_ns // self._step, self._intervals - 1)
         first = int(at.min())
         width = int(at.max()) - first + 1
-        # By the page's number and the interval, of which a chunk has few: mostly a table has room for all.
-        place = batch.number * width + (at - first)
-        size = len(index) * width
-        distinct = None
-        if size > _WIDEST * len(visits):
-            place, distinct = pd.factorize(place)
-            size = distinct.size
-        counts = np.stack([np.bincount(one, minlength=size) for one in (place, place[visits.write])], axis=1)
-        if distinct is None:
-            distinct = np.flatnonzero(counts[:, 0])
-            counts = counts[distinct]
+        codes, distinct = pd.factorize(batch.number * width + (at - first))
+        counts = np.stack([np.bincount(one, minlength=distinct.size) for one in (codes, codes[visits.write])], axis=1)
         number, interval = np.divmod(distinct, width)
         page = index.pages()[number] >> np.uint64(self._shift)
         self._waiting.append((page << np.uint64(16) | (interval + first).astype(np.uint64), counts))

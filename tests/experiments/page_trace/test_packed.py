@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from experiments.page_trace.trace.packed import ANEW, THREADS, WIDE_IPS, WIDE_PAGES
 from experiments.page_trace.trace.pages import PageTable
-from experiments.page_trace.trace.records import HEADER, Trace
+from experiments.page_trace.trace.records import Trace
 from experiments.page_trace.trace.reuse import ReuseDistances
 from experiments.page_trace.trace.streams import Streams
 from experiments.page_trace.trace.tables import fill
@@ -87,9 +87,11 @@ def test_records_come_back_as_they_were(tmp_path, size):
     ],
 )
 def test_damage_is_said(tmp_path, damaged, said):
-    with pytest.raises(RunError, match=said):
+    with pytest.raises(RunError, match=said) as error:
         list(trace(tmp_path, damaged).chunks())
-    assert HEADER.itemsize == 64
+    path = tmp_path / "trace"
+    of_file, of_first, of_second = str(path), f"{path}, byte 64", f"{path}, byte {64 + len(FIRST)}"
+    assert error.value.where == {FIRST[:-1]: of_file, FIRST + SECOND[:20]: of_second}.get(damaged, of_first)
 
 
 def packed(columns, sizes, anew):
