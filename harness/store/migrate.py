@@ -53,7 +53,7 @@ def migrated(data: Json, where: str) -> Json:
     try:
         for step in range(version, SCHEMA_VERSION):
             data = STEPS[step](data) | {"schema_version": step + 1}
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"is no manifest of schema version {version}: {error!r}", where=where) from error
     return data
 

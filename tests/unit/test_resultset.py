@@ -211,6 +211,10 @@ def test_there_may_be_no_sets_at_all(tmp_path):
         (lambda path: path.write_text('{"schema_version": true}'), "must be a whole number"),
         (lambda path: path.write_text('{"schema_version": 0}'), "must be a whole number"),
         (lambda path: path.write_text('{"schema_version": 1}'), "is no manifest of schema version 1: KeyError"),
+        (
+            lambda path: path.write_text('{"schema_version": 1, "repository": "x"}'),
+            "is no manifest of schema version 1: ValueError",
+        ),
         (lambda path: path.write_text(f'{{"schema_version": {SCHEMA_VERSION}}}'), "field id: Field required"),
         (
             lambda path: path.write_text(path.read_text().replace('"governor": "x"', '"governor": null', 1)),
