@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,43 +15,17 @@ from harness.measure.raw import read_answer
 from harness.measure.tracer import REPORT, Traced
 
 from ..trace.maps import read_maps
-from ..trace.pages import PageTable
-from ..trace.records import Records, Totals, Trace, Words
+from ..trace.records import Trace
 from ..trace.stats import TraceStats
-from ..trace.tables import Table, fill
-from ..trace.transitions import Transitions
-from ..trace.workingset import WorkingSet
-from .advice import advise_habits, advise_hot, advise_pairs, advise_passed, advise_threads, habits, together
-from .habits import Instructions, Sharing
-from .names import Names, rows_of
+from .measured import Measured, moved
+from .names import Names
 from .page import Content, Shown, address, duration, write_page
 from .spaces import Spaces
 from .tiles import Pyramid
+from .told import Told, tell
 
-INTERVALS = 400
-TOP, TOP_PAIRS = 40, 2000
-MOST_ADVICE, MOST_TOLD = 12, 5
-MOST_OF_A_PAGE = 2048
-
-
-class Measured:
-    """What one pass over a trace gives."""
-
-    def __init__(self, spaces: Spaces) -> None:
-        self.totals = Totals()
-        self.begin, self.span_ns = _span(spaces)
-        step = self.span_ns // INTERVALS + 1
-        self._pages, self._set = PageTable(), WorkingSet(step, INTERVALS, [step])
-        self.instructions, self.sharing, self.transitions = Instructions(), Sharing(), Transitions()
-        tables: list[Table] = [self._pages, self._set, self.instructions, self.sharing, self.transitions]
-        fill(self._counted(moved(spaces, self.begin)), tables)
-        self.pages = self._pages.frame()
-        self.working_set = [int(pages) for pages in self._set.frame()["pages"]]
-
-    def _counted(self, chunks: Iterator[Records]) -> Iterator[Records]:
-        for records in chunks:
-            self.totals.add(records)
-            yield records
+TOP = 40
+MOST_TOLD = 5
 
 
 def report(program: Traced, trace: Path, out: Path) -> list[str]:
@@ -66,64 +40,23 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     for records in moved(spaces, measured.begin):
         pyramid.add(records)
     names = Names(read_maps(program.left / "maps"), spaces.main, program.root, program.words[0])
-    regions = rows_of(names.regions(pages), pages)
-    objects = names.objects(pages)
-    named = _namer(pages, regions, objects)
-    named_objects = {page: name for page, (name, _) in objects.items()}
-    visits, total = measured.instructions.frame(), measured.totals.visits
-    places = names.places(int(ip) for ip in visits["ip"].unique())
-    found = habits(visits, measured.instructions.strides(), places, named)
-    advice = together(
-        advise_habits(found, total),
-        advise_passed(measured.pages, named, measured.span_ns),
-        advise_pairs(measured.transitions.frame(TOP_PAIRS), measured.transitions.total, named_objects),
-        advise_threads(measured.sharing.frame(), named, names.writable),
-    )[:MOST_ADVICE]
-    advice += advise_hot(measured.pages, named)
-    functions = {ip: place.function or place.text for ip, place in places.items()}
+    told = tell(measured, names)
+    functions = {ip: place.function or place.text for ip, place in told.places.items()}
     content = Content(
         title=shlex.join(program.words),
         lead=_lead(measured, stats, len(spaces.threads)),
         warnings=[*program.warnings, *_warnings(stats)],
         span_ns=measured.span_ns,
         pages=pages,
-        regions=regions,
+        regions=told.regions,
         tiles=pyramid.finish(),
         grouped=pyramid.grouped,
-        advice=advice,
+        advice=told.advice,
         working_set=measured.working_set,
-        tables=_tables(measured, visits, functions, regions, named),
+        tables=_tables(measured, told, functions),
     )
     write_page(content, out, REPORT)
-    return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in advice[:MOST_TOLD])]
-
-
-def moved(spaces: Spaces, begin: int) -> Iterator[Records]:
-    """The records, their time counted from `begin`."""
-    for records in spaces.chunks():
-        records.time_ns[:] = np.maximum(records.time_ns - begin, 0)
-        yield records
-
-
-def _span(spaces: Spaces) -> tuple[int, int]:
-    """Time of the first record behind the exec, and how long the last one is after it, in ns."""
-    first, last = None, 0
-    for records in spaces.chunks():
-        if len(records):
-            first = int(records.time_ns[0]) if first is None else first
-            last = max(last, int(records.time_ns.max()))
-    return first or 0, max(1, last - (first or 0) + 1)
-
-
-def _namer(
-    pages: Words, regions: list[tuple[int, int, str]], objects: dict[int, tuple[str, int]]
-) -> Callable[[int], str]:
-    """What a page is called: the object that has most of it, else its region."""
-    by_page: dict[int, str] = {}
-    for first, count, name in regions:
-        by_page.update(dict.fromkeys(pages[first : first + count].tolist(), name))
-    by_page.update({page: f"{name}[]" for page, (name, size) in objects.items() if size >= MOST_OF_A_PAGE})
-    return lambda page: by_page.get(page, "memory")
+    return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in told.advice[:MOST_TOLD])]
 
 
 def _lead(measured: Measured, stats: TraceStats, threads: int) -> str:
@@ -150,14 +83,8 @@ def _warnings(stats: TraceStats) -> list[str]:
     return told
 
 
-def _tables(
-    measured: Measured,
-    visits: pd.DataFrame,
-    functions: dict[int, str],
-    regions: list[tuple[int, int, str]],
-    named: Callable[[int], str],
-) -> list[Shown]:
-    visits = visits.assign(function=[functions[int(ip)] for ip in visits["ip"]])
+def _tables(measured: Measured, told: Told, functions: dict[int, str]) -> list[Shown]:
+    visits = told.visits.assign(function=[functions[int(ip)] for ip in told.visits["ip"]])
     by_function = visits.groupby("function", sort=False).agg(
         visits=("visits", "sum"), writes=("writes", "sum"), pages=("page", "nunique")
     )
@@ -171,16 +98,16 @@ def _tables(
         ),
         Shown(
             "hot", "Hot pages", ("page", "memory", "visits", "share", "that write", "visited by"),
-            _hot(measured, visits, named), "The pages with most visits, and the functions that visit them most.",
+            _hot(measured, visits, told.named), "The pages with most visits, and the functions that visit them most.",
         ),
         Shown(
             "memory", "Memory", ("memory", "pages", "visits", "share", "that write"),
-            _memory(measured, regions), "",
+            _memory(measured, told.regions), "",
         ),
     ]  # fmt: skip
     sharing = measured.sharing.frame()
     if sharing["tid"].nunique() > 1:
-        tables.append(_threads(sharing, measured, named))
+        tables.append(_threads(sharing, measured, told.named))
     return tables
 
 
