@@ -27,6 +27,8 @@ HOT = 0.9
 BRIEF = 0.05
 #: And eight tenths of its pages come into use over at least this share of it.
 SLOWLY = 0.2
+#: A walk that comes by its pages so many times could do at once what it does there.
+AGAIN = 2
 #: Pairs of pages in turn, as a share of all changes.
 IN_TURN = 0.05
 
@@ -119,6 +121,13 @@ def advise_habits(found: list[Habit], total: int) -> list[Advice]:
         if share is None:
             continue
         if habit.kind == "walks" and abs(habit.stride) < 1.5:
+            if habit.visits >= AGAIN * habit.pages and habit.pages > FEW_PAGES:
+                text = (
+                    f"{where} walks {habit.memory} page by page, {_number(habit.visits / habit.pages)} times over all "
+                    f"{_number(habit.pages)} pages. Where memory is short, each time reads all of it again. Exchange "
+                    "its loops, or work in blocks, so that a page's work is done at once."
+                )
+                advice.append(Advice("order", habit.memory, text, share))
             way = "upwards" if habit.stride > 0 else "downwards"
             text = (
                 f"{where} walks {habit.memory} page by page, {way}: {habit.regular:.0%} of its moves go to the next "

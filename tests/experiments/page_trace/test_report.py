@@ -208,6 +208,14 @@ def test_a_walk_from_page_to_page_is_to_be_prefetched(step, way):
     assert f"walks b[] page by page, {way}: 100% of its moves" in text
 
 
+def test_a_walk_that_comes_again_is_to_be_done_at_once():
+    order, prefetch = told(turns([5000 + k for _ in range(4) for k in range(100)]))
+    assert (order[0], prefetch[0]) == ("order", "prefetch")
+    assert "walks b[] page by page, 4 times over all 100 pages." in order[1]
+    # So few pages stay in reach.
+    assert [kind for kind, _ in told(turns([5000 + k for _ in range(40) for k in range(10)]))] == ["prefetch"]
+
+
 def test_jumps_are_to_be_kept_and_what_stays_needs_nothing():
     jumps = np.random.default_rng(1).integers(1000, 3000, 500).tolist()
     ((kind, text),) = told(turns(jumps))
