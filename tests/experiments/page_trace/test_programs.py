@@ -23,7 +23,9 @@ HERE = [name for name in CASES if name != "huge"]
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("programs")
     sources = program_sources([GUEST])
-    build_programs("x86_64", {name: sources[name] for name in ("pageknown", "pagework")}, folder, folder / "log")
+    build_programs(
+        "x86_64", {name: sources[name] for name in ("graphwork", "pageknown", "pagework")}, folder, folder / "log"
+    )
     return folder
 
 
@@ -51,6 +53,8 @@ def test_wrong_arguments_are_a_line_of_usage(programs):
         ["pagework"],
         ["pagework", "no"],
         ["pagework", "sort", "--n", "x"],
+        ["graphwork", "--threads", "0"],
+        ["graphwork", "x"],
     ):
         done = subprocess.run([programs / words[0], *words[1:]], capture_output=True, text=True, check=False)
         assert done.returncode == 2
@@ -66,6 +70,40 @@ def test_a_workload_is_decided_by_its_options(programs, name):
 def test_two_ways_to_the_same_result(programs):
     assert work(programs, "matmul") == work(programs, "matmul", "--order", "ikj")
     assert work(programs, "sort")["checksum"] == work(programs, "sort", "--algorithm", "qsort")["checksum"]
+
+
+def levels(vertices: int, degree: int, seed: int) -> list[int]:
+    """The level of each vertex of graphwork's graph, -1 where there is none; searched here."""
+    mask, state, edges = (1 << 64) - 1, seed, []
+    for _ in range(vertices * degree):  # splitmix64, as krepro.h has it
+        state = z = (state + 0x9E3779B97F4A7C15) & mask
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        edges.append(((z ^ z >> 31) >> 32) * vertices >> 32)
+    found, now = {0: 0}, [0]
+    while now:
+        reached = {to: None for vertex in now for to in edges[degree * vertex : degree * (vertex + 1)]}
+        now = [to for to in reached if to not in found]
+        found |= dict.fromkeys(now, max(found.values()) + 1)
+    return [found.get(vertex, -1) for vertex in range(vertices)]
+
+
+@pytest.mark.parametrize(("vertices", "degree"), [(1, 1), (300, 1), (300, 2), (5000, 8)])
+def test_a_search_reaches_what_it_reaches_by_any_number_of_threads(programs, vertices, degree):
+    told = levels(vertices, degree, 3)
+    checksum = 0
+    for level in told:
+        checksum = (checksum ^ level & 0xFFFFFFFF) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+    expected = {
+        "workload": "graph", "reached": sum(level >= 0 for level in told), "levels": max(told) + 1,
+        "checksum": f"{checksum:016x}",
+    }  # fmt: skip
+    for threads in (1, 3, 64):
+        words = ["--vertices", str(vertices), "--degree", str(degree), "--threads", str(threads)]
+        done = subprocess.run(
+            [programs / "graphwork", *words], capture_output=True, text=True, check=True, env={"KREPRO_SEED": "3"}
+        )
+        assert json.loads(done.stdout) == expected
 
 
 KNOWN = Known("x", 100, 4, [0, 1, 0], [False, None, True], False, None, 0)
