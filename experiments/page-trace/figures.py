@@ -16,10 +16,14 @@ from harness.report.figures import INK, Series, draw_medians, series, spans_note
 from .model_figures import access_model, reuse_distance, working_set, working_set_over_time
 
 #: The arms in the order of their looks: one looks the same in every figure.
-METHODS = ("traced", "window-2", "window-4", "window-16", "lackey", "damon", "faults", "soft-dirty")
+METHODS = (
+    "traced", "window-2", "window-4", "window-16", "lackey", "damon", "faults", "soft-dirty", "packed", "lackey-data",
+)  # fmt: skip
 #: The arms of each clock.
 WALL = ("traced-wall", "lackey-wall", "damon")
 VIRTUAL = tuple(arm for arm in METHODS if arm not in WALL)
+#: The same program, of several lengths.
+LENGTHS = ("stream-1", "stream-4", "stream-16", "stream-long")
 #: The neighbour's time may differ by so many percent: the claims' bounds.
 NEIGHBOUR_BOUND = 3.0
 #: Metric and arm, and what the figure calls them.
@@ -40,6 +44,7 @@ def draw(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Fi
         "reuse-distance": reuse_distance(tables["reuse"]),
         "cost": cost(values, VIRTUAL, "What each method costs, by the virtual clock"),
         "cost-wall": cost(values, WALL, "What each method costs, by the host's clock"),
+        "cost-by-length": cost_by_length(values),
         "loss": loss(values),
         "neighbour": neighbour(values),
     }
@@ -110,6 +115,28 @@ def _bytes(value: float, _place: object = None) -> str:
         if value >= unit:
             return f"{value / unit:g} {name}"
     return f"{value:g} B"
+
+
+def cost_by_length(metrics: pd.DataFrame) -> Figure | None:
+    """Time and bytes of a visit, by how many the program makes; None with one length only."""
+    rows = metrics[metrics["arm"].isin(LENGTHS)]
+    visits = rows[rows["metric"] == "visits.long"].groupby("arm")["value"].median().sort_values()
+    panels = {"visit_time": "ns for a visit, by the virtual clock", "bytes_per_visit": "bytes for a visit"}
+    if len(visits) < 2:
+        return None
+    figure = Figure(figsize=(7.5, 2.9), layout="constrained")
+    for axes, (name, label) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+        own = rows[rows["metric"] == name]
+        samples = [own.loc[own["arm"] == arm, "value"].to_numpy() for arm in visits.index]
+        there = [place for place, values in enumerate(samples) if values.size]
+        draw_medians(axes, visits.to_numpy()[there], [samples[at] for at in there], series(0), label="", joined=True)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(f"visits ({spans_note(min(samples[at].size for at in there))})")
+        axes.set_ylabel(label)
+        axes.grid(axis="y")
+    figure.suptitle("What a visit costs, by the program's length")
+    return figure
 
 
 def loss(metrics: pd.DataFrame) -> Figure | None:

@@ -64,6 +64,13 @@ def measured(trials):
                     (arm, trial, f"bytes.{program}", size * (1 + place)),
                 ]
             rows += [(arm, trial, f"missing_share.{program}", share) for arm, share in lost.items()]
+        for place, arm in enumerate(("stream-1", "stream-4", "stream-16", "stream-long")):
+            cost = 8e3 * float(random.lognormal(0, 0.01))
+            rows += [
+                (arm, trial, "visits.long", 6e4 * 4**place),
+                (arm, trial, "visit_time", cost),
+                (arm, trial, "bytes_per_visit", 7.0),
+            ]
         for name in ("neighbour_slowdown", "neighbour_slowdown_fastest"):
             rows.append(("neighbour", trial, name, float(random.normal(0, 0.01))))
     return pd.DataFrame(rows, columns=["arm", "trial", "metric", "value"])
@@ -81,7 +88,7 @@ def draw():
 
 
 MODEL = ["access-model", "working-set", "working-set-over-time", "reuse-distance"]
-ALL = [*MODEL, "cost", "cost-wall", "loss", "neighbour"]
+ALL = [*MODEL, "cost", "cost-wall", "cost-by-length", "loss", "neighbour"]
 
 
 def test_every_figure_is_drawn_and_written(tables, draw, tmp_path):
@@ -116,6 +123,17 @@ def test_any_subset_of_arms_gets_the_figures_it_has_data_for(tables, draw):
     assert [axes.get_xlabel() for axes in draw(empty, alone)["cost"].axes] == [
         "bytes of data (median, least to most of 2 trials)"
     ]
+
+
+def test_what_a_visit_costs_is_drawn_by_length(tables, draw):
+    empty, metrics = {name: table.iloc[:0] for name, table in tables.items()}, measured(1)
+    streams = metrics[metrics["arm"].str.startswith("stream-")]
+    left, right = draw(empty, streams)["cost-by-length"].axes
+    for axes, height in ((left, 8e3), (right, 7.0)):
+        at, told = axes.lines[0].get_data()
+        assert list(at) == [6e4, 24e4, 96e4, 384e4]
+        assert told == pytest.approx([height] * 4, rel=0.1)
+    assert draw(empty, streams[streams["arm"] == "stream-4"]) == {}
 
 
 def test_few_trials_are_named_as_such(tables, draw):
