@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Programs with advice from their traces followed, beside the same without: the arms resumed* and short*."""
+"""Programs with advice from their traces followed, beside the same without: the arms resumed* and short*.
+
+said.py has the arm whose programs are only traced.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 """Li, Wang and Wang (2009): the order of pages that a program touches, by a second page table.
 
 Pure functions of a result set's raw folders and tables. declared.py says what tables and metrics there are;
-programs.py, cases.py and model.py decode; measures.py measures; shown.py and figures.py show.
+programs.py, cases.py, advised.py, said.py and
+model.py decode; measures.py measures; shown.py and figures.py show.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .figures import draw
 from .measures import measure
 from .model import decode_model
 from .programs import decode_programs
+from .said import TRACED, decode_said
 from .shown import beside_the_paper, summaries
 from .trace.timeline import page_slices
 
@@ -42,7 +44,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         if trial.params.get("method") == "neighbour":
             decode_neighbour(rows, trial)
         if trial.params.get("method") == METHOD:
-            decode_advised(rows, trial)
+            (decode_said if trial.params.get("advice") == TRACED else decode_advised)(rows, trial)
     decode_dwells(rows, trials)
     decode_model(rows, [trial for trial in trials if trial.arm == EXACT])
     return rows.frames()

@@ -54,7 +54,11 @@ RUNS = Table(
         string("output", "SHA-256 of what it printed; null: the file could not be read"),
     ),
 )
-TRACES = Table("traces", "one traced program: the kernel's counts, and the trace's file beside them", (*KEY, *COUNTS))
+TRACES = Table(
+    "traces",
+    "one traced program: the kernel's counts, and the trace's file beside them",
+    (*KEY, *COUNTS, count("file_bytes", "of the file")),
+)
 COMPARISONS = Table(
     "comparisons",
     "one traced program beside the oracle's exact sequence; visits are of data pages, repeats collapsed",
@@ -122,6 +126,18 @@ ADVISED = Table(
         count("fetched", "pages that were asked for ahead"),
         number("exit_status", "1", "the program's, as a shell has it"),
         string("output", "SHA-256 of what it printed"),
+    ),
+)
+SAID = Table(
+    "said",
+    "one piece of advice that the report gives on the trace of a program whose advice is followed",
+    (
+        *KEY,
+        string("kind", "order, keep, drop, prefetch, pack or place"),
+        string("subject", "the memory that it is about"),
+        flag("largest", "that has more pages than any other"),
+        number("share", "1", "of all visits, those that it is about"),
+        string("text", "as the report has it"),
     ),
 )
 TRACER = Table(
@@ -278,7 +294,7 @@ VISITS = Table(
 )
 #: What the traces of one arm say of the programs.
 MODEL = (PAGES, CURVE, WORKINGSET, REUSE, KINDS, ADVICE, STREAMS, TRANSITIONS, MAP, VISITS)
-TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, ADVISED, TRACER, DWELLS, *MODEL]
+TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, ADVISED, SAID, TRACER, DWELLS, *MODEL]
 
 _PROGRAM = "program; without one: "
 _ERROR = "median error of a visit's {}, of visits of 100 accesses and more, beside the undisturbed program"
@@ -392,6 +408,14 @@ METRICS = [
     fact("dwell_error", "1", "lower", _ERROR.format("duration less the tracer's own time"), "program"),
     fact("dwell_error_worst", "1", "lower", "the same, of the program that has most"),
     fact("traced_error", "1", "lower", _ERROR.format("duration as traced"), "program"),
+    fact(
+        "lined_up_share",
+        "1",
+        "higher",
+        "visits of the undisturbed program whose duration is known on both sides, of all to data pages",
+        "program",
+    ),
+    fact("lined_up_share_least", "1", "higher", "the same, of the program that has least"),
     fact("count_error", "1", "lower", _ERROR.format("accesses by the time that the known program's take"), "program"),
     fact("count_error_worst", "1", "lower", "the same, of the program that has most"),
     fact("count_error_own", "1", "lower", _ERROR.format("accesses by the program's own mean time of one"), "program"),
@@ -404,8 +428,16 @@ METRICS = [
         "program",
     ),
     fact("time_error_worst", "1", "lower", "the same, of the program that has most"),
+    fact(
+        "left_behind",
+        "count",
+        "lower",
+        "visits that the kernel saw and the trace's file has not: lost, beyond its bound, or without a reason",
+        "program",
+    ),
     fact("visit_time", "ns", "lower", "time of a traced program by visit, where its records stream to the host"),
     fact("visit_time_ratio", "1", "lower", "the same, of that of the shortest such program of the repetition"),
+    fact("file_bytes", "B", "lower", "size of such a trace's file"),
     fact("bytes_per_visit", "B", "lower", "bytes of such a trace by visit that it holds"),
     fact("visit_ns", "ns", "lower", "the tracer's own time for a visit whose next one is by another instruction"),
     fact("irregular", "1", "neither", "share of visits that no stride foresees", "program"),
@@ -426,6 +458,13 @@ METRICS = [
         "lower",
         "the same of the fastest tenth of each segment's chunks: it does not see what slows down the others",
         timing=True,
+    ),
+    fact(
+        "advice_said",
+        "1",
+        "higher",
+        "1: of the program's largest memory, the report on its trace says what following advice does; else 0",
+        "program",
     ),
     fact("speedup", "1", "higher", "time without advice, of the time with it; same clock and seed", "program"),
     fact("speedup_median", "1", "higher", "median of the speed-ups of a trial's programs"),

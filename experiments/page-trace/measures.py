@@ -21,12 +21,14 @@ from .declared import METRICS
 from .dwells import DWELLS, TRACER
 from .model import MODEL
 from .programs import COMPARISON, METHODS, OUTPUT, RUN, TRACE, TRACES
+from .said import put_said
 from .trace.comparison import CLASSES
 
-#: The arm whose program is the shortest of those whose traces stream to the host.
+#: The arm whose program is the shortest of those of several lengths whose traces stream to the host, and the program.
 SHORTEST = "stream-1"
-#: Of a neighbour's slowdown, the widest interval that tells of its bounds of 3 % either way; unless it is beyond them.
-MOST_WIDTH = 0.06
+LONG = "long"
+#: Bounds of a neighbour's slowdown: its interval has to be on one side of each, or the trial does not tell.
+UNDISTURBED = (-0.03, 0.03)
 
 Tables = dict[str, pd.DataFrame]
 Floats = npt.NDArray[np.float64]
@@ -39,6 +41,7 @@ def measure(tables: Tables) -> pd.DataFrame:
     _Programs(tables, rows).put()
     _Trials(tables, rows).put()
     put_advised(tables, rows)
+    put_said(tables, rows)
     _put_of_programs(rows, "slowdown", "slowdown_median", lambda ratios, _: np.median(ratios))
     _put_of_programs(rows, "off_time", "off_time_worst", lambda ratios, _: np.max(ratios))
     # Weighted by the time that they are of, ratios are the ratio of the sums.
@@ -131,7 +134,8 @@ class _Programs:
             self._beside(key, "off_time", "plain", lambda run, bare: bare["seconds"] / run["seconds"], timed=True)
         elif method != "plain":
             tell(self._runs, RUN, {"bytes": lambda row: row["bytes"]}, "the method says nothing of its data")
-        if method not in ("plain", "stock", "stream", "lackey-data"):
+        alone = method == "stream" and not self._untraced(workload)
+        if method not in ("plain", "stock", "lackey-data") and not alone:
             self._beside(key, "slowdown", "plain", lambda run, bare: run["seconds"] / bare["seconds"], timed=True)
             self._beside(key, "same_output", "plain", lambda run, bare: float(run["output"] == bare["output"]))
         if method == "trace":
@@ -144,6 +148,10 @@ class _Programs:
             self._beside(key, "told_share", "packed", partial(_ratio, "records", "records"))
         if method in TRACES:
             self._traced(key, method, tell)
+
+    def _untraced(self, workload: str) -> bool:
+        """Whether some arm runs the program untraced: of the long ones that stream, none does."""
+        return any(name == workload and self._method[arm] == "plain" for arm, _, name in self._runs)
 
     def _beside_others(self, key: tuple[str, int, str]) -> None:
         self._beside(key, "data_rate", "plain", lambda run, bare: run["bytes"] / bare["seconds"], timed=True)
@@ -160,9 +168,11 @@ class _Programs:
         }
         tell(self._traces, TRACE, counted, "")
         if method == "stream":
-            self._long(key)
-        if method != "trace":
-            return
+            behind = {"left_behind": lambda row: abs(row["records"] - row["file_records"]) + row["lost"]}
+            tell(self._traces, TRACE, behind, "")
+            # For the oracle, it is started in another way.
+            if key not in self._comparisons:
+                self._long(key)
         compared: dict[str, Callable[[Values], float]] = {
             "missing": lambda row: row["missing"],
             "extra": lambda row: row["extra"],
@@ -171,6 +181,8 @@ class _Programs:
             "missing_share": lambda row: _share(row["missing"], row["oracle"]),
         }
         tell(self._comparisons, COMPARISON, compared, "the oracle saw no visit")
+        if method != "trace":
+            return
         tell(self._irregular, MODEL, {"irregular": lambda row: row["share"]}, "the program made no visit")
         tell(self._advice, MODEL, {"advice_coverage": lambda row: row["coverage"]}, "the program made no visit")
         tell(self._advice, MODEL, {"advice_accuracy": lambda row: row["accuracy"]}, "no advice was given")
@@ -185,11 +197,15 @@ class _Programs:
 
         if run is None or trace is None:
             told: tuple[float | None, float | None] = (None, None)
+            size = None
         else:
-            kept = trace["records"] - trace["cut"]
-            told = visit_s(run, trace) * 1e9, run["bytes"] / kept if kept else None
+            kept, size = trace["records"] - trace["cut"], float(trace["file_bytes"])
+            told = visit_s(run, trace) * 1e9, size / kept if kept else None
+        self._rows.put(*key[:2], "file_bytes", size, reason=reason)
         self._rows.put(*key[:2], "visit_time", told[0], reason=reason)
         self._rows.put(*key[:2], "bytes_per_visit", told[1], reason=reason)
+        if key[2] != LONG:
+            return
         short = (SHORTEST, *key[1:])
         beside, counts = self._runs.get(short), self._traces.get(short)
         if beside is None or counts is None:
@@ -249,8 +265,8 @@ class _Trials:
             method = dict(pair.split("=", 1) for pair in params.split()).get("method", "")
             if method in TRACES:
                 self._counts(arm, trial, self._of("traces", arm, trial), TRACE)
-            if method == "trace":
                 self._compared(arm, trial)
+            if method == "trace":
                 self._dwells(arm, trial)
             if method not in ("plain", "exact", "stream", "lackey-data", "known", "neighbour", ADVISED):
                 self._output(arm, trial)
@@ -266,10 +282,10 @@ class _Trials:
 
     def _neighbour(self, arm: str, trial: int, speeds: pd.DataFrame) -> None:
         low, high = (float(speeds[name].min()) for name in ("slowdown_low", "slowdown_high"))
-        wide = high - low > MOST_WIDTH and low <= MOST_WIDTH / 2 and high >= -MOST_WIDTH / 2
         reason = self._missing.of(arm, trial, [NEIGHBOUR])
-        if reason is None and wide:
-            reason = f"its 95 % interval over the pairs, {low:.3f} to {high:.3f}, is wider than {MOST_WIDTH:g}"
+        within = next((bound for bound in UNDISTURBED if low < bound < high), None)
+        if reason is None and within is not None:
+            reason = f"its 95 % interval over the pairs, {low:.3f} to {high:.3f}, has the bound {within:g} in it"
         self._rows.put(arm, trial, "neighbour_slowdown", None if reason else speeds["slowdown"].iloc[0], reason=reason)
         self._sum(arm, trial, "neighbour_slowdown_fastest", NEIGHBOUR, lambda: speeds["slowdown_fastest"].iloc[0])
 
@@ -316,6 +332,10 @@ class _Trials:
             return  # nothing told what the tracer takes
         self._sum(arm, trial, "visit_ns", TRACER, lambda: float(tracer["plain_ns"].iloc[0]))
         reason = self._missing.of(arm, trial, [TRACER, DWELLS])
+        shares = told["compared"] / told["visits"]
+        for workload, share in zip(told["workload"], shares, strict=True):
+            self._rows.put(arm, trial, f"lined_up_share.{workload}", float(share))
+        self._rows.put(arm, trial, "lined_up_share_least", None if reason else float(shares.min()), reason=reason)
         for name in ("dwell_error", "traced_error", "count_error", "count_error_own", "time_error"):
             for row in told.to_dict("records"):
                 value: float | None = row[name]

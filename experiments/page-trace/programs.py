@@ -62,13 +62,18 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
         if method not in TRACES:
             continue
         with rows.part(trial, TRACE, workload):
-            path = trial.path / "stream" if method == "stream" else folder / "trace"
-            stats, trace = read_answer(folder / "trace.json", TraceStats), Trace(path)
-            rows.put("traces", counts(stats, trace), trial, workload)
+            path = _path(trial, workload)
+            row = counts(read_answer(folder / "trace.json", TraceStats), Trace(path))
+            rows.put("traces", row | {"file_bytes": path.stat().st_size}, trial, workload)
         if asked_for(trial.path):
             with rows.part(trial, COMPARISON, workload):
                 # One program is selected per workload, in order.
                 _compare(rows, trial, workload, span)
+
+
+def _path(trial: Trial, workload: str) -> Path:
+    """Where a program's trace lies."""
+    return trial.path / "stream" if trial.params.get("method") == "stream" else trial.path / workload / "trace"
 
 
 def counts(stats: TraceStats, trace: Trace) -> dict[str, Any]:
@@ -82,7 +87,7 @@ def _compare(rows: TableRows, trial: Trial, workload: str, span: int) -> None:
     """The comparison of a program's trace with the oracle's selection number `span`."""
     folder: Path = trial.path / workload
     exact = Oracle(trial.path).pages(span)
-    program, maps = Program(Trace(folder / "trace")), read_maps(folder / "maps")
+    program, maps = Program(Trace(_path(trial, workload))), read_maps(folder / "maps")
     runs = 0
 
     def counted() -> Iterator[pd.DataFrame]:

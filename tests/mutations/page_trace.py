@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from experiments.page_trace.trace.packed import BLOCK
 from experiments.page_trace.trace.records import CODE, EXEC, KERNEL, SAME
 
 from harness.experiment.model import load_experiment
@@ -26,7 +27,7 @@ HEADER = 64
 TRACED = ("stream", "stride-page", "random", "sort")
 _COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexplained", "explained", "difference_share"}
 _KINDS = ("dwell_error", "count_error", "count_error_own", "time_error")
-_DWELLS = {*_KINDS, *(f"{name}_worst" for name in _KINDS), "traced_error"}
+_DWELLS = {*_KINDS, *(f"{name}_worst" for name in _KINDS), "traced_error", "lined_up_share", "lined_up_share_least"}
 #: What follows from a file's content, whatever it is.
 MAY_CHANGE = {
     # Without it nobody knows that the host disturbed these trials: it did, and their times are left out.
@@ -39,11 +40,11 @@ MAY_CHANGE = {
         "neighbour_slowdown_fastest",
     },
     "stdout": {"same_output", "visit_ns", *_DWELLS},
-    "maps": {*_COMPARED, *_DWELLS, "left_out_share", "code_unmapped"},
-    "stream": {"unrecorded"},
+    "maps": {*_COMPARED, *_DWELLS, "left_out_share", "code_unmapped", "advice_said"},
+    "stream": {*_COMPARED, "unrecorded", "left_behind", "left_out_share", "code_unmapped"},
     "trace": {
         *_COMPARED, *_DWELLS, "visit_ns", "left_out_share", "code_unmapped", "unrecorded", "irregular",
-        "advice_coverage", "advice_accuracy",
+        "advice_coverage", "advice_accuracy", "advice_said",
     },
     "pages.bin": {*_COMPARED, *_DWELLS, "left_out_share"},
     "pages.idx": {*_COMPARED, *_DWELLS, "left_out_share"},
@@ -96,7 +97,7 @@ def _own(words: Words) -> npt.NDArray[np.intp]:
     "file-whole",
     "little-missing-altogether",
     "no-visit-at-the-ends-missing",
-    also=("advice-stride", "dwell", "counts", "counts-own-rate"),
+    also=("advice-stride", "dwell", "dwell-of-most", "counts", "counts-own-rate"),
     kind="raw",
 )
 def cut_to_a_twentieth(golden: Golden) -> None:
@@ -133,7 +134,13 @@ def without_the_kernels_visits(golden: Golden) -> None:
 
 @turns(
     "few-visits-of-string-instructions-differ",
-    also=("little-missing-altogether", "no-visit-at-the-ends-missing", "nothing-added", "every-visit"),
+    also=(
+        "little-missing-altogether",
+        "no-visit-at-the-ends-missing",
+        "nothing-added",
+        "every-visit",
+        "dwell-of-most",
+    ),
     kind="raw",
 )
 def everything_is_one_instruction(golden: Golden) -> None:
@@ -181,7 +188,11 @@ def maps_call_data_code(golden: Golden) -> None:
     path.write_text("".join(line.replace("rw-p", "rwxp", "[" not in line) + "\n" for line in lines))
 
 
-@turns("every-visit", also=("little-missing-altogether", "nothing-added", "no-visit-at-the-ends-missing"), kind="raw")
+@turns(
+    "every-visit",
+    also=("little-missing-altogether", "nothing-added", "no-visit-at-the-ends-missing", "dwell-of-most"),
+    kind="raw",
+)
 def two_pages_change_names(golden: Golden) -> None:
     """In a trace, the two pages that are visited most often have each other's names from its middle on."""
 
@@ -245,6 +256,13 @@ def a_fast_clock(golden: Golden) -> None:
 def programs_that_access_evenly(tables: Tables) -> None:
     """Estimates of accesses and of whole times are wrong by a twentieth."""
     tables["dwells"][["count_error", "count_error_own", "time_error"]] = 0.05
+
+
+@turns("dwell-of-most")
+def visits_without_a_duration(tables: Tables) -> None:
+    """Of one program, half of the visits cannot be lined up with the undisturbed ones."""
+    rows = tables["dwells"]["workload"] == "sort"
+    tables["dwells"].loc[rows, "compared"] = tables["dwells"].loc[rows, "visits"] // 2
 
 
 def _copied(golden: Golden, arm: str, *copies: str) -> None:
@@ -472,11 +490,66 @@ def a_visit_that_takes_longer_in_a_long_run(golden: Golden) -> None:
     _stats(golden, "stream-16", lambda answer: {"elapsed_ns": 2 * answer["elapsed_ns"]}, "long")
 
 
-@turns("streamed-small", "bounded-size", kind="raw", before=_long)
-def larger_files(golden: Golden) -> None:
-    """The launcher says that it wrote three times as many bytes."""
-    for arm in LONG[:2]:
-        _stats(golden, arm, lambda answer: {"bytes": 3 * answer["bytes"]}, "long")
+def _streams(tables: Tables, *names: str) -> None:
+    """Trials like that of the shortest program, of other arms; where there is one, the program is called as the arm."""
+    for arm in names:
+        for name in ("runs", "traces"):
+            rows = tables[name][tables[name]["arm"] == "stream-1"].assign(arm=arm)
+            if arm.startswith("large"):
+                rows["workload"] = arm
+            tables[name] = pd.concat([tables[name], rows], ignore_index=True)
+        _by_the_virtual_clock(tables, arm, "stream")
+
+
+def _longer(tables: Tables) -> None:
+    """Trials of two other lengths."""
+    _streams(tables, *LONG[:2])
+
+
+@turns("streamed-small", "bounded-size", before=_longer)
+def larger_files(tables: Tables) -> None:
+    """The files have three times as many bytes."""
+    tables["traces"].loc[tables["traces"]["arm"].isin(LONG[:2]), "file_bytes"] *= 3
+
+
+LARGE = tuple(f"large-{name}" for name in ("matmul", "sort", "graph", "threads", "sqlite"))
+
+
+def _large(tables: Tables) -> None:
+    """Large programs: traced they take twice as long."""
+    _streams(tables, *LARGE)
+    runs = tables["runs"]
+    large = runs[runs["arm"].isin(LARGE)]
+    plain = large.assign(arm="large", method="plain", seconds=large["seconds"] / 2)
+    tables["runs"] = pd.concat([runs, plain], ignore_index=True)
+    _by_the_virtual_clock(tables, "large", "plain")
+
+
+@turns(*(f"{arm}-whole" for arm in LARGE), before=_large)
+def large_programs_that_lose_a_visit(tables: Tables) -> None:
+    """Of each large program, the ring lost one visit."""
+    tables["traces"].loc[tables["traces"]["arm"].isin(LARGE), "lost"] = 1
+
+
+@turns(*(f"light-{arm}" for arm in LARGE), before=_large)
+def large_programs_that_take_longer(tables: Tables) -> None:
+    """Each large program takes ten times as long when it is traced."""
+    tables["runs"].loc[tables["runs"]["arm"].isin(LARGE), "seconds"] *= 10
+
+
+@turns("streamed-every-visit", "streamed-little-missing", "streamed-nothing-added", kind="raw")
+def other_pages_in_a_stream(golden: Golden) -> None:
+    """The pages that each block of a streamed trace tells of first have each other's names."""
+    path = golden.raw("streamed") / "stream"
+    raw = bytearray(path.read_bytes())
+    at = HEADER
+    while at < len(raw):
+        head = np.frombuffer(raw, dtype=BLOCK, count=1, offset=at)[0]
+        at += BLOCK.itemsize
+        pages = np.frombuffer(raw, dtype="<u8", count=int(head["pages"]), offset=at)
+        raw[at : at + pages.nbytes] = pages[::-1].tobytes()
+        at += int(head["bytes"])
+    path.write_bytes(bytes(raw))
 
 
 def _data(tables: Tables) -> None:
@@ -558,7 +631,7 @@ def _unpatched(tables: Tables) -> None:
     _by_the_virtual_clock(tables, "unpatched", "stock")
 
 
-@turns("off-costs-nothing", before=_unpatched)
+@turns("off-costs-nothing", "off-slows-none", before=_unpatched)
 def patches_that_cost_while_off(tables: Tables) -> None:
     """Untraced programs take a fiftieth longer than without the patches."""
     runs = tables["runs"]
@@ -615,7 +688,7 @@ def streams_are_foreseen(tables: Tables) -> None:
 @turns(
     "advice-stride",
     "advice-random",
-    also=("every-visit", "little-missing-altogether", "no-visit-at-the-ends-missing", "nothing-added"),
+    also=("every-visit", "little-missing-altogether", "no-visit-at-the-ends-missing", "nothing-added", "dwell-of-most"),
     kind="raw",
 )
 def walks_change_places(golden: Golden) -> None:
@@ -688,6 +761,13 @@ def programs_that_fetching_ahead_slows_down(tables: Tables) -> None:
 def as_many_faults_when_resumed(tables: Tables) -> None:
     """Resumed programs have as many major faults with their pages fetched ahead as without."""
     _where(tables, "resumed-order", major_faults=1000)
+
+
+@turns("trace-says-order", "trace-says-keep", "trace-says-drop")
+def a_report_that_says_the_opposite(tables: Tables) -> None:
+    """The report advises to drop what it advised to keep or to go through in another order."""
+    said = tables["said"]
+    said.loc[said["kind"].isin(["order", "keep"]), "kind"] = "drop"
 
 
 @turns("order-of-loops-faster", "keep-faster", "drop-faster", before=_advised)

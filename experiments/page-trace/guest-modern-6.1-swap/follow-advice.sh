@@ -7,7 +7,7 @@
 #                                             first, and its pages are fetched ahead in the order of the trace
 #   follow-advice short MIB WITHOUT WITH COMMAND...
 #                                             with MIB of memory free; the word WITHOUT is added to the command, or
-#                                             WITH if advice is to be followed
+#                                             WITH if advice is to be followed; traced: WITHOUT, and all memory is free
 out=/run/krepro/out/$KREPRO_WORKLOAD
 slow-swap || exit 125
 what=$1 much=$2
@@ -21,6 +21,11 @@ aside-order)
 	in-place advised -s /run/traced.json -t "$much" -o "$out/plan" "$@" <&3 >/dev/null || exit
 	exec 3<&-
 	exec in-place advised -s "$out/advised.json" -t "$much" -a "$out/plan" "$@"
+	;;
+short-traced)
+	without=$1
+	shift 2
+	exec in-place pagetrace -c -z -o "$out/trace" -s "$out/trace.json" -m "$out/maps" -- "$@" "$without"
 	;;
 short-none)
 	without=$1

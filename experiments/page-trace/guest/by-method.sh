@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # by-method COMMAND...: run a command in the way that KREPRO_METHOD names; what that yields lies beside its output.
-# plain, and stock on a kernel without patches: only timed; exact: marked for the oracle; trace: by pagetrace with a window of KREPRO_WINDOW pages, and marked
-# for the oracle; packed: by pagetrace, packed; stream: the same, to the host's port while it runs; lackey; lackey-data:
-# the same, its lines of data counted apart; faults: its page faults; soft-dirty: the pages that it writes to, every
-# millisecond; damon. Its addresses are the same each time, whatever the method: no random ones, and an environment that
-# says nothing of the method.
+# plain, and stock on a kernel without patches: only timed; exact: marked for the oracle; trace: by pagetrace with a
+# window of KREPRO_WINDOW pages, and marked for the oracle; packed: by pagetrace, packed; stream: the same, to the host's
+# port while it runs, and with KREPRO_MARK marked for the oracle; lackey; lackey-data: the same, its lines of data counted
+# apart; faults: its page faults; soft-dirty: the pages that it writes to, every millisecond; damon. Its addresses are
+# the same each time, whatever the method: no random ones, and an environment that says nothing of the method.
 out=/run/krepro/out/$KREPRO_WORKLOAD method=$KREPRO_METHOD window=$KREPRO_WINDOW
 case $method in
 plain | stock) exec in-place timed "$out/$method.json" "$@" ;;
@@ -20,7 +20,7 @@ stream)
 		exit 125
 	}
 	exec in-place pagetrace -c -z -l "$KREPRO_MOST_BYTES" -w "$window" -o "$port" -s "$out/trace.json" \
-		-m "$out/maps" -- "$@" ;;
+		-m "$out/maps" -- ${KREPRO_MARK:+roi-exec} "$@" ;;
 packed)
 	exec in-place pagetrace -c -z -w "$window" -o "$out/trace" -s "$out/trace.json" -m "$out/maps" -- "$@" ;;
 lackey-data) exec in-place lackey -k "$out/lackey-data.json" "$@" ;;

@@ -48,8 +48,9 @@ def trials(tmp_path: Path) -> list[TrialRecord]:
 
 def verdicts(trials: list[TrialRecord]) -> dict[str, str]:
     metrics = ANALYSIS.metrics(ANALYSIS.tables(trials))
-    own = {claim.id for claim in CLAIMS}
-    return {told.id: told.verdict for told in judge(EXPERIMENT.claims, metrics) if told.id in own}
+    # There is one trial of each.
+    own = [claim.model_copy(update={"least_trials": None}) for claim in CLAIMS]
+    return {told.id: told.verdict for told in judge(own, metrics)}
 
 
 def test_advice_that_helps_keeps_every_claim(trials):

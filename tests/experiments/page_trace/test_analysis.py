@@ -224,11 +224,18 @@ def test_a_segment_whose_command_did_not_run_through_does_not_count(tmp_path):
     assert measured(trials)["value"]["neighbour", "neighbour_slowdown_fastest"] == 0
 
 
-def test_an_interval_that_is_wider_than_the_bounds_tells_nothing(tmp_path):
-    pairs = [([100.0] * 10, [100.0 + 4 * (i - 6)] * 10) for i in range(12)]
+@pytest.mark.parametrize("percent", [range(-24, 24, 4), range(7), range(-6, 1)])
+def test_an_interval_with_a_bound_in_it_tells_nothing(tmp_path, percent):
+    pairs = [([100.0] * 10, [100.0 + one] * 10) for one in percent]
     (row,) = measured([neighbour(tmp_path, pairs)]).loc[[("neighbour", "neighbour_slowdown")]].to_dict("records")
     assert pd.isna(row["value"])
-    assert "is wider than 0.06" in row["reason"]
+    assert "has the bound" in row["reason"]
+
+
+@pytest.mark.parametrize("percent", [(0, 1, 2, 1, 0, 1, 2), (9, 10, 11, 9, 10, 11, 10)])
+def test_an_interval_on_one_side_of_each_bound_tells(tmp_path, percent):
+    values = measured([neighbour(tmp_path, [([100.0] * 10, [100.0 + one] * 10) for one in percent])])["value"]
+    assert values["neighbour", "neighbour_slowdown"] == pytest.approx(sorted(percent)[len(percent) // 2] / 100)
 
 
 def test_a_clock_that_stands_still_is_said(tmp_path):
