@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from .report.habits import Instructions, Sharing
 from .trace.accessmap import AccessMap
 from .trace.packed import BLOCK, MOST_RECORDS, WIDE_IPS, WIDE_PAGES
 from .trace.pages import PageTable
@@ -20,7 +21,7 @@ from .trace.tables import Table, fill
 from .trace.transitions import Transitions
 from .trace.workingset import WorkingSet, WorkingSetCurve
 
-VISITS, PAGES = 1 << 22, 4096
+VISITS, PAGES, MANY = 1 << 22, 4096, 170_000
 #: Pages visited, and by which instructions.
 Shape = tuple[Words, Words]
 TABLES: dict[str, Callable[[], list[Table]]] = {
@@ -32,16 +33,22 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "streams": lambda: [Streams()],
     "transitions": lambda: [Transitions()],
     "access map": lambda: [AccessMap(VISITS * 5, 200)],
+    "report: instructions": lambda: [Instructions()],
+    "report: threads": lambda: [Sharing()],
 }
 
 
 def bench(folder: Path, repetitions: int) -> dict[str, pd.DataFrame]:
     """Tables by title. `folder` is an empty one for traces; of `repetitions` measurements, the fastest is told."""
-    shapes = {"walk": _walk(), "two in turn": _turns(), "random": _random(), "branches": _branches()}
+    shapes = {"walk": _walk(), "two in turn": _turns(), "random": _random(), "branches": _branches(), "many": _many()}
     rows: dict[str, dict[str, float]] = {name: {} for name in TABLES}
     for shape, (pages, ips) in shapes.items():
         words = _words(pages, ips)
-        for kind, content in ((shape, _header(PLAIN) + words.tobytes()), (f"{shape}, packed", _packed(words))):
+        contents = {shape: _header(PLAIN) + words.tobytes()}
+        # The blocks here tell of all pages at their begin, so that there are no more than 16 bits hold.
+        if np.unique(pages).size <= 1 << 16:
+            contents[f"{shape}, packed"] = _packed(words)
+        for kind, content in contents.items():
             path = folder / shape
             path.write_bytes(content)
             trace = Trace(path)
@@ -84,6 +91,15 @@ def _branches() -> Shape:
     pages = 0x10000 + np.minimum(random.zipf(1.3, 3 * VISITS), 300).astype(np.uint64)
     pages = pages[np.append(True, pages[1:] != pages[:-1])][:VISITS]
     return pages, (0x401000 + random.integers(0, 2000, VISITS) * 117).astype(np.uint64)
+
+
+def _many() -> Shape:
+    """Through many pages, four visits to each, a quarter of them to any page instead."""
+    random = np.random.default_rng(1)
+    pages = np.arange(VISITS) // 4 % MANY
+    elsewhere = random.random(VISITS) < 0.25
+    pages[elsewhere] = random.integers(0, MANY, np.count_nonzero(elsewhere))
+    return _of_few((pages + 0x10000).astype(np.uint64))
 
 
 def _of_few(pages: Words) -> Shape:

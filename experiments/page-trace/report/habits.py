@@ -6,17 +6,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..trace.index import PageIndex, stable_order
+from ..trace.index import Groups, Numbers, PageIndex
+from ..trace.pairs import PairCounts
+from ..trace.records import Flags
 from ..trace.tables import Batch, Finished
 from ..trace.visits import Ints
-from .pairs import PairCounts
 
-#: Strides that are longer count as this long, in pages.
-FAR = 1 << 30
+#: Strides that are longer count as this long, in pages: 4 GiB.
+FAR = 1 << 20
+#: No page: an instruction that has visited none.
+NEVER = -1
 
 
 class _Numbered:
-    """Numbers for values that are few: instructions, threads."""
+    """Numbers for values that are few: threads."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
@@ -27,8 +30,32 @@ class _Numbered:
         own = np.array([known.setdefault(value, len(known)) for value in distinct.tolist()], dtype=np.int64)
         return own[codes] if codes.size else codes.astype(np.int64)
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     def values(self) -> list[int]:
         return list(self._numbers)
+
+
+class _Visits:
+    """Visits by pairs, and those of them that begin with a write; both drop the rarest where there are too many."""
+
+    def __init__(self) -> None:
+        self._visits, self._writes = PairCounts(), PairCounts()
+
+    def add(self, left: Numbers, right: Numbers, shape: tuple[int, int], write: Flags) -> None:
+        self._visits.add(left, right, shape)
+        self._writes.add(left[write], right[write], shape)
+
+    def columns(self) -> tuple[Numbers, Numbers, Ints, Ints]:
+        """left, right, visits, writes: shape (pairs,), by pair."""
+        visits, writes = self._visits.counts(), self._writes.counts()
+        pairs = visits.tocoo()
+        left, right = pairs.row.astype(np.intp), pairs.col.astype(np.intp)
+        if not writes.nnz:
+            return left, right, pairs.data, np.zeros_like(pairs.data)
+        writes.resize(visits.shape)
+        return left, right, pairs.data, np.asarray(writes[left, right]).reshape(-1)
 
 
 class Instructions:
@@ -36,9 +63,9 @@ class Instructions:
 
     def __init__(self) -> None:
         self._index = PageIndex()
-        self._ips, self._lanes = _Numbered(), _Numbered()
-        self._pages, self._strides = PairCounts(), PairCounts()
-        self._last: dict[int, int] = {}
+        self._ips, self._lanes, self._strides = PageIndex(), PageIndex(), PageIndex()
+        self._of_pages, self._of_strides = _Visits(), PairCounts()
+        self._last = np.full(1024, NEVER, dtype=np.int64)  # by lane
 
     def add(self, batch: Batch) -> None:
         visits = batch.visits
@@ -46,45 +73,37 @@ class Instructions:
             return
         self._index = batch.index
         ip = self._ips.of(visits.ip)
-        self._pages.add(ip, batch.number.astype(np.int64), visits.write)
+        self._of_pages.add(ip, batch.number, (len(self._ips), len(self._index)), visits.write)
         # A lane is one instruction of one thread.
-        lane = self._lanes.of(visits.ip ^ visits.tid.astype(np.uint64) << np.uint64(40))
-        codes, lanes = pd.factorize(lane)
-        order = stable_order(codes, lanes.size)
-        sorted_codes, page = codes[order], visits.page.astype(np.int64)[order]
-        begins = np.flatnonzero(np.concatenate([[True], sorted_codes[1:] != sorted_codes[:-1]]))
-        stride = np.zeros(page.size, dtype=np.int64)
-        stride[1:] = page[1:] - page[:-1]
-        known = np.ones(page.size, dtype=bool)
-        ends = np.append(begins[1:], page.size) - 1
-        for at, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            of = int(lanes[sorted_codes[at]])
-            before = self._last.get(of)
-            known[at] = before is not None
-            stride[at] = page[at] - before if before is not None else 0
-            self._last[of] = int(page[end])
-        far = np.clip(stride, -FAR, FAR) + FAR
-        self._strides.add(ip[order][known], far[known], np.zeros(int(known.sum())))
+        tid = visits.tid if (visits.tid != visits.tid[0]).any() else visits.tid[:1]
+        lane = self._lanes.of(visits.ip ^ tid.astype(np.uint64) << np.uint64(40))
+        self._last = self._lanes.grown(self._last, NEVER)
+        groups = Groups(lane, len(self._lanes))
+        page = visits.page.view(np.int64)[groups.order]
+        before = np.empty_like(page)
+        before[1:] = page[:-1]
+        before[groups.first] = self._last[groups.numbers]
+        self._last[groups.numbers] = page[groups.last]
+        known = before != NEVER
+        stride = self._strides.of((np.clip((page - before)[known], -FAR, FAR) + FAR).view(np.uint64))
+        self._of_strides.add(ip[groups.order][known], stride, (len(self._ips), len(self._strides)))
 
     def close(self, rest: Finished) -> None:
         pass
 
     def frame(self) -> pd.DataFrame:
         """One row per instruction and page: ip uint64, page uint64, visits, writes int64."""
-        frame, ips = self._pages.frame(), np.array(self._ips.values(), dtype=np.uint64)
+        ip, page, visits, writes = self._of_pages.columns()
         return pd.DataFrame(
-            {
-                "ip": ips[frame["left"]],
-                "page": self._index.pages()[frame["right"].to_numpy()],
-                "visits": frame["count"],
-                "writes": frame["more"],
-            }
+            {"ip": self._ips.pages()[ip], "page": self._index.pages()[page], "visits": visits, "writes": writes}
         )
 
     def strides(self) -> pd.DataFrame:
         """One row per instruction and stride: ip uint64, stride int64 (pages), visits int64."""
-        frame, ips = self._strides.frame(), np.array(self._ips.values(), dtype=np.uint64)
-        return pd.DataFrame({"ip": ips[frame["left"]], "stride": frame["right"] - FAR, "visits": frame["count"]})
+        pairs = self._of_strides.counts().tocoo()
+        stride = self._strides.pages()[pairs.col].view(np.int64) - FAR
+        frame = pd.DataFrame({"ip": self._ips.pages()[pairs.row], "stride": stride, "visits": pairs.data})
+        return frame.sort_values(["ip", "stride"], ignore_index=True)
 
 
 class Sharing:
@@ -93,7 +112,7 @@ class Sharing:
     def __init__(self) -> None:
         self._index = PageIndex()
         self._tids = _Numbered()
-        self._pairs = PairCounts()
+        self._pairs = _Visits()
         self._last = np.full(1024, -1, dtype=np.int64)
         self._changes = np.zeros(1024, dtype=np.int64)
 
@@ -103,7 +122,7 @@ class Sharing:
             return
         self._index = batch.index
         tid = self._tids.of(visits.tid)
-        self._pairs.add(batch.number.astype(np.int64), tid, visits.write)
+        self._pairs.add(batch.number, tid, (len(self._index), len(self._tids)), visits.write)
         self._last = self._index.grown(self._last, -1)
         self._changes = self._index.grown(self._changes)
         ordered = tid[groups.order]
@@ -119,14 +138,13 @@ class Sharing:
 
     def frame(self) -> pd.DataFrame:
         """One row per page and thread: page uint64; tid, visits, writes, changes int64 (of the page's visitor)."""
-        frame, tids = self._pairs.frame(), np.array(self._tids.values(), dtype=np.int64)
-        number = frame["left"].to_numpy()
+        number, tid, visits, writes = self._pairs.columns()
         return pd.DataFrame(
             {
                 "page": self._index.pages()[number],
-                "tid": tids[frame["right"]] if len(frame) else np.empty(0, np.int64),
-                "visits": frame["count"],
-                "writes": frame["more"],
+                "tid": np.array(self._tids.values(), dtype=np.int64)[tid],
+                "visits": visits,
+                "writes": writes,
                 "changes": self._changes[number],
             }
         )

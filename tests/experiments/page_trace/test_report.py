@@ -23,12 +23,13 @@ from experiments.page_trace.report.advice import (
 )
 from experiments.page_trace.report.habits import Instructions, Sharing
 from experiments.page_trace.report.names import Names, Place, rows_of
-from experiments.page_trace.report.pairs import PairCounts
 from experiments.page_trace.report.spaces import IP_BITS, PAGE_BITS, Spaces
 from experiments.page_trace.report.symbols import Binary
 from experiments.page_trace.report.tiles import COLUMNS, Pyramid
+from experiments.page_trace.trace import pairs as pairs_module
 from experiments.page_trace.trace.maps import Mapping, Maps
 from experiments.page_trace.trace.pages import PageTable
+from experiments.page_trace.trace.pairs import PairCounts
 from experiments.page_trace.trace.records import EXEC, KERNEL, TASK, WRITE, Trace, decode
 from experiments.page_trace.trace.tables import fill
 from experiments.page_trace.trace.transitions import Transitions
@@ -147,17 +148,19 @@ def test_varints(numbers):
     assert read == numbers
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans()), max_size=60), st.integers(1, 4))
-def test_pairs_are_counted(rows, pieces):
-    pairs = PairCounts()
-    for part in np.array_split(np.array(rows, dtype=np.int64).reshape(-1, 3), pieces):
-        pairs.add(part[:, 0], part[:, 1], part[:, 2])
-    count, more = Counter((a, b) for a, b, _ in rows), Counter()
-    for a, b, flag in rows:
-        more[a, b] += flag
-    assert {(row.left, row.right): (row.count, row.more) for row in pairs.frame().itertuples(name="Row")} == {
-        key: (count[key], more[key]) for key in count
-    }
+@pytest.mark.parametrize("gathered", [1, 1 << 20])
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=60), st.integers(1, 4))
+def test_pairs_are_counted(gathered, rows, pieces):
+    pairs, known = PairCounts(), (0, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairs_module, "_GATHERED", gathered)
+        for part in np.array_split(np.array(rows, dtype=np.intp).reshape(-1, 2), pieces):
+            known = tuple(max(one, *column, 0) for one, column in zip(known, (part + 1).T.tolist(), strict=True))
+            pairs.add(part[:, 0], part[:, 1], known)
+        counts = pairs.counts().tocoo()
+    told = zip(counts.row.tolist(), counts.col.tolist(), counts.data.tolist(), strict=True)
+    assert {(left, right): count for left, right, count in told} == Counter(rows)
+    assert (pairs.total, pairs.error) == (len(rows), 0)
 
 
 # -- advice ------------------------------------------------------------------------------------------------
