@@ -42,6 +42,9 @@ def test_the_suite_with_nodes_keys_generations_and_preemption(tmp_path: Path):
     )
     folder = run_in_guest(tmp_path, f"{there} && pt-suite 300", "modern-6.1-wide", beside=WIDE, timeout_s=1200)
     assert list(complaints(folder)) == []
+    # As traced programs, which were compared with these.
+    keys = "key 1: everything 200, reads 200, nothing 200, refused 600, otherwise 0 0 0, written 201 600\nthen 7\n"
+    assert (folder / "untraced" / "keys").read_text() == f"{keys}status 0\n"
 
 
 @pytest.mark.parametrize(("kernel", "cycles", "kills"), [("modern-6.1", 1000, 100), ("modern-6.1-debug", 200, 20)])

@@ -100,6 +100,7 @@ for kind in exit map access null write across push-across bus bus-across fpe div
 done 2>/dev/null
 fate step ptstep
 fate block ptstep BLOCK
+fate keys ptkeys
 fate md5sum md5sum /krepro/bin/pt-suite
 fate shell sh -c 'for i in 1 2 3; do echo $i | sed s/1/one/; done; (exit 4); echo $?; kill -TERM $$'
 fate absent no-such-program
