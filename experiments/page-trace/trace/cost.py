@@ -93,7 +93,10 @@ def _kinds(ip: npt.NDArray[np.uint64], same: npt.NDArray[np.bool_], ip_before: o
 
 
 class Clock:
-    """The program's own time: that of its records less what the tracer took before each, chunk by chunk."""
+    """The program's own time: that of its records less what the tracer took before each, chunk by chunk.
+
+    Of a program of one thread: what kind a visit is follows from the record before it.
+    """
 
     def __init__(self, cost: Cost) -> None:
         self._cost = cost
