@@ -160,6 +160,8 @@ def naive_distances(pages):
 
 
 @given(st.one_of(st.permutations(range(70)), st.randoms(use_true_random=False).map(shuffled)))
+@example(list(range(70))[::-1])
+@example([*range(69, 1, -1), 0, 1])
 def test_smaller_values_before(rank):
     """Of each place, known by where it starts."""
     n = len(rank)
@@ -174,6 +176,8 @@ def test_smaller_values_before(rank):
 
 
 @given(st.one_of(PAGES, st.lists(st.integers(0, 2), max_size=80), st.lists(st.integers(0, 60), max_size=150)), SIZES)
+@example(list(range(20)) * 4, 7)
+@example([page for n in range(60) for page in (n % 20, 99)], 50)
 def test_reuse_distances(pages, size):
     table = filled(ReuseDistances(), visits_of(pages), size)
     counts, cold = naive_distances(pages)
