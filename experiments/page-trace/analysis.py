@@ -2,8 +2,8 @@
 """Li, Wang and Wang (2009): the order of pages that a program touches, by a second page table.
 
 Pure functions of a result set's raw folders and tables. declared.py says what tables and metrics there are;
-programs.py, cases.py, advised.py, said.py and
-model.py decode; measures.py measures; shown.py and figures.py show.
+programs.py, cases.py, advised.py,
+said.py and model.py decode; measures.py measures; shown.py and figures.py show.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         if trial.params.get("method") == "neighbour":
             decode_neighbour(rows, trial)
         if trial.params.get("method") == METHOD:
-            (decode_said if trial.params.get("advice") == TRACED else decode_advised)(rows, trial)
+            if trial.params.get("advice") == TRACED:
+                decode_said(rows, trial)
+            else:
+                decode_advised(rows, trial)
     decode_dwells(rows, trials)
     decode_model(rows, [trial for trial in trials if trial.arm == EXACT])
     return rows.frames()

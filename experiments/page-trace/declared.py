@@ -133,7 +133,7 @@ SAID = Table(
     "one piece of advice that the report gives on the trace of a program whose advice is followed",
     (
         *KEY,
-        string("kind", "order, keep, drop, prefetch, pack or place"),
+        string("kind", "order, keep, drop, prefetch, pack or place; none: there is no advice"),
         string("subject", "the memory that it is about"),
         flag("largest", "that has more pages than any other"),
         number("share", "1", "of all visits, those that it is about"),

@@ -13,6 +13,7 @@ from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import judge
 from harness.paths import EXPERIMENTS
+from tests.golden import unpack
 
 FOLDER = EXPERIMENTS / "page-trace"
 ANALYSIS, EXPERIMENT = Analysis(FOLDER), load_experiment(FOLDER)
@@ -71,3 +72,16 @@ def test_a_program_that_did_not_run_without_advice_is_compared_with_nothing(tria
     told = verdicts([lacks if one.arm == "resumed" else one for one in trials])
     assert told["advised-stream"] == told["advised-resumes-faster"] == "not-measurable"
     assert told["order-is-worth-a-trace"] == "confirmed"
+
+
+def test_what_the_report_says_is_absent_of_a_program_that_did_not_run_or_left_no_trace(tmp_path):
+    golden = unpack("page-trace", tmp_path)
+    (trial,) = (one for one in golden.trials if one.arm == "short-traced")
+    (golden.raw("short-traced") / "short-keep" / "trace").unlink()
+    tables = ANALYSIS.tables([trial.model_copy(update={"workloads": ("short-columns", "short-keep")})])
+    said = ANALYSIS.metrics(tables).set_index("metric").loc[lambda rows: rows.index.str.startswith("advice_said")]
+    assert said["value"].fillna(-1).to_dict() == {"advice_said.short-columns": 1, "advice_said.short-keep": -1}
+    assert said.loc["advice_said.short-keep", "reason"]
+    # A report without advice is an answer.
+    tables["said"] = tables["said"].iloc[:1].assign(kind="none", largest=False)
+    assert ANALYSIS.metrics(tables).set_index("metric").loc["advice_said.short-columns", "value"] == 0
