@@ -14,9 +14,14 @@ HOSTS_ERRORS = frozenset(
     }
 )
 EXIT_OK = 0
-EXIT_CONTRADICTED = 1
+EXIT_NEWS = 1
 EXIT_USAGE = 2
 EXIT_RUN_FAILED = 3
+
+
+def exit_code(*, failed: bool = False, news: bool = False) -> int:
+    """How any command ends that judges: something failed; else a verdict is other than known; else well."""
+    return EXIT_RUN_FAILED if failed else EXIT_NEWS if news else EXIT_OK
 
 
 #: Errors that are told of at once; the others are counted.

@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-from harness.experiment.model import Claim, Experiment, experiment_names, load_experiment
-from harness.paths import EXPERIMENTS, RESULTS, ROOT
+from harness.experiment.model import Claim, experiment_names, load_experiment
+from harness.measure.known import expected
+from harness.paths import EXPERIMENTS, ROOT
 from tests.golden import records
 from tests.mutation import mutations
 
@@ -28,8 +26,7 @@ claim here is one that cannot fail. It also names the claims whose verdicts chan
 decoder. *On a copy*: the committed trials have no trial of the arm. The mutation is of another arm's trial under its
 name, or of rows that the test makes.
 
-The verdict is that of the committed reference run, of profile `quick`. *Not in the reference*: that profile leaves the
-arm out.
+*Known* is the verdict that the claim is recorded with; one that comes out otherwise is news.
 """
 
 
@@ -40,14 +37,13 @@ def claims_page() -> str:
 
 def _experiment(name: str) -> str:
     experiment = load_experiment(EXPERIMENTS / name)
-    verdicts = _verdicts(RESULTS / "reference" / name / "verdicts.json")
     tried = {record.arm for record in records(name)}
     rows = [
         f"| `{claim.id}` | {_kind(claim)} | {_says(claim)} | {_bound(claim)} | {_because(claim)} | "
-        f"{_turned(name, claim, tried)} | {_reference(experiment, claim, verdicts)} |"
+        f"{_turned(name, claim, tried)} | {expected(claim)} |"
         for claim in experiment.claims
     ]
-    columns = ("claim", "whose", "says", "bound", "because", "turned by", "reference")
+    columns = ("claim", "whose", "says", "bound", "because", "turned by", "known")
     table = "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
     paper = experiment.paper
     return f"\n## {name}\n\n{', '.join(paper.authors)}: *{paper.title}* ({paper.year}).\n\n{table}\n"
@@ -82,17 +78,6 @@ def _turned(name: str, claim: Claim, tried: set[str]) -> str:
     marks += ["*On a copy.*"] if claim.metric and claim.arm not in tried else []
     marks += [f"Also changes {', '.join(f'`{other}`' for other in one.also)}."] if one.also else []
     return _cell(" ".join([one.sentence, *marks]))
-
-
-def _reference(experiment: Experiment, claim: Claim, verdicts: dict[str, str]) -> str:
-    arms = experiment.group(claim.arm) or [claim.arm] if claim.arm else []
-    if arms and not any(experiment.arm_repetitions(arm, "quick") for arm in arms):
-        return "not in the reference"
-    return verdicts.get(claim.id, "not in the reference")
-
-
-def _verdicts(path: Path) -> dict[str, str]:
-    return {claim["id"]: claim["verdict"] for claim in json.loads(path.read_text())["claims"]} if path.is_file() else {}
 
 
 def _cell(text: str) -> str:

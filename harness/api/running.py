@@ -18,7 +18,7 @@ from typing import IO
 
 from harness.api.loading import Results
 from harness.commands.catalogue import COMMANDS
-from harness.errors import EXIT_CONTRADICTED, EXIT_OK, EXIT_USAGE, RunError, UsageError
+from harness.errors import EXIT_NEWS, EXIT_OK, EXIT_USAGE, RunError, UsageError
 from harness.paths import ROOT
 
 #: What an option may be: None and False leave it out, True is a switch, a list is comma-separated.
@@ -80,7 +80,7 @@ def _made(command: str, options: Mapping[str, Value], quiet: bool) -> Results:
         raise KeyboardInterrupt
     folder = Path((printed.splitlines() or [""])[-1])
     results = Results(folder) if folder.is_absolute() and folder.is_dir() else None
-    if status in (EXIT_OK, EXIT_CONTRADICTED) and results is not None:
+    if status in (EXIT_OK, EXIT_NEWS) and results is not None:
         return results
     errors = [line.removeprefix(ERROR) for line in told if _is_error(line)]
     first, *others = errors or told[-1:] or [f"ended with status {status}"]

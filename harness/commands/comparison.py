@@ -11,6 +11,7 @@ from harness.commands.opposing import Opposed, opposed_arms
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import Arm
 from harness.measure.comparison import Compared, compare_metrics
+from harness.measure.known import news_lines
 from harness.progress import warn
 from harness.report.comparison import comparison_lines, comparison_table, worth_showing
 from harness.store.digest import first_difference
@@ -32,6 +33,8 @@ def compare(
 ) -> int:
     """Print how B differs from A, arm by arm and metric by metric; 0 whatever comes out: a difference is no failure.
 
+    Verdicts that are other than known are told of each set first.
+
     With `arms`, the first one of A against the second one of B, which may be the same set; with `over`, all arms of A
     with one value of a dimension against those of B with another. UsageError when they cannot be compared, or differ
     in experiment, version, schema or fidelity and not `force`.
@@ -39,6 +42,8 @@ def compare(
     left, right, opposed, rows = compared_sets(find_set(results, a), find_set(results, b), arms, force, over)
     for name, result in (("A", left), ("B", right)):
         console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
+        for line in news_lines(result.claims):
+            console.print(f"{name}: {line}", markup=False, soft_wrap=True)
     for line in _libraries(left, right):
         console.print(line, markup=False, soft_wrap=True)
     if arms is None and opposed is None:

@@ -83,17 +83,17 @@ def selftest(options: SelftestOptions, store: Store, console: Console) -> int:
     if ended is not None:
         ended.add_note(f"what was tried until then is in {path}")
         raise ended
-    return exit_code(rows)
+    check(rows)
+    return EXIT_OK
 
 
-def exit_code(rows: Sequence[Row]) -> int:
-    """0 when all that can be here works. RunError for what failed, or was not tried."""
+def check(rows: Sequence[Row]) -> None:
+    """RunError for what failed, or was not tried, of what can be here."""
     counts = Counter(row.status for row in rows)
     for status, what in (("failed", "failed"), ("untried", "were not tried")):
         first = next((row for row in rows if row.status == status), None)
         if first is not None:
             raise RunError(f"{counts[first.status]} of {len(rows)} {what}; the first: {first.name}: {first.detail}")
-    return EXIT_OK
 
 
 def table(rows: Sequence[Row]) -> Table:

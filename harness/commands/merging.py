@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.build.store import hash_tree
 from harness.commands.analysis import Analysed, analyse
-from harness.commands.outcome import exit_code
+from harness.commands.outcome import ended
 from harness.commands.reanalysis import SOURCES, link_tree, measured_experiment
 from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
@@ -58,7 +58,7 @@ def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: boo
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
     print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
     _warn_missing(union)
-    return exit_code(result, made.claims, made.failures)
+    return ended(result, made.claims, made.failures)
 
 
 def _united(

@@ -34,7 +34,7 @@ from harness.report.site import SITE, write_site
 from harness.store.provenance import repository
 from harness.store.reference import REFERENCES, Reference, load_reference, reference_file
 from harness.store.resultset import ResultSet, find_result_set
-from harness.store.verdicts import Verdicts, load_verdicts, medians
+from harness.store.values import Values, load_values
 
 STATE, JUNIT, SUMMARY = "nightly.json", "junit.xml", "summary.md"
 #: Of each experiment, the newest sets that get a page in the night's report.
@@ -108,12 +108,12 @@ class Target:
 
     folder: Path
     experiment: Experiment
-    verdicts: Verdicts | None
+    values: Values | None
     digest: Reference | None
 
 
 def _load(options: NightOptions) -> dict[str, Target]:
-    """Every experiment with its reference verdicts: a slip in one must not be found after hours."""
+    """Every experiment with its reference values: a slip in one must not be found after hours."""
     found: dict[str, Target] = {}
     for word in options.experiments:
         folder = find_experiment(word)
@@ -121,7 +121,7 @@ def _load(options: NightOptions) -> dict[str, Target]:
         Analysis(folder).check(experiment, folder)
         if experiment.name in found:
             raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
-        found[experiment.name] = Target(folder, experiment, load_verdicts(options.references / experiment.name), None)
+        found[experiment.name] = Target(folder, experiment, load_values(options.references / experiment.name), None)
     return found
 
 
@@ -201,14 +201,11 @@ def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool)
 
 
 def _check(target: Target, done: pipeline.Measured) -> tuple[list[Case], tuple[str, ...]]:
-    """The cases of digest and claims, and the medians that moved; without a good trial there are no such medians."""
-    name, manifest, reference = target.experiment.name, done.result.manifest, target.verdicts
-    cases = [digest_case(done.result, target.digest)]
-    cases += claim_cases(name, target.experiment.version, done.claims, manifest.fidelity, reference)
-    if reference is None or not done.claims:
+    """The cases of digest and claims, and the figures that moved."""
+    cases = [digest_case(done.result, target.digest), *claim_cases(target.experiment.name, done.claims, target.values)]
+    if target.values is None:
         return cases, ()
-    now = [row for row in medians(done.result.metrics) if manifest.fidelity[row.arm] == reference.fidelity.get(row.arm)]
-    return cases, shifts(reference.metrics, now)
+    return cases, shifts(target.values, target.experiment.version, done.claims, done.result.manifest.fidelity)
 
 
 def _estimate(options: NightOptions, experiment: Experiment) -> float | None:
@@ -239,7 +236,7 @@ def _until(seconds: float) -> Iterator[None]:
 def _line(suite: Suite) -> str:
     counts = {
         "passed": suite.count("passed"),
-        "turned": suite.count("failed"),
+        "news": suite.count("failed"),
         "errors": suite.count("error"),
         "skipped": suite.count("skipped"),
     }

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""How a run or an analysis of its trials has ended: well, with a claim that does not hold, or not as it should."""
+"""How a run or an analysis of its trials has ended: as known, with news, or not as it should."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.errors import EXIT_CONTRADICTED, EXIT_OK, KreproError, RunError
+from harness.errors import KreproError, RunError, exit_code
 from harness.measure.claims import ClaimResult
-from harness.measure.verdict import FAILS
+from harness.measure.known import news
 from harness.store.resultset import ResultSet
 
 
-def exit_code(result: ResultSet, claims: Sequence[ClaimResult], unshown: Sequence[KreproError]) -> int:
+def ended(result: ResultSet, claims: Sequence[ClaimResult], unshown: Sequence[KreproError]) -> int:
     """The exit code of a set that is written; RunError where `problem` has one."""
     error = problem(result, claims, unshown)
     if error is not None:
         raise error
-    return EXIT_CONTRADICTED if any(claim.verdict in FAILS for claim in claims) else EXIT_OK
+    return exit_code(news=bool(news(claims)))
 
 
 def problem(

@@ -18,7 +18,7 @@ from harness.build.store import Store, hash_tree
 from harness.build.tree import tools
 from harness.cluster.executor import DaskExecutor, connected
 from harness.commands.analysis import Analysed, analyse
-from harness.commands.outcome import exit_code, problem
+from harness.commands.outcome import ended, problem
 from harness.commands.resuming import earlier_set, take_earlier, working_on
 from harness.commands.run import RunOptions
 from harness.commands.stages import Together, due, stages, told, verdicts_so_far
@@ -97,7 +97,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
             raise
     if done.problem is not None:
         raise done.problem
-    return RunOutcome(done.result, exit_code(done.result, done.claims, done.unshown))
+    return RunOutcome(done.result, ended(done.result, done.claims, done.unshown))
 
 
 def measure(options: RunOptions) -> Measured:

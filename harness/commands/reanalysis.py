@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.build.store import hash_tree
 from harness.commands.analysis import Analysed, analyse
-from harness.commands.outcome import exit_code
+from harness.commands.outcome import ended
 from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
@@ -91,7 +91,7 @@ def measured_experiment(result: ResultSet) -> Path:
 def _show(result: ResultSet, made: Analysed, console: Console, *, verbose: bool) -> int:
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
     print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
-    return exit_code(result, made.claims, made.failures)
+    return ended(result, made.claims, made.failures)
 
 
 def _judged_by(run: Experiment, new: Experiment, folder: Path) -> Experiment:

@@ -16,10 +16,11 @@ from harness.capsule import archive
 from harness.commands.analysis import analyse
 from harness.commands.inside import run_inside
 from harness.commands.trust import execute
-from harness.errors import EXIT_OK, KreproError, RunError
+from harness.errors import EXIT_OK, KreproError, RunError, exit_code
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import as_stored
+from harness.measure.known import news, news_lines
 from harness.measure.views import VIEWS
 from harness.progress import step
 from harness.scratch import discard, scratch_folder
@@ -41,7 +42,7 @@ def verify(results: Path, text: str, console: Console, *, trust: bool = False, s
 
     First the bytes: the manifest against the ID, all files against the manifest. Then the meaning: digest, tables,
     metrics, claims and figures are made again from the raw files by the analysis.py in the set, which is executed
-    (`harness.commands.trust`).
+    (`harness.commands.trust`). The code is that of the verdicts, as a run's is: 1 where one is other than known.
     """
     path = find_set(results, text)
     with step("hashing files"):
@@ -54,10 +55,10 @@ def verify(results: Path, text: str, console: Console, *, trust: bool = False, s
         console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")
     for line in _verify_origin(result):
         console.print(line, markup=False, soft_wrap=True)
-    for line in _verify_analysis(result, trust=trust):
+    for line in [*_verify_analysis(result, trust=trust), *news_lines(result.claims)]:
         console.print(line, markup=False, soft_wrap=True)
     console.print(str(path), markup=False, soft_wrap=True)
-    return EXIT_OK
+    return exit_code(news=bool(news(result.claims)))
 
 
 def verify_capsule(path: Path, console: Console) -> int:

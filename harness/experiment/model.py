@@ -169,6 +169,10 @@ class Claim(Strict):
     least_trials: Annotated[
         int | None, about("with fewer trials the claim is not judged; null: it is from the first on", "trials")
     ] = Field(default=None, ge=1)
+    known: Annotated[
+        Literal["contradicted", "refuted", "not-measurable"] | None,
+        about("the verdict that the claim is recorded with; null: it must hold"),
+    ] = None
     controls: Annotated[
         list[str],
         about("of a finding: claims whose negative control it is; they are not measurable unless it is confirmed"),
@@ -190,6 +194,8 @@ class Claim(Strict):
             raise ValueError("least_trials: only a claim about one arm's metric has it")
         if self.controls and (self.kind == "paper" or self.metric is None):
             raise ValueError("controls: only a finding is a negative control")
+        if self.known == ("refuted" if self.kind == "paper" else "contradicted"):
+            raise ValueError(f"known: a claim of kind {self.kind} is never {self.known}")
         return self
 
     def _comparison(self, across: Across) -> None:

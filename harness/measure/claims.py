@@ -54,6 +54,7 @@ class ClaimResult(Strict):
     after_data: str | None = None
     refutes: str | None = None
     controls: list[str] = []
+    known: Verdict | None = None
     measured: float | None
     interval: tuple[float, float] | None
     trials: int
@@ -201,6 +202,7 @@ def _result(claim: Claim, *, unit: str | None) -> ClaimResult:
         after_data=claim.after_data,
         refutes=claim.refutes,
         controls=claim.controls,
+        known=claim.known,
         measured=None,
         interval=None,
         trials=0,

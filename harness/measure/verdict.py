@@ -9,7 +9,6 @@ from typing import Literal, get_args
 Verdict = Literal["reproduced", "contradicted", "confirmed", "refuted", "not-measurable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 HOLDS: frozenset[Verdict] = frozenset({"reproduced", "confirmed"})
-FAILS: frozenset[Verdict] = frozenset({"contradicted", "refuted"})
 
 #: What a finding's verdict was called before findings had words of their own.
 _FINDINGS: dict[str, str] = {"reproduced": "confirmed", "contradicted": "refuted"}

@@ -20,7 +20,7 @@ class Case(Strict):
     """One thing that was checked."""
 
     name: Annotated[str, about("claim id, or run, or digest")]
-    status: Annotated[Status, about("failed: a verdict turned; error: something did not run")]
+    status: Annotated[Status, about("failed: a verdict is news; error: something did not run")]
     message: Annotated[str, about("why it is not passed, or what is worth knowing about it; may be empty")] = ""
 
 
@@ -32,7 +32,7 @@ class Suite(Strict):
     seconds: Annotated[float, about("wall time", "s")]
     result: Annotated[str | None, about("path of the result set; null: none was written")]
     cases: Annotated[tuple[Case, ...], about("in order")]
-    shifts: Annotated[tuple[str, ...], about("medians that moved most against the reference, one line each")] = ()
+    shifts: Annotated[tuple[str, ...], about("figures that moved most against the reference, one line each")] = ()
 
     def count(self, status: Status) -> int:
         """Cases with this status."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError
 
-from harness.errors import EXIT_CONTRADICTED, EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.errors import UsageError, exit_code
 from harness.report.junit import Case, Status, Suite
 from harness.yamlfile import Strict, about
 
@@ -42,10 +42,11 @@ class Night(Strict):
 
     @property
     def exit_code(self) -> int:
-        """3 when something did not run, else 1 when a verdict turned, else 0."""
-        if any(suite.count("error") for suite in self.suites):
-            return EXIT_RUN_FAILED
-        return EXIT_CONTRADICTED if any(suite.count("failed") for suite in self.suites) else EXIT_OK
+        """By the rule of every command: something did not run, a verdict is news, or neither."""
+        return exit_code(
+            failed=any(suite.count("error") for suite in self.suites),
+            news=any(suite.count("failed") for suite in self.suites),
+        )
 
 
 def next_night(before: Night | None, inputs: dict[str, Any], names: Sequence[str], begun: str) -> Night:
@@ -95,19 +96,19 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def summary(night: Night) -> str:
-    """The night as Markdown: a table, then what did not pass, then the medians that moved most."""
+    """The night as Markdown: a table, then what did not pass, then the figures that moved most."""
     lines = [f"# Night of {night.begun}", ""]
     if night.left:
         lines += [f"Not finished: {', '.join(night.left)} to come.", ""]
     lines += [
-        "| experiment | passed | turned | errors | skipped | minutes | result set |",
+        "| experiment | passed | news | errors | skipped | minutes | result set |",
         "|---|---|---|---|---|---|---|",
     ]
     for suite in night.suites:
         counts = [str(suite.count(status)) for status in ("passed", "failed", "error", "skipped")]
         cells = [suite.experiment, *counts, f"{suite.seconds / 60:.1f}", suite.result or "none"]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    headings: dict[Status, str] = {"failed": "Verdicts that turned", "error": "Did not run", "skipped": "Skipped"}
+    headings: dict[Status, str] = {"failed": "Verdicts that are news", "error": "Did not run", "skipped": "Skipped"}
     for status, heading in headings.items():
         rows = [(s.experiment, case) for s in night.suites for case in s.cases if case.status == status]
         if rows:
@@ -115,7 +116,7 @@ def summary(night: Night) -> str:
             lines += [f"- `{name}` `{case.name}`: {' '.join(case.message.split())}" for name, case in rows]
     for suite in night.suites:
         if suite.shifts:
-            lines += ["", f"## Medians of {suite.experiment} that moved most", ""]
+            lines += ["", f"## Figures of {suite.experiment} that moved most", ""]
             lines += [f"- {' '.join(line.split())}" for line in suite.shifts]
     return "\n".join(lines) + "\n"
 

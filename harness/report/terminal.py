@@ -18,6 +18,7 @@ from harness.measure.verdict import HOLDS, Verdict
 from harness.report.dossier import dossier
 from harness.store.manifest import Manifest
 from harness.store.shown import Shown
+from harness.store.values import Value
 
 STYLES: dict[Verdict, str] = {
     "reproduced": "green",
@@ -117,7 +118,7 @@ def fidelity_of(claim: ClaimResult, trials: Iterable[TrialRecord]) -> str:
     return ", ".join(sorted({trial.fidelity for trial in own}))
 
 
-def measured(claim: ClaimResult) -> str:
+def measured(claim: ClaimResult | Value) -> str:
     """Value, unit and 95 % interval of a claim's metric."""
     if claim.measured is None:
         return "—"

@@ -17,7 +17,7 @@ from harness.store.digest import first_difference
 from harness.store.listing import MANIFEST, set_paths
 from harness.store.manifest import ImageManifest, KernelManifest
 from harness.store.resultset import ResultSet, find_result_set
-from harness.store.verdicts import verdicts_of, write_verdicts
+from harness.store.values import values_of, write_values
 from harness.yamlfile import Strict
 
 REFERENCES = RESULTS / "reference"
@@ -149,7 +149,7 @@ def _version(qemu: str) -> str:
 def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Path]:
     """Make this set the reference of its experiment, below `references`; the files written.
 
-    A set without virtual-clock trials has verdicts but no digest. One of another version of QEMU than the reference
+    A set without virtual-clock trials has values but no digest. One of another version of QEMU than the reference
     there is put beside it, as a digest alone. UsageError for a set with failed trials.
     """
     folder = references / result.manifest.experiment.name
@@ -157,11 +157,11 @@ def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Pa
     if main.is_file() and result.manifest.digest is not None:
         there, here = load_reference(main).inputs["qemu"], result.manifest.qemu
         if _version(there) != _version(here):
-            verdicts_of(result)  # which refuses what failed
+            values_of(result)  # which refuses what failed
             own = _own_file(folder, here)
             own.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
             return [own]
-    written = [write_verdicts(result, folder)]
+    written = [write_values(result, folder)]
     digest_file = folder / DIGEST
     if result.manifest.digest is None:
         digest_file.unlink(missing_ok=True)

@@ -45,8 +45,8 @@ def statuses(options: NightOptions) -> dict[str, str]:
     return {str(case.get("name")): next((child.tag for child in case), "") for case in root.iter("testcase")}
 
 
-def test_a_night_is_run_resumed_and_fails_when_a_verdict_turns(options, outside, capfd):  # noqa: F811
-    assert nightly(options, Console(width=200)) == 0, "a contradicted claim has not turned without a reference"
+def test_a_night_is_run_resumed_and_fails_when_a_verdict_is_news(options, outside, capfd):  # noqa: F811
+    assert nightly(options, Console(width=200)) == 0, "what is known to be contradicted is no news"
     assert statuses(options) == {"run": "", "digest": "skipped", "adds": "system-out", "shifts": "skipped"}
     first = find_result_set(options.results, "latest")
     verify_files(first.path)
@@ -67,7 +67,7 @@ def test_a_night_is_run_resumed_and_fails_when_a_verdict_turns(options, outside,
     assert statuses(options)["digest"] == "error"
     assert find_result_set(options.results, "latest").path != first.path
     said = " ".join(capfd.readouterr().err.split())
-    turned = "krepro: hello-guest: claim adds turned from reproduced to contradicted: measured 43"
+    turned = "krepro: hello-guest: claim adds is contradicted, known as reproduced: measured 43"
     assert turned in said
     assert "reference 42" in said
 

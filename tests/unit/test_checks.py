@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A run against its reference: which claims turned, and what is not compared and why."""
+"""A run against what is known: which verdicts are news, and which figures moved."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness.measure.claims import ClaimResult, Verdict
+from harness.measure.known import news, news_lines, untold
 from harness.paths import ROOT
 from harness.report.checks import MAX_SHIFTS, claim_cases, digest_case, shifts
-from harness.report.junit import Case
 from harness.store.reference import reference_of
 from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.verdicts import MetricMedian, Verdicts
+from harness.store.values import Value, Values
 
 SET = ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f"
 
@@ -27,73 +27,49 @@ def claim(verdict: Verdict, measured: float | None = 1.0, **fields: object) -> C
     return base.model_copy(update=fields)
 
 
-def reference(*claims: ClaimResult, version: int = 1, fidelity: str = "virtual") -> Verdicts:
-    return Verdicts(
+def value(measured: float | None, metric: str = "m/a", id_: str = "c") -> Value:
+    return Value(id=id_, metric=metric, measured=measured, interval=None, unit="ticks", trials=3)
+
+
+def reference(*claims: Value, version: int = 1, fidelity: str = "virtual") -> Values:
+    return Values(
         experiment="x", version=version, result="r", profile="full", seed=1, fidelity={"a": fidelity},
-        claims=list(claims), metrics=[],
+        claims=list(claims),
     )  # fmt: skip
 
 
-def only(now: ClaimResult, before: Verdicts | None) -> Case:
-    (case,) = claim_cases("x", 1, [now], {"a": "virtual"}, before)
-    return case
-
-
-def test_a_claim_that_turns_names_experiment_claim_measured_and_reference_value():
+def test_news_names_experiment_claim_what_is_known_measured_and_reference_value():
     now = claim("contradicted", 17.25, interval=(17.0, 18.5), reason="3 of 3 trials differ")
-    case = only(now, reference(claim("reproduced", 0.0)))
+    (case,) = claim_cases("x", [now], reference(value(0.0)))
     assert case.status == "failed"
     assert case.message == (
-        "x: claim c turned from reproduced to contradicted: measured 17.25 [17, 18.5] ticks, expected = 0 "
-        "(3 of 3 trials differ); reference 0 ticks (reproduced)"
+        "x: claim c is contradicted, known as reproduced: measured 17.25 [17, 18.5] ticks, expected = 0 "
+        "(3 of 3 trials differ); reference 0 ticks"
     )
 
 
 @pytest.mark.parametrize(
-    ("now", "before", "status", "says"),
+    ("now", "status", "says"),
     [
-        (claim("reproduced"), reference(claim("reproduced")), "passed", "reference 1 ticks"),
-        (claim("reproduced"), reference(claim("contradicted", 9.0)), "passed", "reference 9 ticks (contradicted)"),
-        (claim("reproduced"), None, "passed", "no reference value"),
-        (claim("contradicted"), reference(claim("contradicted")), "passed", "contradicted, and did not hold before"),
-        (claim("contradicted"), reference(claim("not-measurable", None)), "passed", "did not hold before"),
-        (
-            claim("not-measurable", None, reason="no PMU"),
-            reference(claim("reproduced", 4.0)),
-            "skipped",
-            "not measurable: no PMU; reference 4 ticks (reproduced)",
-        ),
-        (claim("contradicted"), None, "skipped", "not compared: there is no reference"),
-        (claim("contradicted"), reference(claim("reproduced", id="d")), "skipped", "does not have this claim"),
-        (
-            claim("contradicted"),
-            reference(claim("reproduced"), version=2),
-            "skipped",
-            "the reference is of version 2 of the experiment, this is 1",
-        ),
-        (
-            claim("contradicted"),
-            reference(claim("reproduced", expected="≥ 1")),
-            "skipped",
-            "the claim has changed: the reference's is m/a ≥ 1",
-        ),
-        (
-            claim("contradicted"),
-            reference(claim("reproduced"), fidelity="kvm"),
-            "skipped",
-            "the reference is kvm, this is virtual",
-        ),
+        (claim("reproduced"), "passed", "reproduced, as known"),
+        (claim("contradicted", known="contradicted"), "passed", "contradicted, as known"),
+        (claim("refuted", kind="finding", known="refuted"), "passed", "refuted, as known"),
+        (claim("reproduced", known="contradicted"), "failed", "c is reproduced, known as contradicted"),
+        (claim("refuted", kind="finding"), "failed", "c is refuted, known as confirmed"),
+        (claim("reproduced", known="not-measurable"), "failed", "c is reproduced, known as not-measurable"),
+        (claim("not-measurable", None, reason="no PMU"), "skipped", "not measurable: no PMU; reference 4 ticks"),
+        (claim("not-measurable", None, known="contradicted"), "skipped", "not measurable"),
+        (claim("not-measurable", None, known="not-measurable"), "passed", "not-measurable, as known"),
     ],
 )
-def test_what_is_no_turn(now, before, status, says):
-    case = claim_cases("x", 1, [now], {"a": "virtual"}, before)[0]
+def test_a_verdict_against_what_is_known(now, status, says):
+    (case,) = claim_cases("x", [now], reference(value(4.0)))
     assert case.status == status
     assert says in case.message
-
-
-def test_a_claim_that_is_gone_is_said_to_be():
-    cases = claim_cases("x", 1, [claim("reproduced")], {"a": "virtual"}, reference(claim("reproduced", id="gone")))
-    assert [(case.name, case.status) for case in cases] == [("c", "passed"), ("gone", "skipped")]
+    assert bool(news([now])) == (status == "failed")
+    assert bool(news_lines([now])) == (status == "failed")
+    assert bool(untold([now])) == (status == "skipped")
+    assert "no reference value" in claim_cases("x", [now], None)[0].message
 
 
 @pytest.fixture
@@ -117,14 +93,17 @@ def test_digests(other):
     assert (case.status, "qemu: QEMU 7.2 there, QEMU 8 here" in case.message) == ("skipped", True)
 
 
-def median(metric: str, value: float | None, arm: str = "a") -> MetricMedian:
-    return MetricMedian(arm=arm, metric=metric, unit="s", median=value, trials=1, reason=None if value else "none")
+def test_the_figures_that_moved_most_come_first():
+    def now(metric: str, measured: float | None) -> ClaimResult:
+        return claim("reproduced", measured, id=metric, metric=f"{metric}/a")
 
-
-def test_the_medians_that_moved_most_come_first():
-    before = [median("same", 1.0), median("little", 10.0), median("much", 1.0), median("zero", 0.0), median("gone", 1)]
-    now = [median("same", 1.0), median("little", 11.0), median("much", -4.0), median("zero", 0.5), median("new", 1.0)]
-    now += [median("gone", None)]
-    assert shifts(before, now) == ("much/a: 1 → -4 s", "zero/a: 0 → 0.5 s", "little/a: 10 → 11 s")
-    many = [median(f"m{index}", 1.0) for index in range(30)]
-    assert len(shifts(many, [row.model_copy(update={"median": 2.0}) for row in many])) == MAX_SHIFTS
+    names = {"same": 1.0, "little": 10.0, "much": 1.0, "zero": 0.0, "gone": 1.0}
+    before = reference(*(value(measured, f"{name}/a", name) for name, measured in names.items()))
+    after = {"same": 1.0, "little": 11.0, "much": -4.0, "zero": 0.5, "gone": None, "new": 1.0}
+    claims = [now(*one) for one in after.items()]
+    told = ("much/a: 1 → -4 ticks", "zero/a: 0 → 0.5 ticks", "little/a: 10 → 11 ticks")
+    assert shifts(before, 1, claims, {"a": "virtual"}) == told
+    assert shifts(before, 2, claims, {"a": "virtual"}) == (), "another version"
+    assert shifts(before, 1, claims, {"a": "kvm"}) == (), "another kind of time"
+    many = reference(*(value(1.0, f"m{index}/a", f"m{index}") for index in range(30)))
+    assert len(shifts(many, 1, [now(f"m{index}", 2.0) for index in range(30)], {"a": "virtual"})) == MAX_SHIFTS

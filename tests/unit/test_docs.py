@@ -50,7 +50,7 @@ from harness.report.night import Night
 from harness.store.manifest import ImageManifest, KernelManifest, Manifest, Planned
 from harness.store.provenance import Host, Repository
 from harness.store.reference import Reference
-from harness.store.verdicts import MetricMedian, Verdicts
+from harness.store.values import Value, Values
 from tests.conftest import needs_guest_packages
 
 DOCS = ROOT / "docs"
@@ -234,8 +234,8 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
         (FORMATS, "trials", TrialRecord),
         (FORMATS, "claims.json", ClaimResult),
         (FORMATS, "Reference file", Reference),
-        (FORMATS, "Reference verdicts", Verdicts),
-        (FORMATS, "Reference medians", MetricMedian),
+        (FORMATS, "Reference values", Values),
+        (FORMATS, "Value", Value),
         (FORMATS, "Cost model", probecost.CostModel),
         (FORMATS, "Provider of a cost model", probecost.Provider),
         (FORMATS, "Cost of a stage", probecost.Cost),
@@ -283,7 +283,7 @@ def test_exit_codes_are_documented():
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section(ROOT / "README.md", "Exit codes"), re.MULTILINE)}
     assert codes == {
         errors.EXIT_OK,
-        errors.EXIT_CONTRADICTED,
+        errors.EXIT_NEWS,
         errors.EXIT_USAGE,
         errors.EXIT_RUN_FAILED,
         cli.EXIT_INTERRUPTED,

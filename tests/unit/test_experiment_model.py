@@ -67,6 +67,13 @@ from tests.conftest import EXPERIMENT
         ("{between: [1, 2]}", "{between: [1]}", 18, "field claims.1.expect.between.1: Field required"),
         ("{between: [1, 2]}", "{between: 1}", 18, "field claims.1.expect.between: Input should be a valid tuple"),
         ("metric: total/right", "metrics: total/right", 16, "field claims.1.metrics: Extra inputs"),
+        (
+            "{equals: 42}",
+            "{equals: 42}, known: refuted",
+            15,
+            "field claims.0: known: a claim of kind paper is never refuted",
+        ),
+        ("{equals: 42}", "{equals: 42}, known: confirmed", 15, "field claims.0.known: Input should be 'contradicted'"),
     ],
 )
 def test_slips_are_named_by_line_and_field(example, old, new, line, says):

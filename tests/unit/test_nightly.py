@@ -131,10 +131,10 @@ def test_the_summary_says_what_turned_what_failed_what_was_skipped_and_what_is_t
     text = summary(night)
     assert "Not finished: b to come." in text
     assert "| a | 0 | 1 | 1 | 0 | 1.5 | none |" in text
-    assert "## Verdicts that turned\n\n- `a` `c`: x | turned\n" in text
+    assert "## Verdicts that are news\n\n- `a` `c`: x | turned\n" in text
     assert "## Did not run\n\n- `a` `run`: a: hung\n" in text
     assert "## Skipped" not in text
-    assert text.endswith("## Medians of a that moved most\n\n- m/a: 1 → 2 s\n")
+    assert text.endswith("## Figures of a that moved most\n\n- m/a: 1 → 2 s\n")
 
 
 # -- budget ------------------------------------------------------------------------------------------------
@@ -234,10 +234,10 @@ def test_slips_are_found_before_anything_runs(options, example):
     with pytest.raises(UsageError, match="experiment example is given twice"):
         nightly(NightOptions(**{**vars(options), "experiments": (str(example), str(example))}), Console())
     (options.references / "example").mkdir(parents=True)
-    (options.references / "example/verdicts.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"verdicts\.json: not reference verdicts"):
+    (options.references / "example/values.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"values\.json: not reference values"):
         nightly(options, Console())
-    (options.references / "example/verdicts.json").unlink()
+    (options.references / "example/values.json").unlink()
     yaml = example / "experiment.yaml"
     yaml.write_text(yaml.read_text() + "  - {id: slip, metric: misspelt/left, expect: {equals: 1}, because: a sum}\n")
     with pytest.raises(UsageError, match="claim slip: metric misspelt is not declared"):

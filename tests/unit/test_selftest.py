@@ -17,7 +17,7 @@ from harness import host
 from harness.build.store import Store
 from harness.commands import kindwork
 from harness.commands.attachment import anonymous, attachment, private_words, write_attachment
-from harness.commands.fieldkit import Kit, exit_code, pmu_row, seconds_of, shortest_arm, table
+from harness.commands.fieldkit import Kit, check, pmu_row, seconds_of, shortest_arm, table
 from harness.commands.kinds import Kind, choose_kinds, find_kinds
 from harness.commands.kindtrial import Failed, Row, attempt, kind_experiment, lost_line
 from harness.commands.kindwork import Absent, check_work, work_of
@@ -234,13 +234,13 @@ def test_the_line_in_which_a_kernel_is_lost():
     assert lost_line("krepro: ready") is None
 
 
-def test_exit_codes():
-    assert exit_code([row(), row("absent")]) == 0
+def test_what_failed_or_was_not_tried_is_an_error():
+    check([row(), row("absent")])
     with pytest.raises(RunError, match="1 of 2 failed; the first: broken: why") as caught:
-        exit_code([row("untried"), row("failed", "broken")])
+        check([row("untried"), row("failed", "broken")])
     assert caught.value.exit_code == 3
     with pytest.raises(RunError, match="1 of 2 were not tried"):
-        exit_code([row(), row("untried")])
+        check([row(), row("untried")])
 
 
 def test_the_pmu_is_what_guests_found_and_never_a_guess():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reference verdicts: written from a set, read again, and refused where they would say nothing."""
+"""Reference values: written from a set, read again, and refused where they would say nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from harness.errors import UsageError
-from harness.measure.claims import METRIC_COLUMNS
-from harness.paths import ROOT
+from harness.experiment.model import load_experiment
+from harness.paths import EXPERIMENTS, ROOT
 from harness.store.reference import REFERENCES, load_reference, reference_file, write_reference
 from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.verdicts import VERDICTS, load_verdicts, medians
+from harness.store.values import VALUES, load_values
 
 SET = ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f"
 
@@ -34,30 +32,31 @@ def test_a_set_becomes_a_reference_and_is_read_again(tmp_path):
     result = ResultSet(SET)
     written = write_reference(result, tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [f"example/{n}" for n in FILES]
-    found = load_verdicts(tmp_path / "example")
+    found = load_values(tmp_path / "example")
     assert found is not None
     assert (found.experiment, found.version, found.result) == ("example", 1, SET.name)
-    assert found.claims == result.claims
-    assert [(row.arm, row.metric, row.median, row.trials) for row in found.metrics] == [("left", "total", 42.0, 1)]
+    assert [(one.id, one.measured, one.interval, one.trials) for one in found.claims] == [
+        (claim.id, claim.measured, claim.interval, claim.trials) for claim in result.claims if claim.metric
+    ]
     assert load_reference(written[0]).digest == result.manifest.digest
-    lines = (tmp_path / "example" / VERDICTS).read_text().splitlines()
-    assert sum(line.startswith("  {") for line in lines) == len(found.claims) + len(found.metrics), "small diffs"
+    lines = (tmp_path / "example" / VALUES).read_text().splitlines()
+    assert sum(line.startswith("  {") for line in lines) == len(found.claims), "small diffs"
 
 
-FILES = ("digest.json", "verdicts.json")
+FILES = ("digest.json", "values.json")
 
 
 OTHER = "QEMU emulator version 10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)"
 
 
 def test_another_qemu_s_bits_are_put_beside_the_reference(tmp_path):
-    main, verdicts = write_reference(ResultSet(SET), tmp_path)
-    kept = [main.read_bytes(), verdicts.read_bytes()]
+    main, values = write_reference(ResultSet(SET), tmp_path)
+    kept = [main.read_bytes(), values.read_bytes()]
     other = changed(tmp_path, qemu=OTHER, digest="1" * 64)
     (own,) = write_reference(other, tmp_path)
     assert own.name == "digest-qemu-10.0.json"
     assert load_reference(own).digest == "1" * 64
-    assert [main.read_bytes(), verdicts.read_bytes()] == kept
+    assert [main.read_bytes(), values.read_bytes()] == kept
     assert reference_file(main.parent, OTHER.replace("10.0.13", "10.0.2")) == own, "another of the same version"
     assert reference_file(main.parent, ResultSet(SET).manifest.qemu) == main
     assert reference_file(main.parent, OTHER.replace("10.0.13", "11.0.1")) == main, "which then says what differs"
@@ -76,7 +75,7 @@ def test_a_failed_set_of_another_qemu_is_no_reference_either(tmp_path):
 def test_without_a_digest_the_old_one_does_not_stay(tmp_path):
     write_reference(ResultSet(SET), tmp_path)
     (path,) = write_reference(changed(tmp_path, digest=None, deterministic={}), tmp_path)
-    assert path.name == VERDICTS
+    assert path.name == VALUES
     assert not (tmp_path / "example/digest.json").exists()
 
 
@@ -96,37 +95,22 @@ def test_what_was_not_judged_is_no_reference(tmp_path):
         write_reference(result, tmp_path)
 
 
-def test_medians_are_absent_as_claims_are():
-    rows = [
-        ("a", 0, "x", 1.0, "s", None),
-        ("a", 1, "x", 4.0, "s", None),
-        ("a", 2, "x", 2.0, "s", None),
-        ("b", 0, "x", 1.0, None, None),
-        ("b", 1, "x", np.nan, None, "no PMU"),
-        ("b", 0, "y", np.inf, None, None),
-    ]
-    found = medians(pd.DataFrame(rows, columns=list(METRIC_COLUMNS)))
-    assert [(row.arm, row.metric, row.median, row.unit, row.trials, row.reason) for row in found] == [
-        ("a", "x", 2.0, "s", 3, None),
-        ("b", "x", None, None, 2, "no PMU"),
-        ("b", "y", None, None, 1, "infinite"),
-    ]
-
-
 def test_no_reference_is_none_and_a_damaged_one_is_named(tmp_path):
-    assert load_verdicts(tmp_path) is None
-    (tmp_path / VERDICTS).write_text('{"experiment": "x"}')
-    with pytest.raises(UsageError, match=r"verdicts\.json: not reference verdicts: field version: .*inv reference"):
-        load_verdicts(tmp_path)
-    (tmp_path / VERDICTS).write_text("{")
-    with pytest.raises(UsageError, match=r"not reference verdicts: field \(whole file\): Invalid JSON"):
-        load_verdicts(tmp_path)
+    assert load_values(tmp_path) is None
+    (tmp_path / VALUES).write_text('{"experiment": "x"}')
+    with pytest.raises(UsageError, match=r"values\.json: not reference values: field version: .*inv reference"):
+        load_values(tmp_path)
+    (tmp_path / VALUES).write_text("{")
+    with pytest.raises(UsageError, match=r"not reference values: field \(whole file\): Invalid JSON"):
+        load_values(tmp_path)
 
 
 @pytest.mark.parametrize("folder", sorted(REFERENCES.iterdir()), ids=lambda path: path.name)
 def test_the_committed_references_can_be_used_and_are_small(folder):
-    found = load_verdicts(folder)
+    found = load_values(folder)
     assert found is not None
     assert found.experiment == folder.name
-    assert {claim.verdict for claim in found.claims} >= {"reproduced"}
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 500_000
+    declared = {claim.id: claim.metric for claim in load_experiment(EXPERIMENTS / folder.name).claims}
+    stale = [one.id for one in found.claims if declared.get(one.id) != one.metric]
+    assert not stale, "figures of claims that are gone or have another metric"
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 250_000
