@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""Where the repository's own folders are."""
+"""Where the project's own folders are: beside the package in a checkout, within it in an installed copy."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
+#: What Python finds the package in.
+CODE = PACKAGE.parent
+#: pyproject.toml says what a wheel has here.
+_SHIPPED = PACKAGE / "project"
+INSTALLED = _SHIPPED.is_dir()
+ROOT = _SHIPPED if INSTALLED else CODE
 EXPERIMENTS = ROOT / "experiments"
 IMAGES = ROOT / "images"
 KERNELS = IMAGES / "kernels"
 FRAGMENTS = KERNELS / "fragments"
 PATCHES = ROOT / "kernel-patches"
-RESULTS = ROOT / "results"
+#: An installed copy has no folder of its own to write in: its results are in the folder that it is called in.
+RESULTS = (Path.cwd() if INSTALLED else ROOT) / "results"
+#: How a person calls the commands.
+PROGRAM = "krepro" if INSTALLED else "./inv"
 #: How the name of a capsule ends.
 CAPSULE_SUFFIX = ".tar.zst"
 #: The unpacked capsule that this checkout is in, with packages and wheels beside it; None where it is in none.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.paths import ROOT
 
-INV = [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT)]
+INV = [sys.executable, "-m", "harness.commands.program"]
 
 
 def inv(folder: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:

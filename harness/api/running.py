@@ -19,7 +19,7 @@ from typing import IO
 from harness.api.loading import Results
 from harness.commands.catalogue import COMMANDS
 from harness.errors import EXIT_NEWS, EXIT_OK, EXIT_USAGE, RunError, UsageError
-from harness.paths import ROOT
+from harness.paths import CODE
 
 #: What an option may be: None and False leave it out, True is a switch, a list is comma-separated.
 Value = str | int | bool | Path | list[str] | tuple[str, ...] | None
@@ -53,7 +53,7 @@ def analyse(result: str | Path | Results, *, quiet: bool = False, **options: Val
 
 def _made(command: str, options: Mapping[str, Value], quiet: bool) -> Results:
     words = _words(command, options)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *_path()])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CODE), *_path()])}
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "harness.commands.program", *words],
         stdin=subprocess.DEVNULL,
@@ -98,7 +98,7 @@ def _path() -> list[str]:
 def _words(command: str, options: Mapping[str, Value]) -> list[str]:
     """The command line; UsageError for an option that the command does not have."""
     known = {parameter.name: parameter for parameter in COMMANDS[command].parameters}
-    words = ["--search-root", str(ROOT), command]
+    words = [command]
     for name, value in options.items():
         if name not in known:
             raise UsageError(f"{command}() has no option {name} (known: {', '.join(known)})")

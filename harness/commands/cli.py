@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from harness.commands.swallowed import raise_swallowed, take
 from harness.errors import EXIT_RUN_FAILED, HOSTS_ERRORS, KreproError
 from harness.harmless import harmless
+from harness.paths import PROGRAM
 from harness.signals import ENDING
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ def _end_at_once() -> None:
 def _say(text: str) -> None:
     """One line to standard error, if there still is one; what others wrote in it reaches no terminal's controls."""
     with suppress(OSError):
-        print(f"krepro: {harmless(' '.join(text.split()))}", file=sys.stderr, flush=True)
+        line = harmless(" ".join(text.split()).replace("./inv ", f"{PROGRAM} "))
+        print(f"krepro: {line}", file=sys.stderr, flush=True)
 
 
 def _unexpected(error: Exception) -> str:

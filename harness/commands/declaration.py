@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from harness.errors import UsageError
-from harness.paths import ROOT
+from harness.paths import RESULTS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class Parameter:
         if isinstance(self.default, bool):
             return "on" if self.default else "off"
         if isinstance(self.default, Path):
-            return f"`{self.default.relative_to(ROOT)}/`"
+            return f"`{self.default.relative_to(RESULTS.parent)}/`"
         return f"`{self.default}`"
 
     @property

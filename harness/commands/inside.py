@@ -23,7 +23,7 @@ from harness.build.tree import Tools, bubblewraps, ready, tools
 from harness.errors import KreproError, RunError, UsageError
 from harness.machine.sandbox import ALONE, hosts_programs, limits, started
 from harness.machine.tail import read_tail
-from harness.paths import ROOT
+from harness.paths import CODE, PACKAGE
 from harness.scratch import discard, scratch_folder
 
 #: For one analysis: it has no network and no terminal, and ends.
@@ -95,11 +95,11 @@ def _view(root: Path, out: Path | None) -> list[str]:
     pythons = {sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).resolve().parent)}
     for path in sorted(pythons, key=len):
         words += [] if Path(path).is_relative_to("/usr") else ["--ro-bind", path, path]
-    words += ["--ro-bind", str(ROOT / "harness"), str(ROOT / "harness"), "--ro-bind", str(root), str(root)]
+    words += ["--ro-bind", str(PACKAGE), str(PACKAGE), "--ro-bind", str(root), str(root)]
     if out is not None:
         words += ["--bind", str(out), str(out)]
     words += ["--clearenv", "--setenv", "PATH", os.defpath, "--setenv", "HOME", HOME, "--setenv", "LC_ALL", "C"]
-    return [*words, "--setenv", "PYTHONDONTWRITEBYTECODE", "1", "--chdir", str(ROOT), "--"]
+    return [*words, "--setenv", "PYTHONDONTWRITEBYTECODE", "1", "--chdir", str(CODE), "--"]
 
 
 def _answer(text: str, status: int, said: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
+from harness.commands.shared import check_checkout
 from harness.errors import EXIT_OK
 
 
@@ -29,6 +30,8 @@ def lock(
 
     folder = find_experiment(experiment) if experiment else None
     console = cli.output()
+    if update and folder is None:
+        check_checkout("lock --update")
     if update:
         for line in locking.update(Store.default(), folder):
             console.print(line, markup=False, soft_wrap=True)

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The command line that `./inv` runs: Invoke, with the project's exit code for words that it does not know."""
+"""The command line of `./inv` and of `krepro`: Invoke, with our exit code for words that it does not know."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-import invoke
 from invoke import Exit, ParseError, Program
 
+import harness
 from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import rest_as_option, spelled_out
+from harness.commands.tasks import collection
 from harness.errors import EXIT_USAGE
+from harness.paths import PROGRAM
 
 
 class Krepro(Program):
@@ -50,12 +53,16 @@ def _usage() -> Iterator[None]:
     try:
         yield
     except ParseError as error:
-        raise Exit(f"krepro: {' '.join(str(error).split())} (./inv --list)", EXIT_USAGE) from error
+        raise Exit(f"krepro: {' '.join(str(error).split())} ({PROGRAM} --list)", EXIT_USAGE) from error
 
 
-program = Krepro(name="krepro", binary="inv", binary_names=["inv"], version=invoke.__version__)
+_name = Path(PROGRAM).name
+program = Krepro(name="krepro", binary=_name, binary_names=[_name], version=harness.__version__, namespace=collection())
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """All of it, of a process that runs nothing else."""
+    sys.argv[1:] = sys.argv[1:] or ["--list"]
     cli.end_in_order()
     try:
         with cli.read_or_not():
@@ -66,3 +73,7 @@ if __name__ == "__main__":
         if not cli.asked_to_end():
             raise
         sys.exit(cli.interrupted(error))
+
+
+if __name__ == "__main__":
+    main()

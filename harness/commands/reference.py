@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from harness.commands.declaration import command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.commands.shared import ResultsFolder, SetName, check_checkout
 from harness.paths import RESULTS
 
 
@@ -14,5 +14,6 @@ def reference(result: SetName, results: ResultsFolder = RESULTS) -> None:
     from harness.store.reference import write_reference
     from harness.store.resultset import find_result_set
 
+    check_checkout("reference")
     for path in write_reference(find_result_set(results, result)):
         print(path)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from harness.choices import AcceleratorChoice
 from harness.commands.declaration import Option
+from harness.errors import UsageError
+from harness.paths import INSTALLED
 
 SET = "a result set: a path, `EXPERIMENT/ID`, a unique prefix of an ID, or `latest`"
 
@@ -23,3 +25,9 @@ Accelerator = Annotated[
         "Arms with the virtual clock, an oracle or a recording always use TCG; a run of such arms only refuses `kvm`"
     ),
 ]
+
+
+def check_checkout(command: str) -> None:
+    """UsageError in an installed copy, for what reads or writes the project's own sources."""
+    if INSTALLED:
+        raise UsageError(f"{command} needs a checkout: this is an installed copy", hint="git clone the project")

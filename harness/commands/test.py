@@ -9,6 +9,7 @@ import sys
 from typing import Annotated
 
 from harness.commands.declaration import Option, command
+from harness.commands.shared import check_checkout
 from harness.paths import ROOT
 
 #: pytest's exit code when nothing was collected.
@@ -32,6 +33,7 @@ def test(
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
     """Run the tests: linters, unit tests, then tests that boot guests."""
+    check_checkout("test")
     parallel = ["tests/unit", "tests/experiments", "-n", "auto", "--dist", "worksteal"]
     # A guest keeps one CPU busy. Tests of one file stay together: they share what they pay for.
     guests = ["tests/commands", "tests/guest", "-n", "2", "--dist", "loadfile"]

@@ -15,8 +15,9 @@ from typing import Annotated
 
 from pydantic import model_validator
 
+import harness
 from harness.build.store import hash_file, hash_of
-from harness.paths import ROOT
+from harness.paths import CODE, INSTALLED, ROOT
 from harness.store.absent import Reasons, check_reasons
 from harness.store.hostcpu import cpu_settings
 from harness.yamlfile import Strict, about
@@ -65,19 +66,26 @@ class Host(Strict):
     _reasons = model_validator(mode="after")(check_reasons)
 
 
-def repository(root: Path = ROOT) -> Repository:
-    """The state of the repository at `root`; absent with a reason outside a git checkout."""
+def repository(root: Path = ROOT, *, installed: bool = INSTALLED) -> Repository:
+    """The state of the repository at `root`; absent with a reason outside a git checkout.
+
+    `installed`: `root` is within a package of Python, so a repository around it is somebody else's.
+    """
+    if installed:
+        return _unknown(f"no git checkout: krepro {harness.__version__} as it was installed")
     try:
         commit = _git(root, "rev-parse", "HEAD").decode().strip()
         changes = _uncommitted(root)
     except (OSError, subprocess.CalledProcessError) as error:
-        why = f"no git checkout: {error}"[:200]
-        return Repository(
-            commit=None, dirty=None, diff_sha256=None, absent=dict.fromkeys(("commit", "dirty", "diff_sha256"), why)
-        )
+        return _unknown(f"no git checkout: {error}"[:200])
     if changes is None:
         return Repository(commit=commit, dirty=False, diff_sha256=None, absent={"diff_sha256": "all is committed"})
     return Repository(commit=commit, dirty=True, diff_sha256=changes)
+
+
+def _unknown(why: str) -> Repository:
+    absent = dict.fromkeys(("commit", "dirty", "diff_sha256"), why)
+    return Repository(commit=None, dirty=None, diff_sha256=None, absent=absent)
 
 
 def _uncommitted(root: Path) -> str | None:
@@ -124,8 +132,8 @@ def host(load_before: float) -> Host:
 @cache
 def source_hash(folders: tuple[str, ...]) -> str:
     """sha256 over the Python files of these folders of krepro, as they were when this was asked first."""
-    sources = [path for folder in folders for path in sorted((ROOT / "harness" / folder).rglob("*.py"))]
-    return hash_of({path.relative_to(ROOT).as_posix(): hash_file(path) for path in sources})
+    sources = [path for folder in folders for path in sorted((CODE / "harness" / folder).rglob("*.py"))]
+    return hash_of({path.relative_to(CODE).as_posix(): hash_file(path) for path in sources})
 
 
 def package_versions() -> dict[str, str]:

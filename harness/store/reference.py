@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from harness.errors import RunError, UsageError
 from harness.machine.qemu import qemu_version
-from harness.paths import RESULTS
+from harness.paths import ROOT
 from harness.store.digest import first_difference
 from harness.store.listing import MANIFEST, set_paths
 from harness.store.manifest import ImageManifest, KernelManifest
@@ -20,7 +20,7 @@ from harness.store.resultset import ResultSet, find_result_set
 from harness.store.values import values_of, write_values
 from harness.yamlfile import Strict
 
-REFERENCES = RESULTS / "reference"
+REFERENCES = ROOT / "results" / "reference"
 DIGEST = "digest.json"
 
 

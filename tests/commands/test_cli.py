@@ -276,7 +276,7 @@ def test_a_folder_that_finds_no_room_is_no_bug(capfd, tmp_path):
 def test_no_room_for_what_is_printed_is_one_line(words):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT), *words],
+            [sys.executable, "-m", "harness.commands.program", *words],
             check=False,
             stdout=full,
             stderr=subprocess.PIPE,

@@ -88,14 +88,14 @@ def test_the_exit_code_is_the_commands_own_whether_anybody_reads_it_or_not(writt
 
 @pytest.mark.parametrize("words", [["run", "--help"], ["--list"], ["--version"]])
 def test_helps_and_lists_end_well_whether_anybody_reads_them_or_not(words):
-    done = left_at_once("-m", "harness.commands.program", "--search-root", str(ROOT), *words)
+    done = left_at_once("-m", "harness.commands.program", *words)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("words", "status"), [(["results"], 0), (["show", "latest"], 0), (["show", "other"], 2)])
 def test_a_command_ends_as_it_would_without_any_output(tmp_path, words, status):
     write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0, 101.0, 103.0]})
-    program = [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT), *words]
+    program = [sys.executable, "-m", "harness.commands.program", *words]
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program, "--results", str(tmp_path / "results")]
     done = subprocess.run(closed, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == status, done.stderr

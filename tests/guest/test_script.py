@@ -13,7 +13,7 @@ import pytest
 from harness.paths import ROOT
 
 pytestmark = pytest.mark.timeout(600)
-BOOT = [sys.executable, "-m", "harness.commands.program", "--search-root", str(ROOT), "boot", "classic"]
+BOOT = [sys.executable, "-m", "harness.commands.program", "boot", "classic"]
 
 
 def boot(folder: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

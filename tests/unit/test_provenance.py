@@ -66,3 +66,9 @@ def test_outside_of_a_checkout_there_is_a_reason(tmp_path):
     state = repository(tmp_path / "nowhere")
     assert (state.commit, state.dirty, state.diff_sha256) == (None, None, None)
     assert all(why.startswith("no git checkout: ") for why in state.absent.values())
+
+
+def test_a_repository_around_an_installed_copy_is_not_its_own(checkout):
+    state = repository(checkout, installed=True)
+    assert (state.commit, state.dirty, state.diff_sha256) == (None, None, None)
+    assert state.absent["commit"].endswith(" as it was installed")

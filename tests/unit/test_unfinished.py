@@ -311,7 +311,7 @@ def test_another_state_of_what_runs_trials_is_another_trial(trial, monkeypatch):
 
 
 def test_the_hash_of_what_runs_trials_covers_its_sources_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "CODE", tmp_path)
     sources = [tmp_path / "harness" / folder / "part.py" for folder in (*provenance.MEASURING, "report")]
     for path in sources:
         path.parent.mkdir(parents=True)
