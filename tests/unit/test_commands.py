@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 import pytest
 from invoke import Exit
 
-from harness.commands import docs
+from harness.commands import optiontables
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out, value_of
 from harness.commands.run import RunOptions
@@ -302,29 +302,29 @@ def test_value_of(text, value):
 
 
 def test_the_page_has_the_options_as_they_are_declared():
-    text = docs.PAGE.read_text()
-    assert text == docs.with_tables(text), "python -m harness.commands.docs writes it"
+    text = optiontables.PAGE.read_text()
+    assert text == optiontables.with_tables(text), "python -m harness.commands.optiontables writes it"
     assert text.count("| option |") == len(COMMANDS)
 
 
 def test_the_page_names_the_commands_with_guests():
-    (sentence,) = re.findall(r"^([^.]*) use QEMU and a compiler", docs.PAGE.read_text(), re.MULTILINE)
+    (sentence,) = re.findall(r"^([^.]*) use QEMU and a compiler", optiontables.PAGE.read_text(), re.MULTILINE)
     assert re.findall(r"`(\w+)`", sentence) == [name for name, one in COMMANDS.items() if one.guests]
 
 
 def test_an_edited_table_is_written_again_and_a_missing_place_is_told(tmp_path):
     page = tmp_path / "page.md"
-    whole = docs.PAGE.read_text()
+    whole = optiontables.PAGE.read_text()
     page.write_text(whole.replace("| `--seed` | number | `1` |", "| `--seed` | number | `2` |"))
     assert page.read_text() != whole
-    docs.main(page)
+    optiontables.main(page)
     assert page.read_text() == whole
     with pytest.raises(ValueError, match=r"options of bench --> … .* stands 0 times"):
-        docs.with_tables(whole.replace("<!-- options of bench -->", ""))
+        optiontables.with_tables(whole.replace("<!-- options of bench -->", ""))
 
 
 def test_rows_tell_value_default_and_meaning():
-    lines = docs.table_lines(weigh)
+    lines = optiontables.table_lines(weigh)
     assert (
         lines[2]
         == "| `--name` | text | required | also as the first argument, or as `name=…`: what, see [here](scales.md) |"

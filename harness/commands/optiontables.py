@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of options in docs/commands.md: `python -m harness.commands.docs` writes them from the declarations."""
+"""The tables of options in docs/commands.md: `python -m harness.commands.optiontables` writes them into it."""
 
 from __future__ import annotations
 
