@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/reliability.md, and the README's table of it, from the tests of faults themselves.
-
-`python -m tests.reliability_page` writes both.
-"""
+"""docs/reliability.md from the tests of faults themselves: `python -m tests.reliability_page` writes it."""
 
 from __future__ import annotations
 
@@ -14,9 +11,6 @@ from tests.faults.rows import Row
 from tests.faults.test_guest_faults import ALL, FAULTS
 
 PAGE = ROOT / "docs" / "reliability.md"
-README = ROOT / "README.md"
-#: Around the README's table.
-BEGIN, END = "<!-- by tests.reliability_page -->\n", "<!-- end -->\n"
 #: What comes of a guest's.
 GUEST = "its trial fails, if it does, with the reason, its console and registers; the others are kept"
 #: Where faults are, the tests of them, and what comes of them on the whole.
@@ -56,6 +50,10 @@ or mutations are run by `./inv test --soak`, which takes hours: each reader of f
 
 This page is written by `python -m tests.reliability_page` from what the tests expect.
 
+| where | faults | what comes of it |
+|---|---|---|
+"""
+GUESTS = """
 ## Guests
 
 One run with an arm for each, on the virtual clock and once more over ssh. `—`: nothing, its trial is fine. A trial ends
@@ -83,7 +81,7 @@ def page() -> str:
         for row in rows_of(modules):
             within = f"{row.most_s:g} s" if row.most_s is not None else ""
             rows.append(f"| {row.what} | {row.then} | {within} |\n")
-    return HEAD + "".join(lines) + HOST + "".join(rows)
+    return HEAD + summary() + GUESTS + "".join(lines) + HOST + "".join(rows)
 
 
 def rows_of(modules: Iterable[str]) -> list[Row]:
@@ -92,17 +90,14 @@ def rows_of(modules: Iterable[str]) -> list[Row]:
     return [row for test in tests for row in getattr(test, "rows", ())]
 
 
-def readme() -> str:
-    """The README with its table of how many faults there are where."""
+def summary() -> str:
+    """How many faults there are where, as rows of a table."""
     names = ", ".join(name.replace("-", " ") for name in ALL["wall"])
     lines = [
-        "| where | faults | what comes of it |\n|---|---|---|\n",
         f"| the guest, on the virtual clock and over ssh: {names} | {len(ALL['wall'])} | {GUEST} |\n",
         *(f"| {where} | {len(rows_of(modules))} | {then} |\n" for where, (modules, then) in GROUPS.items()),
     ]
-    before, _, rest = README.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + "".join(lines) + END + after
+    return "".join(lines)
 
 
 def told(expected: str | None) -> str:
@@ -117,5 +112,4 @@ def told(expected: str | None) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
-    README.write_text(readme())
-    print(PAGE, README)
+    print(PAGE)

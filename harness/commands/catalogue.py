@@ -16,6 +16,7 @@ from harness.commands.build import build
 from harness.commands.capsule import capsule
 from harness.commands.compare import compare
 from harness.commands.declaration import HOST_TOOLS, Command
+from harness.commands.docs import docs
 from harness.commands.doctor import doctor
 from harness.commands.export import export
 from harness.commands.figures import figures
@@ -68,6 +69,7 @@ _ALL: Sequence[Command[Any]] = (
     bench,
     kvmhost,
     lock,
+    docs,
 )
 COMMANDS: dict[str, Command[Any]] = {command.name: command for command in _ALL}
 

@@ -56,7 +56,7 @@ from tests.conftest import needs_guest_packages
 DOCS = ROOT / "docs"
 PAGES = sorted(
     [
-        ROOT / "README.md",
+        *ROOT.glob("*.md"),
         ROOT / "results/README.md",
         *DOCS.glob("*.md"),
         *ROOT.glob("experiments/*/README.md"),

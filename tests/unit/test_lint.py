@@ -93,7 +93,7 @@ def test_modules_can_be_read_in_one_sitting():
     assert not long
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dask.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dask.lock", "requirements-docs.lock"])
 def test_locked_requirements_have_hashes_and_no_registry(name):
     text = (ROOT / name).read_text()
     entries = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]

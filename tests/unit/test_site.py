@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""The docs as a site: every page has a place, and the site is whole where its generator is installed."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.experiment.model import experiment_names
+from harness.paths import ROOT
+
+CONF = runpy.run_path(str(ROOT / "docs/site/conf.py"))
+FIRST = ROOT / "docs/README.md"
+
+
+def test_every_page_has_one_place_in_the_list_of_pages():
+    pages = {page for pattern in CONF["PAGES"] for page in ROOT.glob(pattern)} - {FIRST}
+    groups = CONF["pages_of"](FIRST.read_text())
+    places = Counter((FIRST.parent / target).resolve() for links in groups.values() for _, target, _ in links)
+    assert set(places) == pages
+    assert set(places.values()) == {1}
+    assert all(says for head, links in groups.items() if head != "Kernel patches" for *_, says in links)
+
+
+def test_every_paper_has_a_figure():
+    assert sorted(CONF["FIGURES"]) == experiment_names()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    for name in ("sphinx", "furo", "myst_parser"):
+        pytest.importorskip(name, reason="./inv docs installs the site's generator")
+    folder = tmp_path_factory.mktemp("site") / "site"
+    words = [sys.executable, "-m", "harness.commands.program", "docs", "--out", str(folder)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (f"{folder}/index.html\n", 0), done.stderr
+    return folder
+
+
+def test_the_site_is_whole_and_asks_nobody_else(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 40
+    for page in pages:
+        text = page.read_text()
+        assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), page
+        assert not re.findall(r'<link[^>]*rel="(?:stylesheet|preload|icon)"[^>]*href="(?:https?:)?//', text), page
+        for target in re.findall(r'(?:href|src)="([^"#?]+)', text):
+            assert re.match(r"[a-z]+:", target) or (page.parent / target).exists(), (page, target)
+    style = "".join(path.read_text() for path in site.rglob("*.css"))
+    assert not re.findall(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", style)
+
+
+def test_the_first_page_leads_everywhere_and_has_the_gallery(site):
+    text = (site / "docs/README.html").read_text()
+    for name in experiment_names():
+        assert f'src="../_static/figures/{name}.svg"' in text
+        assert "<svg" in (site / f"_static/figures/{name}.svg").read_text()
+        assert f'src="../../_static/figures/{name}.svg"' in (site / f"experiments/{name}/README.html").read_text()
+    captions = re.findall(r'class="caption-text">([^<]+)<', text)
+    assert list(dict.fromkeys(captions)) == list(CONF["pages_of"](FIRST.read_text()))
