@@ -31,7 +31,7 @@ suppress_warnings = ["misc.highlighting_failure"]  # Mermaid's text is shown as 
 
 html_theme = "furo"
 html_title = "krepro"
-html_copy_source = html_use_index = False
+html_copy_source = html_use_index = html_show_search_summary = False
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 

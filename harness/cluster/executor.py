@@ -30,11 +30,16 @@ from harness.experiment.execution import failed_record
 from harness.experiment.runner import Finished
 from harness.experiment.trial import TrialSpec
 from harness.machine.qemu import qemu_version
+from harness.paths import INSTALLED
 from harness.progress import note, warn
 from harness.scratch import remove_tree
 from harness.store.provenance import MEASURING, Host, cpu_model, source_hash
 
-INSTALL = ".venv/bin/python -m pip install --require-hashes --no-deps -r requirements-dask.lock"
+INSTALL = (
+    "pip install 'krepro[dask]'"
+    if INSTALLED
+    else ".venv/bin/python -m pip install --require-hashes --no-deps -r requirements-dask.lock"
+)
 #: The resource of which a worker has one per machine: a trial on the wall clock takes it.
 MACHINE = "machine"
 SLURM = "slurm"

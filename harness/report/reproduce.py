@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, load_experiment
 from harness.experiment.plan import make_plan, ordered
-from harness.paths import ROOT
+from harness.paths import PROGRAM, ROOT
 from harness.store.manifest import Manifest
 from harness.store.resultset import EXPERIMENT, ResultSet
 
@@ -28,7 +28,7 @@ def reproduction(result: ResultSet) -> Reproduction:
     """How to run a set's trials again: same arms, repetitions, seeds, oracle and accelerator."""
     manifest = result.manifest
     notes = [_sources(manifest)]
-    words = ["./inv", "run", _experiment_word(result), "--profile", manifest.profile, "--seed", str(manifest.seed)]
+    words = [PROGRAM, "run", _experiment_word(result), "--profile", manifest.profile, "--seed", str(manifest.seed)]
     choice = _choice(manifest)
     if choice is None:
         return Reproduction(None, (*notes, "No choice of arms and repetitions of one run gives exactly these trials."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -14,6 +15,8 @@ import pytest
 
 from harness.experiment.model import experiment_names
 from harness.paths import ROOT
+from tests.chromium import Chromium
+from tests.processes import eventually
 
 CONF = runpy.run_path(str(ROOT / "docs/site/conf.py"))
 FIRST = ROOT / "docs/README.md"
@@ -62,5 +65,22 @@ def test_the_first_page_leads_everywhere_and_has_the_gallery(site):
         assert f'src="../_static/figures/{name}.svg"' in text
         assert "<svg" in (site / f"_static/figures/{name}.svg").read_text()
         assert f'src="../../_static/figures/{name}.svg"' in (site / f"experiments/{name}/README.html").read_text()
+    assert 'href="docs/README.html"' in (site / "index.html").read_text()
     captions = re.findall(r'class="caption-text">([^<]+)<', text)
     assert list(dict.fromkeys(captions)) == list(CONF["pages_of"](FIRST.read_text()))
+
+
+def test_a_browser_reads_it_from_files_and_finds_what_is_searched(site):
+    if shutil.which("chromium") is None:
+        pytest.skip("there is no chromium here; ./inv test installs it as root")
+    with Chromium() as browser:
+        for width in (1280, 420):
+            browser.open(site / "docs/README.html", width=width)
+            assert browser.run("document.documentElement.scrollWidth") <= width
+            assert browser.run("[...document.images].every(image => image.naturalWidth > 0)")
+        asked = '<a id="asked" href="../search.html?q=oracle" style="position: fixed; top: 0; z-index: 99">search</a>'
+        browser.run(f"document.body.insertAdjacentHTML('beforeend', {asked!r})")
+        browser.follow("#asked")
+        assert eventually(lambda: browser.run("document.querySelectorAll('#search-results li').length") > 5, 30)
+        assert browser.problems == []
+        assert {url.partition(":")[0] for url in browser.requests} == {"file", "data"}
