@@ -20,7 +20,7 @@ from tests.guest.test_run import invoke, result_path
 pytestmark = pytest.mark.timeout(1800)
 
 ARMS = {
-    "irq-hotspot": "tick,irq-entry,handler-only,tick-sti,n2,n7,map-jitter",
+    "irq-hotspot": "tick,irq-entry,tick-sti,nmi,n2,n7",
     # With the oracle's page log; the claims of all arms are another matter.
     "page-trace": "untraced,window-16",
     "probe-cost": "virtual",
