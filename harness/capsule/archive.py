@@ -63,6 +63,7 @@ def damage(path: Path) -> str | None:
     """
     at = "its beginning"
     sums: dict[str, str] | None = None
+    folder = ""
     try:
         with (
             pyarrow.OSFile(str(path)) as raw,
@@ -70,10 +71,12 @@ def damage(path: Path) -> str | None:
             tarfile.open(fileobj=stream, mode="r|") as archive,
         ):
             for entry in archive:
-                at = entry.name.partition("/")[2]
+                top, _, at = entry.name.partition("/")
                 if sums is None:
-                    sums = _sums(path, archive, entry)
+                    sums, folder = _sums(path, archive, entry), top
                     continue
+                if top != folder or {"", ".", ".."}.intersection(entry.name.split("/")):
+                    return f"{entry.name!a} leads out of its folder"
                 wanted = sums.pop(at, None)
                 if wanted is None:
                     return f"{at} is not in {SUMS}, or there twice"
