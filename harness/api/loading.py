@@ -76,7 +76,7 @@ class Results:
         rows = [trial.model_dump(mode="json") for trial in self.manifest.trials]
         frame = pd.json_normalize(rows).rename(columns={"repetition": "trial"})
         first = ["arm", "trial", "status", "reason", "seed", "kernel", "clock", "fidelity"]
-        return frame[[*first, *(name for name in frame.columns if name not in first)]]
+        return frame.reindex(columns=[*first, *(name for name in frame.columns if name not in first)])
 
     def values(self, metric: str) -> pd.DataFrame:
         """One metric: a row per trial, a column per arm; UsageError when there is no such metric."""

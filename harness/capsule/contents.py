@@ -17,7 +17,7 @@ from harness.capsule.crate import capsule_crate
 from harness.capsule.packages import used_packages
 from harness.errors import UsageError
 from harness.scratch import discard, scratch_folder
-from harness.store.export.crate import METADATA
+from harness.store.listing import METADATA
 from harness.store.manifest import Manifest
 from harness.store.resultset import EXPERIMENT, MANIFEST, ResultSet
 from harness.store.seal import verify_files

@@ -12,7 +12,7 @@ from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, load_experiment
 from harness.experiment.plan import make_plan, ordered
 from harness.paths import PROGRAM, ROOT
-from harness.store.manifest import Manifest
+from harness.store.manifest import MOST_TRIALS, Manifest
 from harness.store.resultset import EXPERIMENT, ResultSet
 
 
@@ -99,9 +99,12 @@ def _choice(manifest: Manifest) -> list[str] | None:
 
 
 def _planned(manifest: Manifest, arms: list[str] | None, repetitions: int | None) -> set[tuple[str, int, int]]:
+    experiment = manifest.experiment
+    if sum(experiment.arm_repetitions(arm, manifest.profile) for arm in experiment.arms) > MOST_TRIALS:
+        return set()
     try:
         plan = make_plan(
-            manifest.experiment,
+            experiment,
             profile=manifest.profile,
             repetitions=repetitions,
             arms=arms,
@@ -115,6 +118,6 @@ def _planned(manifest: Manifest, arms: list[str] | None, repetitions: int | None
 
 def _oracle(ran: Experiment, written: Experiment) -> list[str]:
     """--oracle, where the arms ran with other modes than experiment.yaml gives them."""
-    if all(ran.arms[name].oracle == arm.oracle for name, arm in written.arms.items()):
+    if all(ran.arms[name].oracle == arm.oracle for name, arm in written.arms.items() if name in ran.arms):
         return []
     return ["--oracle", ",".join(next(iter(ran.arms.values())).oracle)]

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store.listing import ID, MANIFEST
+from harness.store.listing import ID, MANIFEST, METADATA
 from harness.store.manifest import Manifest
+from harness.store.seal import entries
 
 
 def check_inside(root: Path, manifest: Manifest) -> None:
     """UsageError naming what could lead a reader or a writer out of the set at `root`.
 
-    Names in the manifest are those of files in the set and of the set itself; and in its folder are plain files and
-    folders only. A link would bring in a file of the reader's host, a pipe or a device would hold the reader for ever.
+    Names in the manifest are those of files in the set and of the set itself; and in its folder are folders and the
+    plain files that the manifest names. A link would bring in a file of the reader's host, a pipe or a device would
+    hold the reader for ever, and a file that came later would be read with those that were sealed.
     """
     where = str(root / MANIFEST)
     for field, name in _named(manifest):
@@ -29,13 +30,12 @@ def check_inside(root: Path, manifest: Manifest) -> None:
     for field, name in [("id", manifest.id), *earlier]:
         if ID.fullmatch(name) is None:
             raise UsageError(f"field {field}: {name!a} is no ID of a set", where=where)
-    for trial in manifest.trials:
-        if trial.arm not in manifest.experiment.arms:
-            raise UsageError(f"field trials: there is no arm {trial.arm!a}", where=where)
-        if trial.host is not None and not 0 <= trial.host < len(manifest.hosts):
-            raise UsageError(f"field trials: there is no host {trial.host}", where=where)
-    for path in _no_files(root):
-        raise UsageError("is neither a plain file nor a folder", where=str(path), hint="a set has nothing else")
+    for name, is_plain in entries(root):
+        if not is_plain:
+            what, hint = "is neither a plain file nor a folder", "a set has nothing else"
+            raise UsageError(what, where=str(root / name), hint=hint)
+        if name not in manifest.files and name not in (MANIFEST, METADATA):
+            raise UsageError("is not of this set: it came after it was written", where=str(root / name))
 
 
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -48,15 +48,3 @@ def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _is_inside(name: str) -> bool:
     return "\0" not in name and not {"", ".", ".."}.intersection(name.split("/"))
-
-
-def _no_files(root: Path) -> Iterator[Path]:
-    """What below `root` is neither a plain file nor a folder."""
-    left = [root]
-    while left:  # not by recursion: a stranger's set may have any depth
-        with os.scandir(left.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    left.append(Path(entry.path))
-                elif not entry.is_file(follow_symlinks=False):
-                    yield Path(entry.path)

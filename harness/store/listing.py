@@ -23,6 +23,8 @@ from harness.scratch import try_lock
 
 MANIFEST = "manifest.json"
 CLAIMS = "claims.json"
+#: What an export as RO-Crate puts beside the files of a set.
+METADATA = "ro-crate-metadata.json"
 LATEST = "latest"
 #: Folder of runs that are going on or were broken off, in an experiment's folder.
 UNFINISHED = ".unfinished"

@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
+from harness.build.arch import ARCHES
 from harness.experiment.model import Experiment
 from harness.experiment.prepare import KernelBuild
 from harness.experiment.trial import TrialRecord
 from harness.store.absent import Reasons, check_reasons
 from harness.store.provenance import Host, Repository
-from harness.yamlfile import Strict, about
+from harness.yamlfile import Misfit, Strict, about, raise_misfits
 
 #: A new one needs a step in migrate.py and a schema file of its own (`python -m harness.store.schema`).
 SCHEMA_VERSION: Literal[4] = 4
+#: Of a plan that a set tells: more would be no run of anybody's, and recomputing it would fill the memory.
+MOST_TRIALS = 10_000_000
 NO_BUILD_ID = "vmlinux has no GNU build id note"
 NO_DIGEST = "no good trial on the virtual clock"
 
@@ -36,6 +41,21 @@ class KernelManifest(Strict):
     absent: Reasons = {}
 
     _reasons = model_validator(mode="after")(check_reasons)
+
+    @field_validator("arch")
+    @classmethod
+    def _known(cls, arch: str) -> str:
+        if arch not in ARCHES:
+            raise ValueError(f"must be one of {', '.join(ARCHES)}, got {arch!a}")
+        return arch
+
+    @field_validator("source")
+    @classmethod
+    def _files(cls, source: dict[str, Any]) -> dict[str, Any]:
+        archive = source.get("archive", {})
+        if not isinstance(archive, dict) or not all(isinstance(value, str) for value in archive.values()):
+            raise ValueError("archive: must give sha256 by file name")
+        return source
 
 
 class ImageManifest(Strict):
@@ -67,6 +87,13 @@ class Planned(Strict):
     trials: Annotated[int, about("of the whole plan", "trials")] = 0
     part: Annotated[str, about("option that asked for a part; empty: the whole, or a merge of parts")] = ""
     measuring: Annotated[str, about("hash of the parts of krepro that run trials")] = ""
+
+    @model_validator(mode="after")
+    def _counted(self) -> Planned:
+        counts = self.repetitions.values()
+        if self.trials != sum(counts) or self.trials > MOST_TRIALS or any(count < 0 for count in counts):
+            raise ValueError(f"no run has these {self.trials} trials")
+        return self
 
     def part_of(self, trials: int) -> str:
         """What part of the plan a set of so many trials is, in words; empty: all of it."""
@@ -140,6 +167,33 @@ class Manifest(Strict):
     absent: Reasons = {}
 
     _reasons = model_validator(mode="after")(check_reasons)
+
+    @model_validator(mode="after")
+    def _referring(self) -> Manifest:
+        raise_misfits(islice(self._references(), 1))  # who damaged a million trials is told of one
+        return self
+
+    def _references(self) -> Iterator[Misfit]:
+        """What refers to nothing: the way to the field, and what is wrong there. So no reader need look."""
+        if odd := sorted(self.kernels.keys() ^ self.images.keys()):
+            missing = "images" if odd[0] in self.kernels else "kernels"
+            yield (missing,), f"there is none of {odd[0]!a}, of which the other is"
+        for arm in self.plan.repetitions.keys() - self.experiment.arms.keys():
+            yield ("plan", "repetitions"), f"there is no arm {arm!a}"
+        seen: set[tuple[str, int]] = set()
+        for index, trial in enumerate(self.trials):
+            own = self.experiment.arms.get(trial.arm)
+            if own is None:
+                yield ("trials", index, "arm"), f"there is no arm {trial.arm!a}"
+            elif trial.kernel != own.kernel:
+                yield ("trials", index, "kernel"), f"arm {trial.arm} has kernel {own.kernel}, got {trial.kernel!a}"
+            if trial.kernel not in self.kernels:
+                yield ("trials", index, "kernel"), f"there is no kernel {trial.kernel!a}"
+            if trial.host is not None and not 0 <= trial.host < len(self.hosts):
+                yield ("trials", index, "host"), f"there is no host {trial.host}"
+            if (key := (trial.arm, trial.repetition)) in seen:
+                yield ("trials", index), f"{trial.arm} {trial.repetition} is there twice"
+            seen.add(key)
 
     @property
     def missing(self) -> int:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def verify_files(path: Path) -> int:
     RunError naming the first that is missing, changed, or not of the set (empty ones and links too).
     """
     files = verify_seal(path)["files"]
-    present = dict(_entries(path))
+    present = dict(entries(path))
     present.pop(MANIFEST)
     for name in sorted(files.keys() | present.keys()):
         where = str(path / name)
@@ -141,12 +142,47 @@ def verify_files(path: Path) -> int:
     return len(present) + 1
 
 
-def _entries(root: Path, below: str = "") -> Iterator[tuple[str, bool]]:
+def check_found(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """RunError naming the first file (sha256 by path) that an analysis has changed, removed or added."""
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            what = "added" if name not in before else "removed" if name not in after else "changed"
+            raise RunError(f"the analysis has {what} this file, which it may only read", where=name)
+
+
+@contextmanager
+def unchanged(root: Path) -> Iterator[None]:
+    """RunError naming a file of the finished set at `root` that the block changes, removes or adds.
+
+    Files are hashed only where size, inode or one of the times that a change leaves says that there was one.
+    """
+    before = _stamp(root)
+    try:
+        yield
+    finally:
+        if _stamp(root) != before:
+            verify_files(root)
+
+
+def _stamp(root: Path) -> str:
+    """A hash of what the file system says of every file below `root`; nobody but root sets the time of a change."""
+    stamp = hashlib.sha256()
+    for name, _ in sorted(entries(root)):
+        found = (root / name).lstat()
+        told = (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        stamp.update(f"{name}\0{told}".encode("utf-8", "surrogateescape"))
+    return stamp.hexdigest()
+
+
+def entries(root: Path) -> Iterator[tuple[str, bool]]:
     """Everything below `root` that is no folder, by relative POSIX path, and whether it is a plain file."""
-    with os.scandir(root / below) as entries:
-        for entry in entries:
-            name = f"{below}{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                yield from _entries(root, f"{name}/")
-            else:
-                yield name, entry.is_file(follow_symlinks=False)
+    left = [""]
+    while left:  # not by recursion: a stranger's set may have any depth
+        below = left.pop()
+        with os.scandir(root / below) as found:
+            for entry in found:
+                name = f"{below}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(f"{name}/")
+                else:
+                    yield name, entry.is_file(follow_symlinks=False)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.store.listing import MANIFEST, METADATA
 from harness.store.manifest import Manifest
-from harness.store.resultset import MANIFEST, ResultSet
+from harness.store.resultset import ResultSet
 from harness.store.seal import verify_files
 
-METADATA = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/crate/1.1"
 LICENCE = "Unknown: nobody has stated a licence for this result set. Ask its authors before you use it."
 _TYPES = {".parquet": "application/vnd.apache.parquet", ".yaml": "application/yaml", ".md": "text/markdown"}
