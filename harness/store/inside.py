@@ -41,9 +41,6 @@ def check_inside(root: Path, manifest: Manifest) -> None:
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for field in ("files", "deterministic", "experiment_files"):
         yield from ((field, name) for name in getattr(manifest, field))
-    for trial in manifest.trials:
-        yield "trials.path", str(trial.path)
-        yield "trials.system_map", str(trial.system_map)
 
 
 def _is_inside(name: str) -> bool:

@@ -189,6 +189,10 @@ class Manifest(Strict):
                 yield ("trials", index, "kernel"), f"arm {trial.arm} has kernel {own.kernel}, got {trial.kernel!a}"
             if trial.kernel not in self.kernels:
                 yield ("trials", index, "kernel"), f"there is no kernel {trial.kernel!a}"
+            raw, symbols = f"raw/{trial.arm}/{trial.repetition}", f"kernels/{trial.kernel}/System.map"
+            for name, path, place in (("path", trial.path, raw), ("system_map", trial.system_map, symbols)):
+                if str(path) != place:
+                    yield ("trials", index, name), f"must be {place}, got {str(path)!a}"
             if trial.host is not None and not 0 <= trial.host < len(self.hosts):
                 yield ("trials", index, "host"), f"there is no host {trial.host}"
             if (key := (trial.arm, trial.repetition)) in seen:

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 import harness
 from harness.build.store import hash_file, hash_of
@@ -24,6 +24,8 @@ from harness.yamlfile import Strict, about
 
 PACKAGES = ("matplotlib", "numpy", "pandas", "paramiko", "pyarrow", "pydantic", "qemu.qmp", "scipy")
 
+#: A git commit, or the beginning of one: given to git it can mean nothing else.
+COMMIT = re.compile(r"[0-9a-f]{1,64}")
 #: Name of this project among the packages, and its folders that decide what tables, metrics and figures are.
 OWN = "krepro"
 ANALYSING = ("measure", "oracle", "report")
@@ -40,6 +42,13 @@ class Repository(Strict):
     absent: Reasons = {}
 
     _reasons = model_validator(mode="after")(check_reasons)
+
+    @field_validator("commit")
+    @classmethod
+    def _hash(cls, commit: str | None) -> str | None:
+        if commit is not None and COMMIT.fullmatch(commit) is None:
+            raise ValueError(f"{commit!a} is no git commit")
+        return commit
 
 
 class Host(Strict):

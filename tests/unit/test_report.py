@@ -222,7 +222,8 @@ def test_the_command_plans_the_same_trials(results, experiment, plan, words):
 def test_trials_that_no_run_gives_have_no_command(results, experiment):
     result = small_set(results, experiment)
     some = result.manifest.trials[:-1]
-    odd = small_set(results, experiment, trials=[*some, some[0].model_copy(update={"repetition": 9})])
+    ninth = {"repetition": 9, "path": Path("raw", some[0].arm, "9")}
+    odd = small_set(results, experiment, trials=[*some, some[0].model_copy(update=ninth)])
     assert reproduction(odd).command is None
     assert "No choice of arms and repetitions" in " ".join(reproduction(odd).notes)
 
