@@ -30,6 +30,7 @@ def figures(
     from harness.commands.inside import redraw_inside
     from harness.commands.trust import execute
     from harness.store.resultset import MANIFEST, find_result_set
+    from harness.store.seal import unchanged
 
     finished = find_result_set(results, result)
     target = Path("figures") / finished.path.name if out is None else out
@@ -41,12 +42,13 @@ def figures(
         raise RunError("has no tables to draw from", where=str(finished.path))
 
     try:
-        written = execute(
-            finished,
-            lambda: redraw(finished.path, format, str(target)),
-            trust=trust,
-            inside=lambda: redraw_inside(finished.path, format, target),
-        )
+        with unchanged(finished.path):
+            written = execute(
+                finished,
+                lambda: redraw(finished.path, format, str(target)),
+                trust=trust,
+                inside=lambda: redraw_inside(finished.path, format, target),
+            )
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
     console = cli.output()

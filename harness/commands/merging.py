@@ -24,7 +24,7 @@ from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
 from harness.store.listing import find_set
-from harness.store.maker import is_known
+from harness.store.maker import is_known, made_here
 from harness.store.manifest import NO_DIGEST, Manifest, MergedFrom
 from harness.store.provenance import package_versions, repository
 from harness.store.resultset import EXPERIMENT, MEASURED, ResultSet, Writer, copy_experiment, write_result_set
@@ -51,10 +51,11 @@ def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: boo
         for one in sets:
             verify_files(one.path)
             bar.advance(1, one.path.name)
-    # The code is the same in all of them: where one is known here, nobody is asked.
+    # The code is the same in all of them: where one is known here, nobody is asked. Its trials are each set's own.
     known = [one for one in sets if is_known(one.path, one.manifest.experiment.name)]
     first = (known or sets)[0]
-    result, made = execute(first, lambda: _united(results, sets, union, first, own=bool(known)), trust=trust)
+    own = all(made_here(one.path) for one in sets)
+    result, made = execute(first, lambda: _united(results, sets, union, first, own=own), trust=trust)
     lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
     print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
     _warn_missing(union)
@@ -76,6 +77,7 @@ def _united(
         if measured.name == MEASURED:
             link_tree(measured, writer.path / MEASURED)
         _link_raw(sets, union, writer)
+        writer.seal(EXPERIMENT, MEASURED)
         with step("analysing"):
             trials = [record.relocated(writer.path) for record in records]
             analysis = Analysis(first.path / EXPERIMENT)
@@ -91,10 +93,17 @@ def _link_raw(sets: Sequence[ResultSet], union: Union, writer: Writer) -> None:
     for one in sets:
         for folder in sorted((one.path / kernels).glob("*")):
             if not (writer.path / kernels / folder.name).exists():
-                link_tree(folder, writer.path / kernels / folder.name)
+                _link(one, Path(kernels) / folder.name, writer)
     (writer.path / raw).mkdir()
     for trial in union.trials:
-        link_tree(sets[trial.source].path / trial.record.path, writer.path / trial.record.path)
+        _link(sets[trial.source], trial.record.path, writer)
+
+
+def _link(source: ResultSet, folder: Path, writer: Writer) -> None:
+    link_tree(source.path / folder, writer.path / folder)
+    linked = (path for path in (writer.path / folder).rglob("*") if path.is_file())
+    names = [path.relative_to(writer.path).as_posix() for path in linked]
+    writer.found |= {name: source.manifest.files[name] for name in names}
 
 
 def _manifest(

@@ -132,6 +132,7 @@ def measure(options: RunOptions) -> Measured:
         work = _Work(options, experiment, folder, plan, store, run, writer)
         prepared = work.guests(client, earlier, clock, None if part.text else analysis)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
+        writer.found |= run.files()
         good = any(record.status == "ok" for record in records)
         unanalysed: KreproError | None = None
         analysed = Analysed()
@@ -197,7 +198,7 @@ class _Work:
             run_each(due(made.whole.trials, run.sealed, last=part is parts[-1]), run.seal, executor)
             run.guests_end()
             clock.lap("guests")
-            _copy_symbols(new.builds, self.writer.path)
+            _copy_symbols(new.builds, self.writer)
             if analysis is not None and part is not parts[-1]:
                 self._tell(analysis, made)
         return made.whole
@@ -210,6 +211,7 @@ class _Work:
         self.run.keep(descriptions)
         clock.add("guests", self.run.spent_s)
         copy_experiment(self.folder, self.writer.path)
+        self.writer.seal(EXPERIMENT)
         take_earlier(self.run, new.trials, self.options, earlier)
 
     def _tell(self, analysis: Analysis, made: Together) -> None:
@@ -248,12 +250,13 @@ def _why_not(error: KreproError | None, good: bool, folder: Path) -> str:
     return f"{place}: {error.message}".replace(f"{folder}/", "")
 
 
-def _copy_symbols(builds: Mapping[str, KernelBuild], target: Path) -> None:
+def _copy_symbols(builds: Mapping[str, KernelBuild], writer: Writer) -> None:
     for name, build in builds.items():
-        folder = target / "kernels" / name
+        folder = writer.path / "kernels" / name
         folder.mkdir(parents=True, exist_ok=True)
         for file in ("System.map", "config"):
             shutil.copyfile(build.kernel.file(file), folder / file)
+            writer.found[f"kernels/{name}/{file}"] = build.kernel.files[file]
 
 
 def _manifest(

@@ -16,6 +16,7 @@ from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.terminal import frame_table
 from harness.store.resultset import DOCUMENTS, EXPERIMENT, ResultSet, find_result_set
+from harness.store.seal import unchanged
 
 
 def load_document(results: Path, text: str, name: str = "model") -> tuple[Path | ResultSet, dict[str, Any]]:
@@ -46,7 +47,8 @@ def predict_script(results: Path, text: str, script: Path, name: str, console: C
     source, document = load_document(results, text, name)
     if isinstance(source, ResultSet):
         folder = source.path / EXPERIMENT
-        tables, lines = execute(source, lambda: Analysis(folder).predict(document, script), trust=trust)
+        with unchanged(source.path):
+            tables, lines = execute(source, lambda: Analysis(folder).predict(document, script), trust=trust)
     else:
         if not trust and source.parent != EXPERIMENTS:
             ask(str(source), "is named by the document, and this executes code that is in it, with your rights")

@@ -22,7 +22,7 @@ from harness.progress import step
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.listing import latest_of
-from harness.store.maker import is_known
+from harness.store.maker import made_here
 from harness.store.manifest import AnalysedFrom, Manifest
 from harness.store.provenance import package_versions, repository
 from harness.store.resultset import (
@@ -66,6 +66,7 @@ def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
         verify_files(old.path)
     if all(trial.status == "failed" for trial in old.manifest.trials):
         raise RunError("no trial succeeded: there is nothing to analyse", where=str(old.path))
+    own = made_here(old.path)  # what a stranger measured does not become ours by being analysed, whoever's code does it
     with write_result_set(old.path.parent.parent, experiment.name) as writer:
         for name in SOURCES:
             link_tree(old.path / name, writer.path / name)
@@ -73,12 +74,12 @@ def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
         measured = measured_experiment(old)
         if hash_tree(measured) != hash_tree(writer.path / EXPERIMENT):
             link_tree(measured, writer.path / MEASURED)
+        writer.found = {name: value for name, value in old.manifest.files.items() if name.split("/")[0] in SOURCES}
+        writer.seal(EXPERIMENT, MEASURED)
         with step("analysing"):
             trials = [trial.relocated(writer.path) for trial in old.manifest.trials]
             made = analyse(analysis, experiment.claims, trials, writer, part=old.manifest.part)
         manifest = _manifest(old.manifest, experiment, writer.path)
-        # What a stranger measured with stays in the set, to be replayed: it does not become ours by being copied.
-        own = is_known(old.path, old.manifest.experiment.name)
         return writer.finish(manifest, latest=_is_newest(old), own=own), made
 
 

@@ -13,12 +13,14 @@ from harness.build.store import Store, hash_file, hash_tree
 from harness.commands.reanalysis import measured_experiment
 from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
+from harness.experiment.model import experiment_names, load_experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.runner import run_trials
 from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.machine.qemu import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
 from harness.oracle.attach import Prepared, prepare_trials
+from harness.paths import EXPERIMENTS
 from harness.scratch import discard, scratch_folder
 from harness.store.digest import HOST_TIMED, first_difference
 from harness.store.manifest import Manifest, describe_image, describe_kernel
@@ -34,9 +36,10 @@ def replay(results: Path, text: str, trial: str | None, console: Console, *, tru
     """
     result = find_result_set(results, text)
     chosen = _choose(result, trial)
-    # It compiles the guest's programs; and QEMU believes the log of a recording.
-    recorded = any(result.manifest.experiment.arms[record.arm].record for record in chosen)
-    count = execute(result, lambda: _replayed(result, chosen), trust=trust, made_here_only=recorded)
+    # It compiles the guest's programs; QEMU believes the log of a recording; and the manifest says what guests execute.
+    experiment = result.manifest.experiment
+    foreign = any(experiment.arms[record.arm].record for record in chosen) or not _is_projects(result.manifest)
+    count = execute(result, lambda: _replayed(result, chosen), trust=trust, made_here_only=foreign)
     console.print(f"{len(chosen)} trials replayed, {count} files: every bit is equal")
     return 0
 
@@ -63,6 +66,17 @@ def _replayed(result: ResultSet, chosen: Sequence[TrialRecord]) -> int:
     finally:
         discard(scratch)
     return len(expected)
+
+
+def _is_projects(manifest: Manifest) -> bool:
+    """Whether the experiment that the manifest has is the project's, with the values that were chosen for the run."""
+    experiment = manifest.experiment
+    if experiment.name not in experiment_names():
+        return False
+    try:
+        return load_experiment(EXPERIMENTS / experiment.name, manifest.chosen) == experiment
+    except UsageError:
+        return False
 
 
 def _choose(result: ResultSet, trial: str | None) -> list[TrialRecord]:

@@ -16,15 +16,19 @@ from harness.experiment.trial import TrialSpec
 from harness.progress import note, step, warn
 from harness.store import unfinished
 from harness.store.listing import set_paths, sets_named
+from harness.store.maker import made_here
 from harness.store.resultset import ResultSet
 from harness.store.seal import verify_seal
 from harness.store.unfinished import Key, Run, Words, open_run, runs_named, take_over
+
+NOT_HERE = "it was not made on this host"
 
 
 def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
     """The result set that `--resume` names, if it names one; its failed trials are to be run again.
 
-    UsageError when the word fits more than one thing, sets and unfinished runs together, or a set that is damaged.
+    UsageError when the word fits more than one thing, sets and unfinished runs together, or a set that is damaged or
+    was not made here: its trials would pass for this host's.
     """
     if options.resume is None or options.resume == unfinished.LATEST:
         return None
@@ -35,7 +39,12 @@ def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
         raise UsageError(
             f"--resume {options.resume}: could be {names}", where=str(home), hint="give a longer prefix of the ID"
         )
-    return ResultSet(sets[0]) if sets else None
+    if not sets:
+        return None
+    found = ResultSet(sets[0])
+    if not made_here(found.path):
+        raise UsageError(NOT_HERE, where=str(found.path), hint="run all trials here; ./inv merge unites sets")
+    return found
 
 
 @contextmanager
@@ -100,6 +109,8 @@ def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> 
             record = own[key] if key in own and own[key].description == text else exact.get(text)
             if record is not None:
                 wanted[key] = record
+        if wanted and not made_here(source):
+            raise UsageError(NOT_HERE)
         files = verify_seal(source)["files"] if wanted else {}
     except KreproError as error:
         warn(f"no trial is taken from {source.name}: {error.message}")

@@ -19,7 +19,8 @@ NO_TESTS = 5
 @command(guests=True, tests=True)
 def test(
     unit: Annotated[
-        bool, Option("only `tests/unit` and `tests/experiments`, which need no guest", spares_guests=True)
+        bool,
+        Option("only `tests/unit`, `tests/experiments` and `tests/hostile`, which need no guest", spares_guests=True),
     ] = False,
     faults: Annotated[bool, Option("only `tests/faults`, without what `--soak` runs: fault injection")] = False,
     soak: Annotated[
@@ -34,7 +35,7 @@ def test(
 ) -> int:
     """Run the tests: linters, unit tests, then tests that boot guests."""
     check_checkout("test")
-    parallel = ["tests/unit", "tests/experiments", "-n", "auto", "--dist", "worksteal"]
+    parallel = ["tests/unit", "tests/experiments", "tests/hostile", "-n", "auto", "--dist", "worksteal"]
     # A guest keeps one CPU busy. Tests of one file stay together: they share what they pay for.
     guests = ["tests/commands", "tests/guest", "-n", "2", "--dist", "loadfile"]
     stages = [parallel] if unit else [parallel, guests]

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from harness.commands.inside import bubblewrap
 from harness.errors import UsageError
 from harness.harmless import harmless
 from harness.progress import warn
-from harness.store.maker import is_known, made_here
+from harness.store.maker import is_known, is_vouched_for
 from harness.store.resultset import ResultSet
 
 T = TypeVar("T")
@@ -26,17 +27,20 @@ def execute(
     *,
     trust: bool,
     made_here_only: bool = False,
+    signers: Path | None = None,
     inside: Callable[[], T] | None = None,
 ) -> T:
     """What `action` returns, which executes code of this set.
 
     Of a set whose code is not known here, only with `trust` (`--trust`), or after a yes at a terminal; else UsageError.
     Nothing else executes code of a set: what should surround it belongs here. `made_here_only`: the project's own code
-    does not do either, for data of the set that is as good as code. `inside`: the same, done in a sandbox; that is used
-    for code which is not known, where this host allows it.
+    does not do either, for data of the set that is as good as code. `signers`: who may sign code, the user's own list
+    where it is None. `inside`: the same, done in a sandbox; that is used for code which is not known, where this host
+    allows it.
     """
     path = result.path
-    known = made_here(path) if made_here_only else is_known(path, result.manifest.experiment.name)
+    name = result.manifest.experiment.name
+    known = is_vouched_for(path, signers) if made_here_only else is_known(path, name, signers)
     if known:
         return action()
     boxed = inside is not None and bubblewrap() is not None

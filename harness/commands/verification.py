@@ -29,7 +29,7 @@ from harness.store.listing import CLAIMS, MANIFEST, describe, find_set
 from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
 from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer, view_file
-from harness.store.seal import verify_files
+from harness.store.seal import unchanged, verify_files
 from harness.store.shown import SHOWN
 from harness.store.signature import signed_by
 
@@ -55,7 +55,9 @@ def verify(results: Path, text: str, console: Console, *, trust: bool = False, s
         console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")
     for line in _verify_origin(result):
         console.print(line, markup=False, soft_wrap=True)
-    for line in [*_verify_analysis(result, trust=trust), *news_lines(result.claims)]:
+    with unchanged(path):
+        lines = _verify_analysis(result, trust=trust, signers=signers)
+    for line in [*lines, *news_lines(result.claims)]:
         console.print(line, markup=False, soft_wrap=True)
     console.print(str(path), markup=False, soft_wrap=True)
     return exit_code(news=bool(news(result.claims)))
@@ -121,7 +123,7 @@ def _sources(files: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in files.items() if name.startswith(("raw/", "kernels/"))}
 
 
-def _verify_analysis(result: ResultSet, *, trust: bool) -> list[str]:
+def _verify_analysis(result: ResultSet, *, trust: bool, signers: Path | None) -> list[str]:
     """What was made again and came out equal, one line each; or why there is nothing to make."""
     trials = result.trials
     if all(trial.status == "failed" for trial in trials):
@@ -137,7 +139,7 @@ def _verify_analysis(result: ResultSet, *, trust: bool) -> list[str]:
         with step("analysing again, in a sandbox"):
             return run_inside("verify", result.path)
 
-    return execute(result, again, trust=trust, inside=inside)
+    return execute(result, again, trust=trust, signers=signers, inside=inside)
 
 
 def analysed_again(path: Path) -> list[str]:

@@ -16,7 +16,8 @@ from harness.paths import CAPSULE_SUFFIX, RESULTS
 def verify(
     result: SetName,
     signers: Annotated[
-        Path | None, Option("who may sign: a file as ssh-keygen has it", none="`~/.ssh/allowed_signers`")
+        Path | None,
+        Option("who must have signed: a file as ssh-keygen has it", none="`~/.ssh/allowed_signers`, to tell"),
     ] = None,
     results: ResultsFolder = RESULTS,
     trust: Trust = False,

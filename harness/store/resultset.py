@@ -29,10 +29,10 @@ from harness.scratch import discard, remove_tree, scratch_folder
 from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.store.inside import check_inside
-from harness.store.maker import FIELD, maker_of
+from harness.store.maker import FIELD, NO_SOURCES, maker_of
 from harness.store.manifest import Manifest
 from harness.store.migrate import load_manifest, migrated_claims
-from harness.store.seal import Each, content_hash, manifest_pieces
+from harness.store.seal import Each, check_found, content_hash, manifest_pieces
 from harness.store.shown import SHOWN, Shown, read_shown
 
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
@@ -41,6 +41,8 @@ EXPERIMENT = "experiment"
 #: Of a set that was analysed again by another experiment's folder: that which its raw files were measured with.
 MEASURED = "measured"
 MAX_EXPERIMENT_MIB = 16
+#: What an analysis finds and may not change.
+FOUND = ("raw/", "kernels/", f"{EXPERIMENT}/", f"{MEASURED}/")
 METRICS = "metrics.parquet"
 #: What an analysis found, for programs to read: JSON.
 DOCUMENTS = "documents"
@@ -134,6 +136,13 @@ class Writer:
         self.home = home
         self.path = path
         self.result: ResultSet | None = None
+        #: sha256 by path of what is there before an analysis is: all that may be below FOUND in the end.
+        self.found: dict[str, str] = {}
+
+    def seal(self, *folders: str) -> None:
+        """What is in these folders is what no analysis may change."""
+        for folder in folders:
+            self.found |= {f"{folder}/{name}": value for name, value in hash_tree(self.path / folder).items()}
 
     def write_tables(self, tables: Mapping[str, pd.DataFrame], declared: Sequence[Table]) -> None:
         """tables/NAME.parquet, each with its declaration."""
@@ -178,10 +187,13 @@ class Writer:
     def finish(self, manifest: Manifest, *, latest: bool = True, own: bool = True) -> ResultSet:
         """Seal the set: hash every file, name it by time and content, flush it to disk, rename it into place.
 
-        `latest`: the experiment's link of this name leads to it then. `own`: all code in it is of this host, which may
-        execute it without a question.
+        `latest`: the experiment's link of this name leads to it then. `own`: this host measured all of it, and may
+        execute its code without a question. RunError naming the first file that is not as it was `found`: no set then.
         """
-        unsealed = without_host_paths(manifest.model_copy(update={"id": "", "files": hash_tree(self.path)}))
+        files = hash_tree(self.path)
+        if self.found:
+            check_found(self.found, {name: value for name, value in files.items() if name.startswith(FOUND)})
+        unsealed = without_host_paths(manifest.model_copy(update={"id": "", "files": files}))
         values = _values(unsealed)
         values[FIELD] = maker_of(values) if own else ""
         name = f"{utc_now()}-{content_hash(values)[:8]}"
@@ -265,7 +277,7 @@ def copy_experiment(folder: Path, root: Path) -> None:
             )
         return shutil.copy2(source, target)
 
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+    ignored = shutil.ignore_patterns(*NO_SOURCES)
     shutil.copytree(folder, root / EXPERIMENT, ignore=ignored, copy_function=copy)
 
 

@@ -6,12 +6,14 @@ A finished set does not change, so its signature lies beside it: ID.sig. `ssh-ke
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from harness.build.store import usable
-from harness.errors import RunError, UsageError
+from harness.errors import UsageError
 from harness.store.listing import MANIFEST, read_plain
 
 #: What OpenSSH calls the namespace: a signature made for anything else does not hold here.
@@ -19,6 +21,9 @@ NAMESPACE = "krepro"
 SIGNERS = Path("~/.ssh/allowed_signers")
 TOOL = "ssh-keygen"
 MOST_BYTES = 1 << 16
+#: A line of a file of signers that has options, as allowed_signers of ssh-keygen(1) says.
+WITH_OPTIONS = re.compile(r'[ \t]*(?:"[^"]*"|[^\s"#]+)[ \t]+((?:"[^"]*"|[^\s"])+)[ \t]')
+NAMESPACES = re.compile(r'(?:^|,)namespaces="([^"]*)"', re.IGNORECASE)
 
 
 def signature_file(root: Path) -> Path:
@@ -38,30 +43,65 @@ def sign(root: Path, key: Path) -> Path:
 
 
 def signed_by(root: Path, signers: Path | None) -> str:
-    """One line: who signed a set, by the names in the file `signers` (SIGNERS, where it is None), or that nobody did.
+    """One line: who signed a set, by the names in the file `signers`, or that nobody did.
 
-    RunError when there is a signature that does not fit.
+    UsageError when there is a signature that does not fit; and, where `signers` is given, when the set is unsigned or
+    signed by a key that may not sign. Without it, it is told by the names in SIGNERS, if there is such a file.
     """
-    signature = signature_file(root)
-    if not signature.is_file():
-        return "unsigned"
-    if shutil.which(TOOL) is None:
-        return f"signed; nobody can tell by whom, as there is no {TOOL} here"
-    try:
-        if signature.lstat().st_size > MOST_BYTES:
-            raise RunError("is no signature", where=str(signature))
-        read_plain(signature)
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror}", where=str(signature)) from error
-    checked = _run(root, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature))
-    if checked.returncode != 0:
-        raise RunError("is no signature of this set's manifest", where=str(signature))
     allowed = (SIGNERS if signers is None else signers).expanduser()
     if signers is not None and not allowed.is_file():
         raise UsageError("there is no such file", where=str(allowed), hint="--signers")
+    signature = signature_file(root)
+    if not signature.is_file():
+        if signers is not None:
+            raise UsageError("is unsigned", where=str(root), hint=f"a signature would be {signature.name}, beside it")
+        return "unsigned"
+    if signers is None and shutil.which(TOOL) is None:
+        return f"signed; nobody can tell by whom, as there is no {TOOL} here"
+    _check_plain(signature)
+    checked = _run(root, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature))
+    if checked.returncode != 0:
+        raise UsageError("is no signature of this set's manifest", where=str(signature))
     name = _named(root, signature, allowed) if allowed.is_file() else None
     key = checked.stdout.decode(errors="replace").strip().rpartition(" key ")[2]
+    if name is None and signers is not None:
+        raise UsageError(f"is signed by a key that {allowed} does not let sign now ({key})", where=str(root))
     return f"signed by {name} ({key})" if name else f"signed by a key that {allowed} does not name ({key})"
+
+
+def vouched(root: Path, signers: Path | None = None) -> bool:
+    """Whether a set is signed by a key whose owner's code is executed unasked.
+
+    That is one which the file `signers` (SIGNERS, where it is None) lists with the option `namespaces="krepro"`: one
+    that is listed for git's signatures alone does not do.
+    """
+    signature, allowed = signature_file(root), (SIGNERS if signers is None else signers).expanduser()
+    try:
+        _check_plain(signature)
+        lines = [line for line in allowed.read_text(errors="replace").splitlines() if _is_for_code(line)]
+        if not lines:
+            return False
+        with tempfile.NamedTemporaryFile("w", prefix=f"{NAMESPACE}-signers-") as chosen:
+            chosen.write("".join(f"{line}\n" for line in lines))
+            chosen.flush()
+            return _named(root, signature, Path(chosen.name)) is not None
+    except (OSError, UsageError):
+        return False
+
+
+def _is_for_code(line: str) -> bool:
+    options = WITH_OPTIONS.match(line)
+    named = NAMESPACES.search(options[1]) if options else None
+    return named is not None and NAMESPACE in named[1].split(",")
+
+
+def _check_plain(signature: Path) -> None:
+    try:
+        if signature.lstat().st_size > MOST_BYTES:
+            raise UsageError("is no signature", where=str(signature))
+        read_plain(signature)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(signature)) from error
 
 
 def _named(root: Path, signature: Path, allowed: Path) -> str | None:

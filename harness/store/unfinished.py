@@ -30,6 +30,7 @@ from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.progress import note, warn
 from harness.scratch import locks_work, remove_tree, sweep, try_lock
 from harness.store.listing import ID, UNFINISHED, fits
+from harness.store.maker import FIELD, is_own, maker_of
 from harness.store.provenance import Host
 from harness.store.resultset import link_or_copy, sync, sync_tree, utc_now
 from harness.yamlfile import Strict
@@ -76,12 +77,16 @@ class Machines(Strict):
 
 
 class Seal(Strict):
-    """A trial that has ended. `guests_s`: wall time that the run's trials had taken by then, of all its sittings."""
+    """A trial that has ended. `guests_s`: wall time that the run's trials had taken by then, of all its sittings.
+
+    `maker`: as in a manifest. What another host sealed does not become a trial of a set of this one.
+    """
 
     description: str
     record: TrialRecord
     files: dict[str, str]
     guests_s: float
+    maker: str = ""
 
 
 class Run:
@@ -165,6 +170,7 @@ class Run:
         sync(place.parent)
         spent = self.spent_s + time.monotonic() - self._begun
         seal = Seal(description=self.descriptions[key], record=record, files=files, guests_s=round(spent, 3))
+        seal = seal.model_copy(update={FIELD: maker_of(seal.model_dump(mode="json"))})
         write_synced(self.path / TRIALS / spec.arm / f"{spec.repetition}.json", seal.model_dump_json(indent=1))
         self.sealed[key] = record
 
@@ -176,6 +182,14 @@ class Run:
             write_synced(self.path / MACHINES, self._machines.model_dump_json(indent=1))
             return len(names)
         return names.index(machine)
+
+    def files(self) -> dict[str, str]:
+        """sha256 of every raw file of the sealed trials, by its path in the set."""
+        return {
+            f"raw/{arm}/{repetition}/{name}": value
+            for arm, repetition in self.sealed
+            for name, value in _read_seal(self.path / TRIALS / arm / f"{repetition}.json").files.items()
+        }
 
     @property
     def hosts(self) -> list[Host]:
@@ -197,35 +211,41 @@ class Run:
     def _judge(self, path: Path, descriptions: Mapping[Key, str]) -> tuple[str | None, Seal | None]:
         """The seal, and why its trial cannot be used; no reason of a failed one: it is just run again."""
         try:
-            seal = Seal.model_validate_json(path.read_bytes())
+            seal = _read_seal(path)
         except (OSError, ValidationError):
             return "the seal cannot be read", None
-        key = (seal.record.arm, seal.record.repetition)
         if seal.record.status != "ok":
             return None, None
+        return self._objection(seal, descriptions), seal
+
+    def _objection(self, seal: Seal, descriptions: Mapping[Key, str]) -> str | None:
+        key = (seal.record.arm, seal.record.repetition)
         if seal.record.host is not None and seal.record.host >= len(self._machines.machines):
-            return "nobody knows which machine ran it", seal
+            return "nobody knows which machine ran it"
         if key not in descriptions:
-            return "the run has no such trial any more", seal
+            return "the run has no such trial any more"
         if seal.description != descriptions[key]:
-            return "its description has changed: the experiment, the kernel or another input", seal
-        folder = self.set / "raw" / key[0] / str(key[1])
+            return "its description has changed: the experiment, the kernel or another input"
+        if not is_own(seal.model_dump(mode="json")):
+            return "it was not sealed on this host"
         try:
-            whole = hash_tree(folder) == seal.files
+            whole = hash_tree(self.set / "raw" / key[0] / str(key[1])) == seal.files
         except OSError:
             whole = False
-        return (None if whole else "its files differ from what was written"), seal
+        return None if whole else "its files differ from what was written"
 
     def _clear(self, kept: Mapping[Key, TrialRecord]) -> None:
         remove_tree(self.running)
         self.running.mkdir()
         self.set.mkdir(exist_ok=True)
-        for path in self.set.iterdir():
-            if path.name != "raw":
-                remove_tree(path) if path.is_dir() else path.unlink()
-        for path in (self.set / "raw").glob("*/*"):
-            if not path.name.isdecimal() or (path.parent.name, int(path.name)) not in kept:
-                remove_tree(path)
+        raw = self.set / "raw"
+        places = {raw / arm / str(repetition) for arm, repetition in kept}
+        arms = {place.parent for place in places}
+        strange = [path for path in self.set.iterdir() if path != raw]
+        strange += [path for path in raw.glob("*") if path not in arms]
+        strange += [path for arm in arms for path in arm.glob("*") if path not in places]
+        for path in strange:  # what was not sealed, or what an analysis has put there
+            path.unlink() if path.is_symlink() or not path.is_dir() else remove_tree(path)
 
 
 def open_run(home: Path, words: Words, trials: int, *, resume: str | None = None, fresh: bool = False) -> Run:
@@ -309,6 +329,10 @@ def read_plan(path: Path) -> Plan | None:
         return Plan.model_validate_json((path / PLAN).read_bytes()) if (path / SET).is_dir() else None
     except (OSError, ValidationError):
         return None
+
+
+def _read_seal(path: Path) -> Seal:
+    return Seal.model_validate_json(path.read_bytes())
 
 
 def _read_machines(path: Path) -> Machines:

@@ -367,6 +367,29 @@ def imported(file: Path) -> set[str]:
     return names
 
 
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`")
+#: Of what is written at the same time as the page; its tests are to be named when it is there.
+AWAITED = "tests/hostile/test_contained.py"
+
+
+def test_every_promise_names_tests_that_exist():
+    text = (ROOT / "docs/security.md").read_text()
+    promises = text[text.index("## What is promised") : text.index("## What is not promised")]
+    rows = [row.split("|")[1:3] for row in promises.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) > 10
+    for promise, held in rows:
+        file, named = "", 0
+        for match in NAMED_TEST.finditer(held):
+            file = match[1] or file
+            named += 1
+            if match[2] is None:
+                assert file == AWAITED, f"{promise}: name a test of {file}"
+            else:
+                assert f"\ndef {match[2]}(" in (ROOT / file).read_text(), f"{file}::{match[2]}"
+        assert named, promise
+        assert NAMED_TEST.sub("", held).strip() == ""
+
+
 def test_folders_of_the_harness_import_only_from_those_above_them():
     order = first_column(DOCS / "architecture.md", "Folders, in the order in which data flows")
     package = ROOT / "harness"

@@ -16,9 +16,10 @@ from rich.console import Console
 from harness.commands.sign import sign
 from harness.commands.verification import verify
 from harness.errors import RunError, UsageError
-from harness.store import prune
+from harness.store import prune, signature
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.signature import signature_file, signed_by
+from tests.hostile.made import key, signers
 from tests.result_sets import experiment_folder, write_set
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen here")
@@ -29,32 +30,25 @@ def made(tmp_path: Path) -> ResultSet:
     return write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [100.0]})
 
 
-def key(folder: Path, name: str) -> Path:
-    path = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "nobody", "-f", path], check=True)
-    return path
-
-
-def signers(folder: Path, **keys: Path) -> Path:
-    path = folder / "signers"
-    path.write_text("".join(f"{name}@example.org {one.with_suffix('.pub').read_text()}" for name, one in keys.items()))
-    return path
-
-
-def told(made: ResultSet, allowed: Path) -> str:
+def told(made: ResultSet, allowed: Path | None) -> str:
     file = io.StringIO()
     assert verify(made.path.parent.parent, str(made.path), Console(file=file, width=200), signers=allowed) == 0
     return file.getvalue().splitlines()[1]
 
 
-def test_verify_says_by_whom(made, tmp_path, capsys):
+def test_verify_says_by_whom(made, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(signature, "SIGNERS", tmp_path / "signers")
     ada, bob = key(tmp_path, "ada"), key(tmp_path, "bob")
-    assert told(made, signers(tmp_path, ada=ada)) == "unsigned"
+    assert told(made, None) == "unsigned"
     sign(str(made.path), ada, made.path.parent.parent)
     assert capsys.readouterr().out.strip() == str(signature_file(made.path))
-    assert told(made, signers(tmp_path, bob=bob, ada=ada)).startswith("signed by ada@example.org (SHA256:")
-    allowed = signers(tmp_path, bob=bob)
-    assert told(made, allowed).startswith(f"signed by a key that {allowed} does not name (SHA256:")
+    allowed = signers(tmp_path, bob=bob, ada=ada)
+    for given in (None, allowed):
+        assert told(made, given).startswith("signed by ada@example.org (SHA256:")
+    signers(tmp_path, bob=bob)
+    assert told(made, None).startswith(f"signed by a key that {allowed} does not name (SHA256:")
+    allowed.unlink()
+    assert told(made, None).startswith(f"signed by a key that {allowed} does not name (SHA256:")
     with pytest.raises(UsageError, match="there is no such file"):
         told(made, tmp_path / "absent")
 
@@ -62,18 +56,18 @@ def test_verify_says_by_whom(made, tmp_path, capsys):
 def test_a_signature_is_of_one_manifest_and_one_purpose(made, tmp_path):
     ada = key(tmp_path, "ada")
     sign(str(made.path), ada, made.path.parent.parent)
-    allowed, manifest, signature = signers(tmp_path, ada=ada), made.path / MANIFEST, signature_file(made.path)
+    allowed, manifest, beside = signers(tmp_path, ada=ada), made.path / MANIFEST, signature_file(made.path)
     before = manifest.read_text()
     manifest.write_text(json.dumps(json.loads(before) | {"seed": 2}))
-    with pytest.raises(RunError, match=r"\.sig: is no signature of this set's manifest"):
+    with pytest.raises(UsageError, match=r"\.sig: is no signature of this set's manifest"):
         signed_by(made.path, allowed)
     manifest.write_text(before)
-    signature.unlink()
+    beside.unlink()
     for namespace in ("file", "krepro"):
         words = ["ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", ada]
-        signature.write_bytes(subprocess.run(words, input=before.encode(), capture_output=True, check=True).stdout)
+        beside.write_bytes(subprocess.run(words, input=before.encode(), capture_output=True, check=True).stdout)
         if namespace == "file":
-            with pytest.raises(RunError, match="is no signature"):
+            with pytest.raises(UsageError, match="is no signature"):
                 signed_by(made.path, allowed)
     assert signed_by(made.path, allowed).startswith("signed by ada@example.org")
 
@@ -81,10 +75,10 @@ def test_a_signature_is_of_one_manifest_and_one_purpose(made, tmp_path):
 ARMOUR = b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 70_000, ARMOUR])
+@pytest.mark.parametrize("content", [b"", b"\0" * 70_000, ARMOUR], ids=["empty", "long", "armour"])
 def test_what_is_no_signature_is_an_error(made, content):
     signature_file(made.path).write_bytes(content)
-    with pytest.raises(RunError, match=r"\.sig: is no signature"):
+    with pytest.raises(UsageError, match=r"\.sig: is no signature"):
         signed_by(made.path, None)
 
 
