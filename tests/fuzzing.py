@@ -147,7 +147,7 @@ def fuzz(reader: Reader, folder: Path, count: int, seed: int = 1, most_failures:
         target.write_bytes(data)
         outcome.tried += 1
         try:
-            with _limited(MOST_S):
+            with limited(MOST_S):
                 reader.read(folder)
         except KreproError as error:
             outcome.refused += 1
@@ -168,7 +168,7 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-class _limited:
+class limited:
     """TimeoutError in a block that takes more time of a CPU."""
 
     def __init__(self, seconds: float) -> None:
