@@ -160,7 +160,7 @@ def measure(options: RunOptions) -> Measured:
                 "hosts": run.hosts,
             }
         )
-        result = writer.finish(manifest, latest=not manifest.unanalysed and not manifest.missing)
+        result = writer.finish(manifest, latest=not manifest.unanalysed and not manifest.missing, own=run.own)
         run.finished()
     clock.lap("harness")
     return Measured(result, analysed.claims, unanalysed, analysed.failures, clock.seconds)

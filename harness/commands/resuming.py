@@ -21,14 +21,11 @@ from harness.store.resultset import ResultSet
 from harness.store.seal import verify_seal
 from harness.store.unfinished import Key, Run, Words, open_run, runs_named, take_over
 
-NOT_HERE = "it was not made on this host"
-
 
 def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
     """The result set that `--resume` names, if it names one; its failed trials are to be run again.
 
-    UsageError when the word fits more than one thing, sets and unfinished runs together, or a set that is damaged or
-    was not made here: its trials would pass for this host's.
+    UsageError when the word fits more than one thing, sets and unfinished runs together, or a set that is damaged.
     """
     if options.resume is None or options.resume == unfinished.LATEST:
         return None
@@ -39,12 +36,7 @@ def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
         raise UsageError(
             f"--resume {options.resume}: could be {names}", where=str(home), hint="give a longer prefix of the ID"
         )
-    if not sets:
-        return None
-    found = ResultSet(sets[0])
-    if not made_here(found.path):
-        raise UsageError(NOT_HERE, where=str(found.path), hint="run all trials here; ./inv merge unites sets")
-    return found
+    return ResultSet(sets[0]) if sets else None
 
 
 @contextmanager
@@ -97,7 +89,8 @@ def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> 
     """How many trials were taken from a set; they leave `left`.
 
     An equal trial under the virtual clock gives equal bits, whatever its arm is called. On the wall clock (`wall`) each
-    trial stands for itself: only that of the same arm and repetition is taken.
+    trial stands for itself: only that of the same arm and repetition is taken. Of a set that was not made here trials
+    are taken where the user named it (`wall`), and stay a stranger's.
     """
     try:
         good = [record for record in ResultSet(source).manifest.trials if record.status == "ok" and record.description]
@@ -109,8 +102,9 @@ def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> 
             record = own[key] if key in own and own[key].description == text else exact.get(text)
             if record is not None:
                 wanted[key] = record
-        if wanted and not made_here(source):
-            raise UsageError(NOT_HERE)
+        made = bool(wanted) and made_here(source)
+        if wanted and not made and not wall:
+            raise UsageError("it was not made on this host")
         files = verify_seal(source)["files"] if wanted else {}
     except KreproError as error:
         warn(f"no trial is taken from {source.name}: {error.message}")
@@ -121,6 +115,6 @@ def _take(run: Run, left: dict[Key, TrialSpec], source: Path, *, wall: bool) -> 
         if taken is None:
             warn(f"{source.name}: trial {record.arm} {record.repetition} differs from what was written, not reused")
             continue
-        run.seal(left.pop(key), taken)
+        run.seal(left.pop(key), taken, own=made)
         count += 1
     return count

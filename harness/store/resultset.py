@@ -32,7 +32,7 @@ from harness.store.inside import check_inside
 from harness.store.maker import FIELD, NO_SOURCES, maker_of
 from harness.store.manifest import Manifest
 from harness.store.migrate import load_manifest, migrated_claims
-from harness.store.seal import Each, check_found, content_hash, manifest_pieces
+from harness.store.seal import Each, check_found, content_hash, entries, manifest_pieces
 from harness.store.shown import SHOWN, Shown, read_shown
 
 MANIFEST, CLAIMS, LATEST = listing.MANIFEST, listing.CLAIMS, listing.LATEST
@@ -192,7 +192,10 @@ class Writer:
         """
         files = hash_tree(self.path)
         if self.found:
-            check_found(self.found, {name: value for name, value in files.items() if name.startswith(FOUND)})
+            present = {name: files.get(name, "") for name, _ in entries(self.path)}  # a link or a pipe has no hash
+            check_found(
+                self.found, {name: value for name, value in present.items() if name.startswith(FOUND) or not value}
+            )
         unsealed = without_host_paths(manifest.model_copy(update={"id": "", "files": files}))
         values = _values(unsealed)
         values[FIELD] = maker_of(values) if own else ""

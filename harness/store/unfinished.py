@@ -79,13 +79,15 @@ class Machines(Strict):
 class Seal(Strict):
     """A trial that has ended. `guests_s`: wall time that the run's trials had taken by then, of all its sittings.
 
-    `maker`: as in a manifest. What another host sealed does not become a trial of a set of this one.
+    `maker`: as in a manifest. What another host sealed does not become a trial of a set of this one. `own`: this host
+    measured it, or it is of a set that was made here.
     """
 
     description: str
     record: TrialRecord
     files: dict[str, str]
     guests_s: float
+    own: bool = True
     maker: str = ""
 
 
@@ -100,6 +102,7 @@ class Run:
         self._lock = lock
         self._begun = time.monotonic()
         self.sealed: dict[Key, TrialRecord] = {}
+        self._foreign: set[Key] = set()
         self._kept = False
         self._machines = _read_machines(path)
 
@@ -135,7 +138,9 @@ class Run:
             name = f"{path.parent.name} {path.stem}"
             why, seal = self._judge(path, descriptions)
             if seal is not None and why is None:
-                kept[seal.record.arm, seal.record.repetition] = seal.record
+                key = (seal.record.arm, seal.record.repetition)
+                kept[key] = seal.record
+                self._foreign |= set() if seal.own else {key}
                 self.spent_s = max(self.spent_s, seal.guests_s)
                 continue
             if why is not None:
@@ -153,8 +158,11 @@ class Run:
         """Trials that are prepared only now; nothing of theirs is sealed."""
         self.descriptions = {**self.descriptions, **descriptions}
 
-    def seal(self, spec: TrialSpec, record: TrialRecord) -> None:
-        """Put a trial that has ended where it stays, whole and on disk, whatever happens afterwards."""
+    def seal(self, spec: TrialSpec, record: TrialRecord, *, own: bool = True) -> None:
+        """Put a trial that has ended where it stays, whole and on disk, whatever happens afterwards.
+
+        `own`: this host measured it, or it is of a set that was made here.
+        """
         spec.folder.mkdir(parents=True, exist_ok=True)
         key = (spec.arm, spec.repetition)
         # One that another host ran by the wall clock has a description of its own; in the plan it is this trial.
@@ -169,10 +177,16 @@ class Run:
         spec.folder.rename(place)
         sync(place.parent)
         spent = self.spent_s + time.monotonic() - self._begun
-        seal = Seal(description=self.descriptions[key], record=record, files=files, guests_s=round(spent, 3))
+        seal = Seal(description=self.descriptions[key], record=record, files=files, guests_s=round(spent, 3), own=own)
         seal = seal.model_copy(update={FIELD: maker_of(seal.model_dump(mode="json"))})
         write_synced(self.path / TRIALS / spec.arm / f"{spec.repetition}.json", seal.model_dump_json(indent=1))
         self.sealed[key] = record
+        self._foreign |= set() if own else {key}
+
+    @property
+    def own(self) -> bool:
+        """Whether this host measured all its trials, or took them from sets that were made here."""
+        return not self._foreign
 
     def place_of(self, machine: str, host: Host) -> int:
         """The place among `hosts` of the machine of this name, which is put there when it is new."""

@@ -178,15 +178,23 @@ def test_no_trial_of_a_strangers_is_reused(folder, results, tmp_path, elsewhere,
         run.finished()
 
 
-def test_no_strangers_set_is_resumed(folder, results, elsewhere):
+@pytest.mark.parametrize("whose", ["theirs", "ours"])
+def test_what_is_resumed_of_a_strangers_set_is_a_strangers(folder, results, tmp_path, elsewhere, whose):
+    """At e4efdb2 it was made here."""
     theirs = measured_there(results, folder, elsewhere)
-    options = RunOptions("waits", results=results, resume=theirs.path.name)
-    with pytest.raises(UsageError, match=r"it was not made on this host .*merge unites sets"):
-        earlier_set(options, results / "waits")
-    ours = write_set(results, folder, {"short": [100.0]})
-    found = earlier_set(RunOptions("waits", results=results, resume=ours.path.name), results / "waits")
-    assert found is not None
-    assert found.path == ours.path
+    ours = write_set(results, folder, {"short": [100.0]}, trials=theirs.manifest.trials)
+    options = RunOptions("waits", results=results, resume={"theirs": theirs, "ours": ours}[whose].path.name)
+    with open_run(results / "waits", WORDS, 2, fresh=True) as run:
+        run.keep({("short", 0): "a", ("short", 1): "b"})
+        take_earlier(run, [spec(run, 0, tmp_path)], options, earlier_set(options, results / "waits"))
+        ended(run, 1, tmp_path)
+        assert len(run.sealed) == 2
+        assert run.own == (whose == "ours")
+    with open_run(results / "waits", WORDS, 2) as run:
+        run.keep({("short", 0): "a", ("short", 1): "b"})
+        assert len(run.sealed) == 2
+        assert run.own == (whose == "ours"), "and when the run is gone on with"
+        run.finished()
 
 
 def test_no_strangers_run_is_gone_on_with(results, tmp_path, elsewhere, capfd):
@@ -352,6 +360,8 @@ EDITS = {
     "removes": ("(trials[0].path / 'qmp-events.json').unlink()", "removed", "raw/short/0/qmp-events.json"),
     "adds": ("(trials[0].path / 'more').touch()", "added", "raw/short/0/more"),
     "adds a trial": ("(trials[0].path.parent / '9').write_text('')", "added", "raw/short/9"),
+    "adds a link": ("(trials[0].path / 'more').symlink_to('/etc/hostname')", "added", "raw/short/0/more"),
+    "adds a pipe": ("import os; os.mkfifo(trials[0].path.parents[2] / 'pipe')", "added", "pipe"),
     "adds code": ("(trials[0].path.parents[2] / 'experiment/x.py').touch()", "added", "experiment/x.py"),
 }
 
