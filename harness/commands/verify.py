@@ -9,6 +9,7 @@ from typing import Annotated
 from harness.commands import cli
 from harness.commands.declaration import Option, command
 from harness.commands.shared import ResultsFolder, SetName, Trust
+from harness.errors import UsageError
 from harness.paths import CAPSULE_SUFFIX, RESULTS
 
 
@@ -26,5 +27,7 @@ def verify(
     from harness.commands import verification
 
     if result.endswith(CAPSULE_SUFFIX):
+        if signers is not None:
+            raise UsageError("a capsule is not signed", where=result, hint="unpack it, and verify the set in it")
         return verification.verify_capsule(Path(result), cli.output())
     return verification.verify(results, result, cli.output(), trust=trust, signers=signers)

@@ -35,7 +35,8 @@ def check_inside(root: Path, manifest: Manifest) -> None:
             what, hint = "is neither a plain file nor a folder", "a set has nothing else"
             raise UsageError(what, where=str(root / name), hint=hint)
         if name not in manifest.files and name not in (MANIFEST, METADATA):
-            raise UsageError("is not of this set: it came after it was written", where=str(root / name))
+            what, hint = "is not of this set: it came after it was written", "move it away"
+            raise UsageError(what, where=str(root / name), hint=hint)
 
 
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:

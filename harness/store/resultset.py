@@ -193,9 +193,8 @@ class Writer:
         files = hash_tree(self.path)
         if self.found:
             present = {name: files.get(name, "") for name, _ in entries(self.path)}  # a link or a pipe has no hash
-            check_found(
-                self.found, {name: value for name, value in present.items() if name.startswith(FOUND) or not value}
-            )
+            after = {name: value for name, value in present.items() if name.startswith(FOUND) or not value}
+            check_found(self.path, self.found, after)
         unsealed = without_host_paths(manifest.model_copy(update={"id": "", "files": files}))
         values = _values(unsealed)
         values[FIELD] = maker_of(values) if own else ""

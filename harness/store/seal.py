@@ -142,12 +142,14 @@ def verify_files(path: Path) -> int:
     return len(present) + 1
 
 
-def check_found(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """RunError naming the first file (sha256 by path) that an analysis has changed, removed or added."""
+def check_found(root: Path, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """RunError naming the first file below `root` (sha256 by path) that an analysis has changed, removed or added."""
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
             what = "added" if name not in before else "removed" if name not in after else "changed"
-            raise RunError(f"the analysis has {what} this file, which it may only read", where=name)
+            shared = what == "changed" and (root / name).lstat().st_nlink > 1
+            hint = "and so in the set that it is linked from: ./inv verify tells" if shared else None
+            raise RunError(f"the analysis has {what} this file, which it may only read", where=name, hint=hint)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from harness.commands.run import RunOptions
 from harness.commands.sign import sign
 from harness.commands.trust import execute
 from harness.commands.verification import verify, verify_capsule
+from harness.commands.verify import verify as verify_command
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import load_experiment
 from harness.store.listing import set_paths
@@ -377,8 +378,16 @@ def editing(folder: Path, edit: str, hook: str = "tables(trials)") -> str:
 def test_no_set_is_written_with_raw_files_that_the_analysis_edited(made, results, tmp_path, edit, what, name):
     """At e4efdb2 it was, sealed with the edited files."""
     other = experiment_folder(tmp_path / "other", VIRTUAL, editing(made.path, edit))
-    with pytest.raises(RunError, match=f"^{name}: the analysis has {what} this file, which it may only read$"):
-        reanalyse(results, str(made.path), other, CONSOLE, verbose=False)
+    says = f"^{name}: the analysis has {what} this file, which it may only read"
+    if what != "changed":
+        with pytest.raises(RunError, match=f"{says}$"):
+            reanalyse(results, str(made.path), other, CONSOLE, verbose=False)
+        verify_files(made.path)
+    else:  # the bytes are the old set's too: that is told
+        with pytest.raises(RunError, match=rf"{says} \(and so in the set that it is linked from"):
+            reanalyse(results, str(made.path), other, CONSOLE, verbose=False)
+        with pytest.raises(RunError, match=f"{name}: differs from what was written"):
+            verify_files(made.path)
     assert set_paths(results) == [made.path]
 
 
@@ -688,3 +697,11 @@ def test_a_good_capsule_is_one(tmp_path):
     assert hash_file(tmp_path / "x") == EMPTY
     assert verify_capsule(tmp_path / "x.tar.zst", CONSOLE) == 0
     assert verify_capsule(packed(tmp_path / "y.tar.zst", SUMS, (member("f/x"), b"")), CONSOLE) == 0
+
+
+def test_a_capsule_is_not_signed(tmp_path):
+    """At e4efdb2 it ended with 0, whoever was asked for."""
+    path = packed(tmp_path / "x.tar.zst", SUMS, (member("f/x"), b""))
+    assert verify_command(str(path)) == 0
+    with pytest.raises(UsageError, match="a capsule is not signed"):
+        verify_command(str(path), signers=tmp_path / "signers")
