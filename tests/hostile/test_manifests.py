@@ -8,8 +8,11 @@ import random
 
 import pytest
 
+from harness.capsule.crate import capsule_crate
 from harness.store.listing import MANIFEST
+from harness.store.resultset import ResultSet
 from tests.hostile import manifests
+from tests.hostile.made import forged
 from tests.hostile.manifests import fuzz, good_sets, mutated, readers
 
 QUICK = 120
@@ -30,6 +33,17 @@ def test_a_good_manifest_is_read(tmp_path, name):
             readers(other)[name](first)
     else:
         readers(other)[name](first)
+
+
+@pytest.mark.parametrize("name", ["run", "paper", "software QEMU"])
+def test_an_author_is_no_other_part_of_the_crate(tmp_path, name):
+    """One called run was given what the run has, and a capsule ended in a KeyError."""
+    result = good_sets(tmp_path)[0]
+    path = forged(result, lambda values: values["experiment"]["paper"].update(authors=[name]))
+    graph = capsule_crate(ResultSet(path), [], "results/x")["@graph"]
+    ids = [entity["@id"] for entity in graph]
+    assert len(ids) == len(set(ids))
+    assert [entity["name"] for entity in graph if entity["@type"] == "Person"] == [name]
 
 
 def test_a_reader_that_fails_is_told(tmp_path, monkeypatch):

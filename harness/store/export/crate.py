@@ -108,7 +108,7 @@ def _files(result: ResultSet) -> Iterator[Entity]:
 
 
 def _person(name: str) -> Entity:
-    return {"@id": f"#{quote(name)}", "@type": "Person", "name": name}
+    return {"@id": f"#{quote(f'author {name}')}", "@type": "Person", "name": name}
 
 
 def _paper(manifest: Manifest, authors: list[Entity]) -> Entity:
@@ -133,7 +133,7 @@ def _software(manifest: Manifest) -> Iterator[Entity]:
     for name, kernel in manifest.kernels.items():
         yield _tool(f"kernel {name}", f"Linux {kernel.release} ({kernel.arch}), bzImage sha256 {kernel.bzimage_sha256}")
     for name, package in manifest.packages.items():
-        yield _tool(name, package)
+        yield _tool(name, package) | {"@id": f"#{quote(f'package {name}')}"}  # one is krepro's parts that analyse
 
 
 def _tool(name: str, version: str, kind: str = "SoftwareApplication") -> Entity:
