@@ -11,10 +11,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
+from harness import stagetimes
 from harness.paths import CAPSULE, ROOT
 
 VENV = ROOT / ".venv"
@@ -23,42 +26,91 @@ STAMP = VENV / "krepro-lock.sha256"
 PR_SET_PDEATHSIG = 1
 #: What nobody imports here is not compiled: the libraries' own tests are a third of all.
 UNCOMPILED = r"/(tests?|pip|setuptools)/"
+#: What fetching and unpacking takes of the lock: installed first, so that it goes on while the rest is.
+EARLY = (
+    *("annotated-types", "filelock", "invoke", "markdown-it-py", "mdurl", "pydantic", "pydantic-core", "pygments"),
+    *("pyyaml", "rich", "typing-extensions", "typing-inspection"),
+)
+AHEAD = "harness.commands.ahead"
+#: When each stage of this command began, for its next process.
+STAGES = VENV / "krepro-stages.jsonl"
 #: For a Python without its own copy of pip, as Debian's without python3-venv: name and sha256.
 PIP = ("pip-26.3-py3-none-any.whl", "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13")
 
 
-def make_environment() -> None:
-    """Create .venv anew unless its stamp says that it holds exactly the locked requirements."""
+def make_environment(words: Sequence[str]) -> bool:
+    """Create .venv anew unless its stamp says that it holds exactly the locked requirements; whether it did.
+
+    Meanwhile another process fetches and unpacks what the command of these words needs (harness/commands/ahead.py).
+    """
     wanted = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()
     if STAMP.exists() and STAMP.read_text() == wanted:
-        return
+        return False
     print("krepro: making .venv from requirements.lock (once)", file=sys.stderr, flush=True)
+    begun = time.monotonic()
     own = importlib.util.find_spec("ensurepip") is not None
     bare = [] if own else ["--without-pip"]
-    _run([sys.executable, "-m", "venv", "--clear", *bare, str(VENV)], check=True)
+    _run([sys.executable, "-m", "venv", "--clear", *bare, str(VENV)])
+    stagetimes.keep_in(STAGES)
     pip = [str(VENV / "bin/python"), *(["-m", "pip"] if own else [str(fetch_pip() / "pip")])]
     pip += ["--disable-pip-version-check", "--quiet"]
-    install = [*pip, "install", "--require-hashes", "--no-deps", "--no-compile", "-r", str(LOCK)]
+    early, rest = split_lock(LOCK.read_text())
+    stagetimes.ended("making .venv: Python and pip", begun)
+    _install(pip, "early", early)
+    # It ends with the command: after the exec in `inv` that is the same process.
+    subprocess.Popen(
+        [str(VENV / "bin/python"), "-P", "-m", AHEAD, *words, str(STAGES)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=_bound,  # noqa: PLW1509  (there are no threads yet)
+    )
+    _install(pip, "rest", rest)
+    begun = time.monotonic()
+    # pip would do it file by file; and ./inv itself writes no bytecode.
+    words_of_compiler = ["-m", "compileall", "-q", "-j", "0", "-x", UNCOMPILED, str(VENV / "lib")]
+    _run([str(VENV / "bin/python"), *words_of_compiler], check=False)
+    stagetimes.ended("making .venv: bytecode", begun)
+    STAMP.write_text(wanted)
+    return True
+
+
+def split_lock(text: str) -> tuple[str, str]:
+    """A lock's entries: those of EARLY, and the others."""
+    entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)
+    named = [(re.split(r"[=\s]", entry, maxsplit=1)[0], entry) for entry in entries]
+    early = "".join(entry for name, entry in named if name in EARLY)
+    return early, "".join(entry for name, entry in named if name not in EARLY)
+
+
+def _install(pip: Sequence[str], name: str, lock: str) -> None:
+    """Install these entries of the lock; SystemExit with what pip says where it cannot be. Else pip is not heard."""
+    begun = time.monotonic()
+    file = VENV / f"{name}.lock"
+    file.write_text(lock)
+    install = [*pip, "install", "--require-hashes", "--no-deps", "--no-compile", "-r", str(file)]
     ways: list[list[str]] = [[]]
     if CAPSULE:  # its wheels are for some versions of Python
         ways = [["--no-index", "--find-links", str(CAPSULE / "wheels")]] + ways * ("--offline" not in sys.argv)
-    if all(_run([*install, *way], check=False).returncode for way in ways):
+    for way in ways:
+        done = _run([*install, *way], check=False, capture_output=True)
+        if done.returncode == 0:
+            break
+        sys.stderr.buffer.write(done.stdout + done.stderr)
+        sys.stderr.flush()
+    else:
         sys.exit("krepro: pip could not install requirements.lock; see above, then run the same command again")
-    # pip would do it file by file; and ./inv itself writes no bytecode.
-    _run(
-        [str(VENV / "bin/python"), "-m", "compileall", "-q", "-j", "0", "-x", UNCOMPILED, str(VENV / "lib")],
-        check=False,
-    )
-    STAMP.write_text(wanted)
+    stagetimes.ended(f"making .venv: {name} packages", begun)
 
 
-def _run(words: list[str], *, check: bool) -> subprocess.CompletedProcess[bytes]:
+def _bound() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _run(words: list[str], *, check: bool = True, capture_output: bool = False) -> subprocess.CompletedProcess[bytes]:
     """Run a program that is killed when this process ends: the next one makes the environment anew beside nobody."""
-
-    def bound() -> None:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    return subprocess.run(words, check=check, preexec_fn=bound)
+    return subprocess.run(words, check=check, capture_output=capture_output, preexec_fn=_bound)
 
 
 def fetch_pip() -> Path:

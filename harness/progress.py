@@ -23,6 +23,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 
+from harness import stagetimes
 from harness.harmless import harmless
 
 
@@ -123,6 +124,7 @@ def step(label: str, total: float | None = None) -> Iterator[Step]:
     else:
         current = Step(label, total, None)
         yield current
+    stagetimes.ended(label, current.started)
     elapsed = time.monotonic() - current.started
     if elapsed >= 1.0:
         note(f"{label}: {elapsed:.1f} s")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import stagetimes
 from harness.build import debs
 from harness.build.run import HOST, build_environment, tool
 from harness.build.spec import KernelRecipe, Source
@@ -24,7 +25,7 @@ from harness.scratch import discard
 
 FETCH_TIMEOUT_S = 60
 TREES = "trees"
-COMPLETE = ".krepro-complete"
+COMPLETE, UNPACKING = ".krepro-complete", "unpack.log"
 #: What of a local tree is no source: the build must not depend on the state of somebody's working copy.
 VERSIONING = frozenset({".git"})
 _hashed: dict[tuple[str, int, int, int, int], str] = {}
@@ -91,7 +92,9 @@ def patched_tree(
     with store.lock(TREES, key, recipe.spec.name), usable(store.root):
         if complete.exists():
             wanted = complete.read_text()
-            if not (check and wanted) or wanted == _hash_of_sources(tree):  # one of older versions has no hash
+            if not (check and wanted) or _is_new(home):  # one of older versions has no hash
+                return tree
+            if wanted == _hash_of_sources(tree):
                 return tree
             warn(f"the kernel source in {tree} was changed; it is unpacked again")
         shutil.rmtree(home, ignore_errors=True)
@@ -105,6 +108,15 @@ def patched_tree(
             shutil.rmtree(home, ignore_errors=True)
             raise
     return tree
+
+
+def _is_new(home: Path) -> bool:
+    """Whether this very command has unpacked a tree, and hashed it, while its environment was made."""
+    since = stagetimes.made_environment_since()
+    try:
+        return since is not None and (home / UNPACKING).stat().st_mtime >= since
+    except OSError:
+        return False
 
 
 def _hash_of_sources(tree: Path) -> str:
@@ -172,7 +184,7 @@ def touched_files(patch: Path) -> list[str]:
 
 
 def _unpack(store: Store, source: Source, archive: Artefact, tree: Path) -> None:
-    log = tree.parent / "unpack.log"
+    log = tree.parent / UNPACKING
     with step("unpacking the kernel source"):
         file = archive.path / next(iter(archive.files))
         if source.debian is None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from harness import stagetimes
 from harness.build.uses import use
 from harness.errors import RunError, UsageError
 from harness.progress import note, warn
@@ -127,7 +128,9 @@ class Store:
             guard.acquire(timeout=1)
         except Timeout:
             note(f"waiting for another process that builds {kind} {name}")
+            begun = time.monotonic()
             guard.acquire()
+            stagetimes.ended("waiting", begun, f"{kind} {name}")
         try:
             yield
         finally:

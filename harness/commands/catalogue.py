@@ -74,13 +74,19 @@ _ALL: Sequence[Command[Any]] = (
 COMMANDS: dict[str, Command[Any]] = {command.name: command for command in _ALL}
 
 
+def called(arguments: Sequence[str]) -> tuple[Command[Any] | None, dict[str, bool]]:
+    """The command named in `arguments`, and which of its options are given; as far as they can be told unparsed."""
+    command = COMMANDS.get(next((word for word in arguments if not word.startswith("-")), ""))
+    words = {*arguments} - {"-h"}
+    options = command.parameters if command else ()
+    return command, {option.name: bool({option.flag, option.flag[1:3]} & words) for option in options}
+
+
 def missing_packages(arguments: Sequence[str]) -> list[str]:
     """What is missing before the command named in `arguments` can run: for guests with the host's tools, for tests."""
     wanted: list[str] = []
-    command = COMMANDS.get(next((word for word in arguments if not word.startswith("-")), ""))
+    command, given = called(arguments)
     if command is not None:
-        words = {*arguments} - {"-h"}
-        given = {option.name: bool({option.flag, option.flag[1:3]} & words) for option in command.parameters}
         with_host_tools = given.get(HOST_TOOLS.name) or debian.host_tools()
         wanted += debian.GUEST_PACKAGES if with_host_tools and command.with_guests(given) else ()
         # Whoever cannot install them has the tests of them skipped.

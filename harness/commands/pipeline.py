@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from harness import stagetimes
 from harness.build.plugin import plugin_api
 from harness.build.store import Store, hash_tree
 from harness.build.tree import tools
@@ -35,6 +36,7 @@ from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.oracle.attach import Prepared, check_plan, prepare_checked, with_oracle
 from harness.progress import note
+from harness.report.stagetable import stage_lines
 from harness.report.summary import closing_lines
 from harness.report.terminal import print_summary
 from harness.store.description import describe_trial
@@ -86,6 +88,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     done = measure(options)
     if done.unanalysed is None:
         lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds, verbose=options.verbose)
+        lines[-1:-1] = stage_lines(stagetimes.taken()) if options.verbose else []
         print_summary(console, done.result.manifest, done.result.shown, done.claims, lines, verbose=options.verbose)
     failed = any(trial.status == "failed" for trial in done.result.manifest.trials)
     if wanted is not None and not failed:  # the bits are there, whatever came of them

@@ -16,7 +16,7 @@ HARNESS = ROOT / "harness"
 #: From the bottom up: each line may import itself and the lines before it.
 ORDER = [
     {"errors", "harmless"},
-    {"choices", "bootstrap", "debian", "paths", "progress", "scratch", "signals", "yamlfile"},
+    {"choices", "bootstrap", "debian", "paths", "progress", "scratch", "signals", "stagetimes", "yamlfile"},
     {"host"},
     {"build"},
     {"machine"},
@@ -99,7 +99,7 @@ def test_what_runs_before_the_environment_exists_needs_the_standard_library_only
 
 def test_inv_imports_nothing_else():
     own = {module for module in imports(ROOT / "inv") if module.split(".")[0] not in sys.stdlib_module_names}
-    assert own == {"harness.bootstrap", "harness.debian", "harness.commands"}
+    assert own == {"harness.bootstrap", "harness.debian", "harness.stagetimes", "harness.commands"}
 
 
 @pytest.mark.parametrize(
