@@ -6,24 +6,32 @@ what is done, for docs/claims.md. A function of raw files takes the unpacked gol
 changes files below `golden.raw(arm)`. One of tables takes the decoded tables and changes them in place.
 `also=` names the claims that change their verdict with them, to whatever it is: a test compares that with what changes.
 `before=` names a function, of the same kind, that is applied first: where the golden trials alone do not tell a claim.
+
+Of raw files only the trials that a function changes are decoded again. An analysis decodes each trial by itself, but
+for those of the arms in SHARED of tests/mutations/NAME.py, whose files tell rows of other trials too.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import pandas as pd
 
+from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
-from tests.golden import Golden, unpack
+from tests.golden import Golden, records, unpack
 
+#: A trial's arm and repetition.
+Key = tuple[str, int]
 Kind = Literal["raw", "tables"]
 Change = Callable[[Any], None]
 
@@ -58,34 +66,99 @@ def turns(
 
 def mutations(experiment: str) -> list[Mutation]:
     """All of an experiment, in the order of their file."""
-    module = importlib.import_module(f"tests.mutations.{experiment.replace('-', '_')}")
-    return [one.mutation for one in vars(module).values() if hasattr(one, "mutation")]
+    return [one.mutation for one in vars(_module(experiment)).values() if hasattr(one, "mutation")]
 
 
-@lru_cache(maxsize=1)
-def _whole(experiment: str) -> tuple[Golden, dict[str, pd.DataFrame]]:
-    """The golden trials as they are, decoded once: mutations of tables get copies."""
-    scratch = tempfile.mkdtemp(prefix="krepro-golden-")
-    try:
-        golden = unpack(experiment, Path(scratch))
-        return golden, golden.tables()
-    finally:
-        shutil.rmtree(scratch)
+def _module(experiment: str) -> ModuleType:
+    return importlib.import_module(f"tests.mutations.{experiment.replace('-', '_')}")
 
 
-def verdicts(experiment: str, folder: Path, mutation: Mutation, *, mutated: bool) -> dict[str, ClaimResult]:
-    """Every claim's result on the golden trials: before the mutation, or after it. Raw ones go to `folder`."""
-    changes = [change for change in (mutation.before, mutation.change if mutated else None) if change is not None]
-    golden, whole = _whole(experiment)
-    if mutation.kind == "tables" or not changes:
-        tables = {name: frame.copy() for name, frame in whole.items()}
-        for change in changes:
-            change(tables)
-        return golden.claims(tables)
-    golden = unpack(experiment, folder)
+class Decoded:
+    """The golden trials of an experiment, decoded once; verdicts on them, and on changed copies of them."""
+
+    def __init__(self, experiment: str, folder: Path) -> None:
+        self.golden = unpack(experiment, folder)
+        self.shared = frozenset(getattr(_module(experiment), "SHARED", ()))
+        self.tables = self.golden.tables()
+        self._states = _states(self.golden)
+        self._before: dict[tuple[Kind, Change | None], dict[str, ClaimResult]] = {}
+
+    @cached_property
+    def rows(self) -> dict[Key, dict[str, pd.DataFrame]]:
+        """`tables`, by trial."""
+        return by_trial(self.tables)
+
+    def before(self, mutation: Mutation, folder: Path) -> dict[str, ClaimResult]:
+        """Every claim's result before a mutation; raw files are changed in `folder`."""
+        key = (mutation.kind, mutation.before)
+        if key not in self._before:
+            self._before[key] = self._verdicts(mutation.kind, [mutation.before], folder)
+        return self._before[key]
+
+    def after(self, mutation: Mutation, folder: Path) -> dict[str, ClaimResult]:
+        """Every claim's result after a mutation; raw files are changed in `folder`."""
+        return self._verdicts(mutation.kind, [mutation.before, mutation.change], folder)
+
+    def decode(self, trials: Sequence[TrialRecord], chosen: Container[Key]) -> dict[str, pd.DataFrame]:
+        """All tables of `trials`: rows of the chosen ones from their files, those of the others as they are known."""
+        again = [trial for trial in trials if _key(trial) in chosen or trial.arm in self.shared]
+        made = self.golden.analysis.tables(again)
+        rows = self.rows | {key: tables for key, tables in by_trial(made).items() if key in chosen}
+        found = [rows.get(_key(trial), {}) for trial in trials]
+        parts = {name: [tables[name] for tables in found if name in tables] for name in made}
+        return {name: pd.concat(some, ignore_index=True) if some else made[name] for name, some in parts.items()}
+
+    def _verdicts(self, kind: Kind, changes: Sequence[Change | None], folder: Path) -> dict[str, ClaimResult]:
+        if kind == "tables" or not any(changes):
+            tables = {name: frame.copy() for name, frame in self.tables.items()}
+            _apply(changes, tables)
+            return self.golden.claims(tables)
+        shutil.copytree(self.golden.root, folder)  # with their times: what is written after it has another
+        trials = [trial.relocated(folder) for trial in records(self.golden.name)]
+        golden = replace(self.golden, root=folder, trials=trials)
+        _apply(changes, golden)
+        states = _states(golden)
+        changed = {key for key, state in states.items() if state != self._states.get(key)}
+        touched = {arm for arm, _ in changed | (self._states.keys() - states.keys())}
+        whole = bool(touched & self.shared)
+        return golden.claims(golden.tables() if whole else self.decode(golden.trials, changed))
+
+
+def by_trial(tables: Mapping[str, pd.DataFrame]) -> dict[Key, dict[str, pd.DataFrame]]:
+    """Each trial's rows, of the tables that have any."""
+    rows: dict[Key, dict[str, pd.DataFrame]] = {}
+    for name, frame in tables.items():
+        for key, part in frame.groupby(["arm", "trial"], sort=False):
+            rows.setdefault(key, {})[name] = part
+    return rows
+
+
+def _apply(changes: Sequence[Change | None], what: Any) -> None:
     for change in changes:
-        change(golden)
-    return golden.claims(golden.tables())
+        if change is not None:
+            change(what)
 
 
-__all__ = ["Golden", "Mutation", "mutations", "turns", "verdicts"]
+def _key(trial: TrialRecord) -> Key:
+    return trial.arm, trial.repetition
+
+
+def _states(golden: Golden) -> dict[Key, object]:
+    """What tells whether a trial is decoded to what it was: its record, and size and time of its files."""
+    states: dict[Key, object] = {}
+    for trial in golden.trials:
+        files = [path for path in (*trial.path.rglob("*"), trial.system_map) if path.is_file()]
+        told = {path.relative_to(golden.root): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+        states[_key(trial)] = trial.model_dump(exclude={"path", "system_map"}), told
+    return states
+
+
+@cache
+def decoded(experiment: str) -> Decoded:
+    """Of one experiment, once in a process."""
+    scratch = tempfile.mkdtemp(prefix="krepro-golden-")
+    atexit.register(shutil.rmtree, scratch)
+    return Decoded(experiment, Path(scratch))
+
+
+__all__ = ["Decoded", "Golden", "Mutation", "by_trial", "decoded", "mutations", "turns"]

@@ -28,6 +28,8 @@ TRACED = ("stream", "stride-page", "random", "sort")
 _COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexplained", "explained", "difference_share"}
 _KINDS = ("dwell_error", "count_error", "count_error_own", "time_error")
 _DWELLS = {*_KINDS, *(f"{name}_worst" for name in _KINDS), "traced_error", "lined_up_share", "lined_up_share_least"}
+#: What ran undisturbed is what a traced run is compared with.
+SHARED = ("exact",)
 #: What follows from a file's content, whatever it is.
 MAY_CHANGE = {
     # Without it nobody knows that the host disturbed these trials: it did, and their times are left out.

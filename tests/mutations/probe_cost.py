@@ -19,6 +19,8 @@ from tests.golden import Golden
 from tests.mutation import turns
 
 Tables = dict[str, pd.DataFrame]
+#: The table costs is over trials; there are two.
+SHARED = ("virtual", "wall")
 #: Without the record of the host's schedule nobody knows that the trial was disturbed.
 MAY_CHANGE = {
     "host-sched.json": {

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from harness.experiment.model import load_experiment
 from harness.paths import EXPERIMENTS, ROOT
 from tests import dictionary_page
 from tests.claims_page import PAGE, claims_page
-from tests.mutation import Mutation, mutations, verdicts
+from tests.mutation import Mutation, by_trial, decoded, mutations
 
 NAMES = sorted(path.stem.replace("_", "-") for path in (ROOT / "tests/mutations").glob("[a-z]*.py"))
 CASES = [pytest.param(name, mutation, id=f"{name}-{mutation.name}") for name in NAMES for mutation in mutations(name)]
@@ -21,10 +22,27 @@ def test_every_claim_has_a_mutation(name):
     assert turned == {claim.id for claim in load_experiment(EXPERIMENTS / name).claims}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trial_is_decoded_by_itself_but_for_those_that_are_shared(name):
+    """Else the mutations below would be judged by rows that they should have changed."""
+    whole = decoded(name)
+    for trial in whole.golden.trials:
+        key = (trial.arm, trial.repetition)
+        if trial.arm in whole.shared:
+            continue
+        others = [other for other in whole.golden.trials if other.arm in whole.shared]
+        alone = by_trial(whole.golden.analysis.tables([trial, *others]))
+        assert alone[key].keys() == whole.rows[key].keys(), key
+        for table, frame in whole.rows[key].items():
+            made = alone[key][table]
+            pd.testing.assert_frame_equal(made.reset_index(drop=True)[frame.columns], frame.reset_index(drop=True))
+
+
 @pytest.mark.parametrize(("name", "mutation"), CASES)
 def test_a_mutation_turns_the_claims_that_it_names_and_no_others(name, mutation: Mutation, tmp_path):
-    before = verdicts(name, tmp_path / "before", mutation, mutated=False)
-    after = verdicts(name, tmp_path / "after", mutation, mutated=True)
+    trials = decoded(name)
+    before = trials.before(mutation, tmp_path / "before")
+    after = trials.after(mutation, tmp_path / "after")
     for claim in mutation.claims:
         assert before[claim].verdict != "not-measurable", (claim, before[claim].reason)
         assert after[claim].verdict not in {before[claim].verdict, "not-measurable"}, (claim, after[claim].reason)
