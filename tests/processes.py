@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+#: Seconds that nothing lasts which a test waits for, however busy the host: what has not come then does not come.
+PATIENCE_S = 600.0
 #: Before a program's words: it leaves ignored what was, and a test run in the background of a shell ignores some.
 DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP,QUIT")
 
 
-def eventually(condition: Callable[[], object], seconds: float) -> bool:
+def eventually(condition: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
     """Whether `condition` holds within so many seconds; it is looked at ten times in each."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The harness's own times: how long until a workload starts by each way of getting a guest, what an oracle costs."""
+"""The harness's own times: until a workload starts by each way of getting a guest, of an oracle, of a list of sets."""
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import tempfile
@@ -31,6 +32,7 @@ from harness.oracle.attach import prepare_trials
 from harness.progress import note, step
 from harness.report.terminal import frame_table
 from harness.scratch import discard, scratch_folder
+from harness.store.listing import CLAIMS, MANIFEST, describe
 
 KERNEL = "classic"
 TIMEOUT_S = 120.0
@@ -69,6 +71,7 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
     frame = pd.DataFrame(rows, columns=["way", "until", "median s", "low", "high", "n"])
     console.print(frame_table("Time to a guest (wall clock, this host)", frame.round(4)))
     console.print(frame_table("Cost of an oracle (CPU time of QEMU, best of all)", oracle_slowdown(store, repetitions)))
+    console.print(frame_table("Listing result sets (CPU time, best of all)", listing_beside_json(1000, repetitions)))
     return 0
 
 
@@ -131,6 +134,40 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
         [(name, round(s, 3), round(s / best["none"], 3)) for name, s in best.items()],
         columns=["oracle", "cpu_s", "ratio"],
     )
+
+
+#: A trial of a manifest, as large as a real one; a list reads its status.
+TRIAL = {"status": "ok", "argv": ["-device", "virtio-serial-pci,id=bulk"] * 50}
+
+
+def listing_beside_json(sets: int, repetitions: int) -> pd.DataFrame:
+    """Columns sets, cpu_s (of what `results` reads of so many sets), json_s (of Python's JSON reader) and their ratio.
+
+    Manifests are as large as those of 26 trials. Both take turns; each is the least of `repetitions`.
+    """
+    head = {"schema_version": 1, "created": "", "profile": "quick", "experiment": {"name": "bench"}}
+    files = {f"raw/arm/{index}/workload/interrupts.before": "0" * 64 for index in range(1000)}
+    manifest = json.dumps({**head, "trials": [TRIAL] * 26, "files": files})
+    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
+    ways: dict[str, Callable[[Path], object]] = {
+        "cpu_s": describe,
+        "json_s": lambda path: json.loads((path / MANIFEST).read_bytes()),
+    }
+    best = dict.fromkeys(ways, float("inf"))
+    try:
+        for index in range(sets):
+            (folder / str(index)).mkdir()
+            (folder / str(index) / MANIFEST).write_text(manifest)
+            (folder / str(index) / CLAIMS).write_text("[]")
+        for _ in range(repetitions):
+            for name, way in ways.items():
+                started = time.process_time()
+                for index in range(sets):
+                    way(folder / str(index))
+                best[name] = min(best[name], time.process_time() - started)
+    finally:
+        discard(folder)
+    return pd.DataFrame([{"sets": sets, **best, "ratio": best["cpu_s"] / best["json_s"]}]).round(3)
 
 
 def _machine(built: KernelBuild, accelerator: Accelerator, *, virtual: bool) -> MachineSpec:

@@ -31,6 +31,7 @@ from harness.experiment.model import experiment_names
 from harness.paths import ROOT
 from tests.conftest import EXPERIMENT, needs_guest_packages
 from tests.experiments.probe_cost.test_cost_model import MODEL
+from tests.processes import PATIENCE_S
 
 
 class Done(NamedTuple):
@@ -293,7 +294,7 @@ def test_sigterm_ends_in_order():
         "    finally:\n        print('cleaned up')\n"
         "try:\n    cli.guarded(wait)\nexcept BaseException as e:\n    print(e.code)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.stdout == "cleaned up\n130\n"
     assert done.stderr.startswith("krepro: interrupted")
 

@@ -13,6 +13,7 @@ import pytest
 
 from harness.paths import ROOT
 from harness.store.listing import set_paths
+from tests.processes import PATIENCE_S
 from tests.result_sets import DAYS, experiment_folder, write_days, write_set
 
 
@@ -156,7 +157,7 @@ def test_at_a_terminal_it_asks(home, answer, left):
     )
     os.close(theirs)
     os.write(ours, f"{answer}\n".encode())
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     os.close(ours)
     assert process.returncode == 0, err
     assert "Remove 4 sets, " in out

@@ -105,7 +105,6 @@ def test_a_panic_is_reported_with_what_the_kernel_said(classic, ssh_guest):
 
 
 @fault("the guest stops before it has answered an ssh command", "its trial is lost at once, not waited for")
-@pytest.mark.timeout(120)
 def test_a_guest_that_stops_before_a_command_has_begun_is_lost(classic, ssh_guest, monkeypatch):
     machine, session = ssh_guest(classic)
     ask = paramiko.Channel.exec_command

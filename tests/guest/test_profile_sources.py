@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
 from harness.guest.ssh import SshSession
 from harness.machine.machine import Machine
+from tests.processes import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.timeout(1800)
 HOTSPOT, NMI, STATS = (f"/proc/sys/kernel/{name}" for name in ("irq_hotspot", "nmi_profile", "nmi_profile_stats"))
@@ -18,7 +18,6 @@ SAMPLES = "NMIs of unknown reason are samples now, and not reported"
 CPUS = 2
 #: Every CPU takes an NMI that comes from outside, not the first alone.
 BOOT = ("profile=12", "apic_extnmi=all")
-NMI_S = 30.0
 
 
 def say(session: SshSession, text: str) -> str:
@@ -30,10 +29,7 @@ def say(session: SshSession, text: str) -> str:
 
 def until(holds: Callable[[], bool]) -> None:
     """An NMI is taken when QEMU gets to it."""
-    end = time.monotonic() + NMI_S
-    while not holds():
-        assert time.monotonic() < end, "no NMI was taken"
-        time.sleep(0.1)
+    assert eventually(holds), "no NMI was taken"
 
 
 def reports(session: SshSession) -> int:
@@ -87,7 +83,7 @@ def test_an_nmi_that_is_to_be_fatal_is_so_while_nmis_are_samples(modern, ssh_gue
     machine, session = ssh_guest(modern, *BOOT, cpus=CPUS)
     say(session, f"echo 1 >{NMI} && echo 1 >/proc/sys/kernel/panic_on_unrecovered_nmi")
     send(machine)
-    outcome = machine.wait(None, NMI_S, "panic")
+    outcome = machine.wait(None, PATIENCE_S, "panic")
     # It says so before its console can: what an NMI prints comes later.
     assert "panicked" in machine.ending(outcome)
 

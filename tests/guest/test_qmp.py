@@ -6,13 +6,15 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from harness.build.tree import tools
 from harness.machine.qmp import Qmp, QmpLost
+
+#: Longer than a test may take: a wait that ends was ended.
+FOREVER_S = 1e5
 
 
 @pytest.fixture
@@ -33,25 +35,20 @@ def qemu() -> Iterator[tuple[subprocess.Popen[bytes], Qmp]]:
         process.wait()
 
 
-def test_the_end_of_qemu_ends_a_wait_at_once(qemu):
+def test_the_end_of_qemu_ends_a_wait(qemu):
     process, qmp = qemu
-    begin = time.monotonic()
     killer = threading.Timer(0.3, process.kill)
     killer.start()
     with pytest.raises(QmpLost):
-        qmp.poll(10)
-    assert 0.25 < time.monotonic() - begin < 5
+        qmp.poll(FOREVER_S)
 
 
-def test_an_end_that_came_before_the_wait_is_noticed_at_once(qemu):
+def test_an_end_that_came_before_the_wait_is_noticed(qemu):
     process, qmp = qemu
     process.kill()
     process.wait()
-    time.sleep(0.1)
-    begin = time.monotonic()
     with pytest.raises(QmpLost):
-        qmp.poll(10)
-    assert time.monotonic() - begin < 5
+        qmp.poll(FOREVER_S)
 
 
 def test_a_command_to_a_qemu_that_has_ended_says_so(qemu):
@@ -63,13 +60,11 @@ def test_a_command_to_a_qemu_that_has_ended_says_so(qemu):
             qmp.command("query-status")
 
 
-def test_an_event_ends_a_wait_at_once_and_is_given_once(qemu):
+def test_an_event_ends_a_wait_and_is_given_once(qemu):
     _, qmp = qemu
     assert qmp.poll(0.05) == []
     qmp.command("stop")
-    begin = time.monotonic()
-    assert [event["event"] for event in qmp.poll(10)] == ["STOP"]
-    assert time.monotonic() - begin < 5
+    assert [event["event"] for event in qmp.poll(FOREVER_S)] == ["STOP"]
     assert qmp.poll(0) == []
     qmp.command("cont")
     qmp.command("stop")
@@ -81,6 +76,6 @@ def test_what_came_before_the_end_is_still_told(qemu):
     process, qmp = qemu
     qmp.command("quit")
     process.wait()
-    assert [event["event"] for event in qmp.poll(10)] == ["SHUTDOWN"]
+    assert [event["event"] for event in qmp.poll(FOREVER_S)] == ["SHUTDOWN"]
     with pytest.raises(QmpLost):
-        qmp.poll(10)
+        qmp.poll(FOREVER_S)

@@ -28,7 +28,7 @@ from harness.paths import ROOT
 from harness.scratch import PREFIX, discard, scratch_folder, sweep
 from tests.faults.rows import fault
 from tests.mailbox_guests import mailbox_trial
-from tests.processes import eventually, machines, sandboxes
+from tests.processes import PATIENCE_S, eventually, machines, sandboxes
 
 SOURCES = Path(__file__).with_name("broken_out")
 #: What works in a sandbox of QEMU's own filter alone: it sees what its user sees.
@@ -150,11 +150,11 @@ def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made
     other.mkdir()
     killed_while_set_up(other)
     done_with()
-    assert eventually(lambda: not sandboxes(folder), 5)
+    assert eventually(lambda: not sandboxes(folder))
     assert not folder.exists()
     assert sandboxes(other), "what belongs to another folder is left alone"
     discard(other)
-    assert eventually(lambda: not sandboxes(other), 5)
+    assert eventually(lambda: not sandboxes(other))
 
 
 #: Words: QEMU's folder, and whether bubblewrap encloses it. QEMU starts a second after its harness did all for that.
@@ -195,15 +195,15 @@ def test_a_qemu_whose_harness_was_killed_before_it_was_up_ends(boxed, tmp_path):
             assert harness.stdout.readline() == "begun\n"
             try:
                 if not killed:
-                    assert eventually(lambda folder=folder: machines(folder), 10)
+                    assert eventually(lambda folder=folder: machines(folder))
                     assert not eventually(lambda folder=folder: not machines(folder), 3), "it runs with its harness"
             finally:
                 harness.kill()
         told = folder / "qemu.stderr"
         try:
             if killed:
-                assert eventually(lambda told=told: "Failed to connect to 'alive'" in told.read_text(), 10), "it was up"
-            assert eventually(lambda folder=folder: not machines(folder) + sandboxes(folder), 10)
+                assert eventually(lambda told=told: "Failed to connect to 'alive'" in told.read_text()), "it was up"
+            assert eventually(lambda folder=folder: not machines(folder) + sandboxes(folder))
         finally:
             for left in machines(folder) + sandboxes(folder):
                 os.kill(left, signal.SIGKILL)
@@ -216,7 +216,7 @@ def test_a_qemu_that_was_left_ends_with_its_folder(tmp_path):
         try:
             assert not eventually(lambda: left.poll() is not None, 2), "it would stay"
             done_with()
-            assert left.wait(5) == -signal.SIGKILL
+            assert left.wait(PATIENCE_S) == -signal.SIGKILL
         finally:
             left.kill()
     assert not folder.exists()

@@ -12,8 +12,9 @@ import time
 import pytest
 
 from harness.paths import ROOT
+from tests.processes import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_a_person_gets_a_shell_and_leaves_it(classic):
@@ -35,7 +36,7 @@ def test_a_person_gets_a_shell_and_leaves_it(classic):
 
 def _type(terminal: int, line: bytes, answer: bytes) -> bytes:
     """Wait until `line` and the shell's prompt behind it are on the screen, type `answer`; what was on the screen."""
-    seen, deadline = b"", time.monotonic() + 120
+    seen, deadline = b"", time.monotonic() + PATIENCE_S
     while b"# " not in seen.partition(line)[2]:
         assert time.monotonic() < deadline, seen.decode(errors="replace")
         if select.select([terminal], [], [], 0.5)[0]:

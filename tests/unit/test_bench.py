@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.benchmark import of_experiment
+from harness.commands.benchmark import listing_beside_json, of_experiment
 from harness.errors import UsageError
 from tests.result_sets import experiment_folder
 
@@ -36,3 +36,9 @@ def test_an_experiment_that_measures_nothing_is_told(tmp_path: Path):
     with pytest.raises(UsageError, match="is not there") as error:
         of_experiment(str(experiment_folder(tmp_path)), 1, Console())
     assert "bench.py" in str(error.value)
+
+
+def test_a_list_is_measured_beside_pythons_reader():
+    frame = listing_beside_json(sets=3, repetitions=1)
+    assert list(frame.columns) == ["sets", "cpu_s", "json_s", "ratio"]
+    assert frame["sets"].tolist() == [3]

@@ -10,6 +10,7 @@ import pytest
 
 from harness.build.programs import build_program
 from tests.conftest import needs_guest_packages
+from tests.processes import PATIENCE_S
 
 pytestmark = needs_guest_packages
 DRIVER = Path(__file__).with_name("library_driver.c")
@@ -25,7 +26,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(driver: Path, *words: object, **environment: str) -> tuple[int, str, str]:
     command = [str(word) for word in (driver, *words)]
     environment = {"PATH": "/usr/bin:/bin", **environment}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -186,4 +185,4 @@ def test_of_builds_and_trees_the_latest_stay(tmp_store, tmp_path):
         os.utime(build, (LONG_AGO - age, LONG_AGO - age))
     newest = local_build(homes[-1] / "linux", "build-new")
     assert sorted((homes[-1] / "linux").glob("build-*")) == sorted([*builds[: MOST_BUILDS - 1], newest])
-    assert time.time() - newest.stat().st_mtime < 60
+    assert newest.stat().st_mtime > LONG_AGO

@@ -18,6 +18,7 @@ from harness.build.store import SEAL, Artefact, Store, hash_of, hash_tree
 from harness.build.uses import release
 from harness.errors import RunError, UsageError
 from harness.paths import ROOT
+from tests.processes import PATIENCE_S
 
 INPUTS = {"source": "abc", "options": ["x", 1]}
 
@@ -145,7 +146,7 @@ def test_two_processes_at_once_build_once_whatever_they_call_it(tmp_path, names)
         )
         for name in names
     ]
-    keys = {process.communicate(timeout=60)[0] for process in running}
+    keys = {process.communicate(timeout=PATIENCE_S)[0] for process in running}
     assert [process.returncode for process in running] == [0, 0]
     assert keys == {hash_of({"a": 1})[:32] + "\n"}
     assert (tmp_path / "log").read_text() == "built\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.guest.session import JobResult
 from harness.machine.machine import Machine
 from harness.machine.tail import BLOCK_BYTES, TAIL_BYTES, Kept, read_tail
+from tests.processes import PATIENCE_S
 from tests.unit.test_recording import FILES, spec
 
 MIB = 1 << 20
@@ -62,9 +63,8 @@ def test_of_a_stream_the_end_is_kept():
 
 
 def test_a_stream_without_end_ends_at_the_deadline():
-    kept, began = Kept(), time.monotonic()
-    assert not kept.to_end(lambda most: b"x" * most, began + 0.05)
-    assert time.monotonic() - began < 5
+    kept = Kept()
+    assert not kept.to_end(lambda most: b"x" * most, time.monotonic() + 0.05)
     assert len(kept.data) <= TAIL_BYTES + BLOCK_BYTES
     blocks = [b"a", b"b", b""]
-    assert Kept().to_end(lambda most: blocks.pop(0), time.monotonic() + 60)
+    assert Kept().to_end(lambda most: blocks.pop(0), time.monotonic() + PATIENCE_S)

@@ -246,7 +246,7 @@ def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
     shown, stream = io.StringIO(), tmp_path / "stream"
     with watching(TracerFile(tracer), Console(file=shown), stream):
         stream.write_bytes(b"one\n\ntw")
-        assert eventually(lambda: shown.getvalue().count("\n") == 2, 10)
+        assert eventually(lambda: shown.getvalue().count("\n") == 2)
         assert shown.getvalue() == "one after None\n1.0\n"
         with stream.open("ab") as more:
             more.write(b"o\n\n")

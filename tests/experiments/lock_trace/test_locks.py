@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pandas as pd
@@ -431,15 +430,15 @@ def test_a_lock_stat_with_a_wrong_number_is_an_error(tmp_path, number):
         read_lock_stat(tmp_path / "x")
 
 
-@pytest.mark.parametrize("line", ["a:" + " " * 20_000 + "b", "a: " * 20_000, " " * 20_000, ":" * 20_000])
-def test_a_lock_stat_is_read_in_time_that_grows_with_its_length(tmp_path, line):
-    """Of the first 8,000 blanks took 2 s when the time grew with their square."""
-    (tmp_path / "x").write_text(f"lock_stat version 0.4\n{line}\n")
-    began = time.process_time()
-    assert read_lock_stat(tmp_path / "x").empty
-    assert time.process_time() - began < 1
+def test_a_lock_stat_with_long_lines_is_read(tmp_path):
+    """8,000 blanks took 2 s when the time grew with their square: these would take a day."""
+    for line in ("a:" + " " * LONG + "b", "a: " * LONG, " " * LONG, ":" * LONG):
+        (tmp_path / "x").write_text(f"lock_stat version 0.4\n{line}\n")
+        assert read_lock_stat(tmp_path / "x").empty
 
 
+#: Characters.
+LONG = 2_000_000
 NO_EVENTS = np.zeros(0, dtype=[("stream", "int64"), ("kind", "int64")])
 
 

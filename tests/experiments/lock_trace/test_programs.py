@@ -17,7 +17,7 @@ import pytest
 from harness.build.programs import build_program, build_programs, program_sources
 from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
-from tests.processes import DEFAULT_SIGNALS
+from tests.processes import DEFAULT_SIGNALS, PATIENCE_S
 
 GUEST = EXPERIMENTS / "lock-trace/guest"
 PROGRAMS = ("locktrace", "lockload", "filestorm", "forkstorm", "pingpong")
@@ -48,7 +48,7 @@ def programs(tmp_path_factory) -> Path:
 def run(programs: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [programs / words[0], *words[1:]]
     return subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 
@@ -169,7 +169,7 @@ def test_signals_are_passed_on_and_the_trace_is_whole(programs, tmp_path):
         while not (tmp_path / "ready").exists():
             time.sleep(0.01)
         launcher.send_signal(number)
-        assert launcher.wait(60) == status
+        assert launcher.wait(PATIENCE_S) == status
         assert json.loads((tmp_path / "out/status.json").read_text())["drained"] == 1000
         (tmp_path / "ready").unlink()
         (tmp_path / "out/status.json").unlink()

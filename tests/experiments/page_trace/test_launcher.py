@@ -23,7 +23,7 @@ from experiments.page_trace.trace.records import LOST, VISIT, Trace
 from harness.build.programs import build_program, program_sources
 from harness.paths import EXPERIMENTS, ROOT
 from tests.conftest import needs_guest_packages
-from tests.processes import DEFAULT_SIGNALS
+from tests.processes import DEFAULT_SIGNALS, PATIENCE_S, eventually
 
 SOURCE = program_sources([EXPERIMENTS / "page-trace/guest"])["pagetrace"]
 HEADER = np.dtype(
@@ -56,7 +56,7 @@ def launch(program, tmp_path):
             env={**os.environ, "FAKE_TOTAL": str(total), "FAKE_STEP": str(step), **settings},
             cwd=tmp_path,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         stats = tmp_path / "stats"
@@ -69,13 +69,6 @@ def records(content: bytes) -> np.ndarray:
     """First words of the records behind the header."""
     assert (len(content) - HEADER.itemsize) % 24 == 0
     return np.frombuffer(content, "<u8", offset=HEADER.itemsize).reshape(-1, 3)[:, 0]
-
-
-def wait_until(condition) -> None:
-    limit = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -255,7 +248,7 @@ def test_a_trace_that_cannot_be_written_any_more_ends_and_the_command_does_not(s
 def test_signals_go_to_the_command_and_the_trace_is_drained(start, tmp_path, number):
     script = f"trap 'exit 7' {number}; touch ready; while :; do sleep 0.05; done"
     process = start("sh", "-c", script)
-    wait_until((tmp_path / "ready").exists)
+    assert eventually((tmp_path / "ready").exists)
     process.send_signal(number)
     assert (process.wait(60), process.stderr.read()) == (7, b"")
     assert len(records((tmp_path / "trace").read_bytes())) == 10_000
@@ -264,7 +257,7 @@ def test_signals_go_to_the_command_and_the_trace_is_drained(start, tmp_path, num
 def test_a_signal_ends_the_trace_of_a_running_process_but_not_the_process(start, tmp_path):
     with subprocess.Popen(["sleep", "60"]) as traced:
         process = start("-p", str(traced.pid))
-        wait_until(lambda: (tmp_path / "trace").exists() and (tmp_path / "trace").stat().st_size > 200_000)
+        assert eventually(lambda: (tmp_path / "trace").exists() and (tmp_path / "trace").stat().st_size > 200_000)
         process.send_signal(signal.SIGTERM)
         assert (process.wait(60), process.stderr.read()) == (0, b"")
         assert traced.poll() is None
