@@ -24,7 +24,6 @@ from invoke.program import Program
 
 from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import value_of
 from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import experiment_names
@@ -304,14 +303,6 @@ def test_errors_of_workers_come_back_whole():
 
     error: KreproError = pickle.loads(pickle.dumps(UsageError("wrong", where="here", hint="do")))
     assert (type(error), str(error), error.exit_code) == (UsageError, "here: wrong (do)", EXIT_USAGE)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("x", "x"), ("experiment=x", "x"), ("a/b=c", "a/b=c"), ("experiment=/a=b", "/a=b")],
-)
-def test_value_of(text, value):
-    assert value_of("experiment", text) == value
 
 
 def test_output_is_wide_without_a_terminal(monkeypatch):

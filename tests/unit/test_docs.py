@@ -9,12 +9,13 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from experiments.probe_cost.model import cost as probecost
-from invoke import Collection, Program
+from invoke import Collection, Exit, ParseError, Program
 from invoke.parser import Parser
 from pydantic import BaseModel
 
@@ -211,62 +212,62 @@ def test_the_job_shown_is_the_job_of_the_example(naps):
 # -- fields ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("page", "heading", "model"),
-    [
-        (WRITING, "Experiment", Experiment),
-        (WRITING, "Paper", Paper),
-        (WRITING, "Package", Package),
-        (WRITING, "Workload", Workload),
-        (WRITING, "Repetitions", Repetitions),
-        (WRITING, "Arm", Arm),
-        (WRITING, "Claim", Claim),
-        (WRITING, "Expect", Expect),
-        (WRITING, "Kernel", KernelSpec),
-        (WRITING, "Source", Source),
-        (WRITING, "Hardware", Hardware),
-        (FORMATS, "manifest.json", Manifest),
-        (FORMATS, "repository", Repository),
-        (FORMATS, "plan", Planned),
-        (FORMATS, "kernels", KernelManifest),
-        (FORMATS, "images", ImageManifest),
-        (FORMATS, "host", Host),
-        (FORMATS, "trials", TrialRecord),
-        (FORMATS, "claims.json", ClaimResult),
-        (FORMATS, "Reference file", Reference),
-        (FORMATS, "Reference values", Values),
-        (FORMATS, "Value", Value),
-        (FORMATS, "Cost model", probecost.CostModel),
-        (FORMATS, "Provider of a cost model", probecost.Provider),
-        (FORMATS, "Cost of a stage", probecost.Cost),
-        (FORMATS, "Counts of a workload", probecost.Counts),
-        (FORMATS, "Accuracy of a cost model", probecost.Accuracy),
-        (FORMATS, "Script of probes", probecost.Script),
-        (FORMATS, "Probe", probecost.Probe),
-        (FORMATS, "Fields of a probe", probecost.Fields),
-        (FORMATS, "Consumer", probecost.Consumer),
-        (FORMATS, "Predicate", probecost.Predicate),
-        (FORMATS, "Histogram", probecost.Histogram),
-        (FORMATS, "Program", probecost.Program),
-        (FORMATS, "Refresh", probecost.Refresh),
-        (FORMATS, "Night", Night),
-        (FORMATS, "Suite of a night", Suite),
-        (DOCS / "selftest.md", "Fields of the file", Attachment),
-        (DOCS / "selftest.md", "Fields of a row", Row),
-    ],
-)
-def test_every_field_has_a_row_and_every_row_is_a_field(page: Path, heading: str, model: type[BaseModel]):
-    assert first_column(page, heading) == list(model.model_fields)
+#: Pages and headings over tables of a model's fields.
+FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
+    (WRITING, "Experiment", Experiment),
+    (WRITING, "Paper", Paper),
+    (WRITING, "Package", Package),
+    (WRITING, "Workload", Workload),
+    (WRITING, "Repetitions", Repetitions),
+    (WRITING, "Arm", Arm),
+    (WRITING, "Claim", Claim),
+    (WRITING, "Expect", Expect),
+    (WRITING, "Kernel", KernelSpec),
+    (WRITING, "Source", Source),
+    (WRITING, "Hardware", Hardware),
+    (FORMATS, "manifest.json", Manifest),
+    (FORMATS, "repository", Repository),
+    (FORMATS, "plan", Planned),
+    (FORMATS, "kernels", KernelManifest),
+    (FORMATS, "images", ImageManifest),
+    (FORMATS, "host", Host),
+    (FORMATS, "trials", TrialRecord),
+    (FORMATS, "claims.json", ClaimResult),
+    (FORMATS, "Reference file", Reference),
+    (FORMATS, "Reference values", Values),
+    (FORMATS, "Value", Value),
+    (FORMATS, "Cost model", probecost.CostModel),
+    (FORMATS, "Provider of a cost model", probecost.Provider),
+    (FORMATS, "Cost of a stage", probecost.Cost),
+    (FORMATS, "Counts of a workload", probecost.Counts),
+    (FORMATS, "Accuracy of a cost model", probecost.Accuracy),
+    (FORMATS, "Script of probes", probecost.Script),
+    (FORMATS, "Probe", probecost.Probe),
+    (FORMATS, "Fields of a probe", probecost.Fields),
+    (FORMATS, "Consumer", probecost.Consumer),
+    (FORMATS, "Predicate", probecost.Predicate),
+    (FORMATS, "Histogram", probecost.Histogram),
+    (FORMATS, "Program", probecost.Program),
+    (FORMATS, "Refresh", probecost.Refresh),
+    (FORMATS, "Night", Night),
+    (FORMATS, "Suite of a night", Suite),
+    (DOCS / "selftest.md", "Fields of the file", Attachment),
+    (DOCS / "selftest.md", "Fields of a row", Row),
+]
 
 
-@pytest.mark.parametrize(
-    "model", [Paper, Package, Workload, Repetitions, Arm, Claim, Expect, Hardware, KernelSpec, Experiment]
-)
-def test_required_fields_are_said_to_be_required(model: type[BaseModel]):
-    heading = {"KernelSpec": "Kernel"}.get(model.__name__, model.__name__)
-    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)
-    said = {name for name, default in rows if default == "required"}
-    assert said == {name for name, field in model.model_fields.items() if field.is_required()}
+def test_every_field_has_a_row_and_every_row_is_a_field():
+    told = {(page.name, heading): first_column(page, heading) for page, heading, _ in FIELDS}
+    assert told == {(page.name, heading): list(model.model_fields) for page, heading, model in FIELDS}
+
+
+def test_required_fields_are_said_to_be_required():
+    models = {heading: model for page, heading, model in FIELDS if page == WRITING and model is not Source}
+    assert len(models) == 10
+    for heading, model in models.items():
+        rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)
+        said = {name for name, default in rows if default == "required"}
+        assert said == {name for name, field in model.model_fields.items() if field.is_required()}, heading
 
 
 def test_stages_of_probes_are_documented_and_the_script_shown_is_one():
@@ -312,19 +313,30 @@ def test_commands_are_printed_at_all():
     assert ("README.md", "test") in printed_commands()
 
 
-@pytest.mark.parametrize(("page", "command"), printed_commands())
-def test_printed_commands_exist_with_their_options(page: str, command: str):
+def test_printed_commands_exist_with_their_options():
+    assert {told: error for told in printed_commands() if (error := slip_in(told[1]))} == {}
+
+
+def slip_in(command: str) -> str:
+    """What is wrong with the words behind `./inv`; else nothing."""
     contexts = Collection.from_module(tasks).to_contexts()
     words = shlex.split(command)
-    if words[:1] == ["--help"]:
-        assert words[1] in {context.name for context in contexts}
-        return
     parser = Parser(initial=Program().initial_context, contexts=contexts)
-    if len(words) == 1 and not words[0].startswith("-"):
+    if words[:1] == ["--help"] or (len(words) == 1 and not words[0].startswith("-")):
         # A command that is only named in a sentence need not have its arguments.
-        assert words[0] in parser.contexts
-    else:
+        return "" if words[-1] in parser.contexts else "no such command"
+    try:
         parser.parse_argv(spelled_out(words, COMMANDS))
+    except (ParseError, Exit) as error:
+        return str(error)
+    return ""
+
+
+def test_a_wrong_word_in_a_printed_command_is_seen():
+    assert [bool(slip_in(words)) for words in ("run x --nonsense", "nonsense", "--help nonsense", "run x", "test")] == [
+        *(True, True, True),
+        *(False, False),
+    ]
 
 
 def test_every_command_and_option_is_documented():
@@ -338,19 +350,25 @@ def test_every_command_and_option_is_documented():
         assert set(first_column(page, context.name)) == options, context.name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_relative_links_resolve(page: Path):
+def test_relative_links_resolve():
+    assert [link for page in PAGES for link in broken_links(page)] == []
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    """Links of a page to a file or a heading that is not there."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
             continue
         name, _, anchor = target.partition("#")
         file = (page.parent / name) if name else page
-        assert file.exists(), f"{target} in {page.name}"
-        if anchor:
+        if not file.exists():
+            yield f"{target} in {page.name}"
+        elif anchor:
             headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-            assert anchor in slugs, f"{target} in {page.name}"
+            if anchor not in slugs:
+                yield f"{target} in {page.name}"
 
 
 # -- architecture ------------------------------------------------------------------------------------------
