@@ -22,6 +22,9 @@ def test(
         bool,
         Option("only `tests/unit`, `tests/experiments` and `tests/hostile`, which need no guest", spares_guests=True),
     ] = False,
+    deep: Annotated[
+        bool, Option("all of them: also those that take long, or need kernels that no other test needs; as CI does")
+    ] = False,
     faults: Annotated[bool, Option("only `tests/faults`, without what `--soak` runs: fault injection")] = False,
     soak: Annotated[
         bool,
@@ -33,11 +36,12 @@ def test(
     update: Annotated[bool, Option("rewrite the expected results of the golden trials; review the diff")] = False,
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
-    """Run the tests: linters, unit tests, then tests that boot guests."""
+    """Run the tests: linters, unit tests, then tests that boot guests of every kind."""
     check_checkout("test")
-    parallel = ["tests/unit", "tests/experiments", "tests/hostile", "-n", "auto", "--dist", "worksteal"]
+    shallow = [] if deep else ["-m", "not deep"]
+    parallel = ["tests/unit", "tests/experiments", "tests/hostile", "-n", "auto", "--dist", "worksteal", *shallow]
     # A guest keeps one CPU busy. Tests of one file stay together: they share what they pay for.
-    guests = ["tests/commands", "tests/guest", "-n", "2", "--dist", "loadfile"]
+    guests = ["tests/commands", "tests/guest", "-n", "2", "--dist", "loadfile", *shallow]
     stages = [parallel] if unit else [parallel, guests]
     if faults or soak or kvm:
         long = ["-o", "timeout=3600"]

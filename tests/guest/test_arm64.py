@@ -26,7 +26,7 @@ from harness.paths import EXPERIMENTS
 from tests.guest.test_oracle import ACCESSES, LOOP, PAGES, PLACE, SEED, bits, expected_pages
 
 #: Long enough for its kernel.
-pytestmark = [pytest.mark.timeout(5400), pytest.mark.usefixtures("kernel")]
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(5400), pytest.mark.usefixtures("kernel")]
 KERNEL = "modern-6.1-arm64"
 
 

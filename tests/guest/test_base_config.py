@@ -9,7 +9,7 @@ from harness.build.kernel import configure, parse_config
 from harness.build.source import fetch_source, patched_tree, source_identity
 from harness.build.spec import load_kernel
 
-pytestmark = pytest.mark.timeout(1800)  # the first that needs the kernel builds it
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]  # the first that needs the kernel builds it
 SPEC = """\
 name: theirs
 arch: x86_64

@@ -33,6 +33,7 @@ def test_classic_is_the_2_4_style_machine(classic, ssh_guest):
     assert machine.accelerator_in_use() == "tcg"
 
 
+@pytest.mark.deep
 def test_classic_ticks_a_hundred_times_a_second_even_when_idle(classic, ssh_guest):
     _, session = ssh_guest(classic)
     count = "awk '/XT-PIC +timer/ {print $2}' /proc/interrupts; cut -d' ' -f1 /proc/uptime"
@@ -55,6 +56,7 @@ def test_modern_is_smp(modern, ssh_guest):
     assert cpus == "2"
 
 
+@pytest.mark.deep
 @fault("a guest has another ssh host key than its image", "the session is refused")
 def test_a_guest_with_another_host_key_is_refused(classic, ssh_guest, tmp_path):
     machine, session = ssh_guest(classic)
@@ -118,6 +120,7 @@ def test_a_guest_that_stops_before_a_command_has_begun_is_lost(classic, ssh_gues
         session.command("true")
 
 
+@pytest.mark.deep
 def test_a_command_that_takes_too_long_is_a_lost_guest_and_its_machine_ends(classic, ssh_guest):
     machine, session = ssh_guest(classic)
     with pytest.raises(GuestLost, match="did not finish 'sleep 100' within 2 s"):
@@ -126,6 +129,7 @@ def test_a_command_that_takes_too_long_is_a_lost_guest_and_its_machine_ends(clas
     assert machine.process.poll() is not None
 
 
+@pytest.mark.deep
 def test_a_large_output_does_not_block(classic, ssh_guest):
     _, session = ssh_guest(classic)
     status, out, err = session.command(

@@ -41,12 +41,14 @@ def test_its_job_runs(tmp_path, restored, watched):
     assert watched == (["paused"] if restored else ["running", *["watchdog"] * stops]), "its boot is not of the trial"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("restored", [False, True])
 @pytest.mark.parametrize("name", ENDINGS)
 def test_its_end_is_told(tmp_path, name, restored):
     ends_as_it_should(name, tmp_path, "tcg", restored=restored)
 
 
+@pytest.mark.deep
 def test_one_that_a_busy_host_lets_pass_has_done_its_job(tmp_path, monkeypatch, watched):
     """Its watchdog does not stop it here, as where the host is busy until the guest has disarmed it."""
 
@@ -61,5 +63,6 @@ def test_one_that_a_busy_host_lets_pass_has_done_its_job(tmp_path, monkeypatch, 
     assert watched == ["running"], "its boot, the 2.5 s in its mailbox, and its job"
 
 
+@pytest.mark.deep
 def test_a_panic_on_the_way_to_the_mailbox_is_a_panic(tmp_path):
     panics_before_its_mailbox(tmp_path, "tcg")

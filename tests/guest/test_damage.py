@@ -13,7 +13,7 @@ from harness.experiment.prepare import KernelBuild, build_for
 from harness.paths import EXPERIMENTS
 from tests.faults.rows import fault
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 
 
 def _flip_a_bit(path: Path) -> None:

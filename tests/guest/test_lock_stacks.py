@@ -58,6 +58,7 @@ def test_each_event_has_the_stack_that_counts_it(tmp_path, cpus):
     assert any(calls[-2:] == ("kthread", "ret_from_fork") for calls in called), called
 
 
+@pytest.mark.deep
 def test_what_finds_no_room_is_counted(tmp_path):
     events, table, stacks = traced(tmp_path, 1, "lock_trace_stacks=1")
     used = numbers(events)
@@ -66,12 +67,14 @@ def test_what_finds_no_room_is_counted(tmp_path):
     assert used == dict(zip(table["stack"], table["events"], strict=True))
 
 
+@pytest.mark.deep
 def test_no_room_is_no_stacks(tmp_path):
     events, table, _ = traced(tmp_path, 1, "lock_trace_stacks=0")
     assert numbers(events).keys() == {0}
     assert table["events"].tolist() == [0]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("size", ["17", "many"])
 def test_a_size_that_is_none_changes_nothing(tmp_path, size):
     """The kernel's own command line has 13."""

@@ -13,7 +13,7 @@ from harness.paths import ROOT
 from harness.store.resultset import ResultSet
 from tests.unit.test_docs import DOCS, blocks
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]
 
 #: As the page has it.
 CHOICE = ["--kernel", "classic", "--set", "method=memcpy", "--set", "kib=64,128,16"]

@@ -24,11 +24,14 @@ from tests.faults.rows import fault
 from tests.guest.test_run import outside  # noqa: F401  (a fixture)
 from tests.processes import eventually, machines
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
 def options(outside: Path, tmp_path: Path) -> NightOptions:  # noqa: F811
+    yaml = outside / "experiment.yaml"
+    text = yaml.read_text()
+    yaml.write_text(text.replace("paper: numbers always add up", "paper: numbers always add up, known: contradicted"))
     return NightOptions(
         experiments=(str(outside),),
         budget_s=1200,

@@ -14,6 +14,8 @@ import harness.api as krepro
 from harness.paths import ROOT
 from tests.notebook import cells
 
+pytestmark = pytest.mark.deep
+
 NOTEBOOK, PAGE = ROOT / "docs/notebook.ipynb", ROOT / "docs/python.md"
 
 

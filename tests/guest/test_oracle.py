@@ -13,7 +13,6 @@ import pytest
 from experiments.irq_hotspot.profile.buffer import decode
 
 from harness.build.store import Store, hash_tree
-from harness.commands.benchmark import oracle_slowdown
 from harness.experiment.model import Experiment, load_experiment
 from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.experiment.runner import run_trials
@@ -186,6 +185,7 @@ def test_a_guest_without_counters_is_told_why(run):
     assert "nobody publishes" in (records["silent"].path / "work/stderr").read_text()
 
 
+@pytest.mark.deep
 def test_any_cpu_can_read_the_counter_of_another(run):
     arm = {"kernel": "modern-6.1", "clock": "wall", "cpus": 2, "devices": ["counters"], "oracle": ["counters"]}
     loop = f"taskset 1 krepro-counter {LOOP} & taskset 2 krepro-counter {LOOP}; wait"
@@ -219,6 +219,7 @@ def hot(tmp_path_factory) -> list[tuple[TrialRecord, SymbolMap]]:
     return [(record.relocated(target), names) for record in records]
 
 
+@pytest.mark.deep
 def test_contexts_hold_what_must_be_in_them(hot):
     record, names = hot[0]
     table = Oracle(record.path).functions(names)
@@ -239,6 +240,7 @@ def test_contexts_hold_what_must_be_in_them(hot):
     assert where.loc["krepro_edu_work", "interrupt"] == calls * (2 * answer["handler_loops"] + 1)
 
 
+@pytest.mark.deep
 def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):
     fair: list[float] = []
     ticked: Counter[str] = Counter()
@@ -263,16 +265,3 @@ def test_the_sampler_agrees_with_the_counts_and_the_tick_does_not(hot):
 
 
 # -- what it costs ----------------------------------------------------------------------------------------
-
-
-def test_slowdown():
-    # The least of user times; beside a busy neighbour on the same core even that is more than the work takes.
-    least = None
-    for _ in range(4):
-        took = oracle_slowdown(Store.default(), 3).set_index("oracle")["cpu_s"]
-        least = took if least is None else least.combine(took, min)
-        ratio = least / least["none"]
-        print(ratio.round(3).to_dict())
-        if ratio["functions"] <= 1.3 and ratio["pages"] <= 3:
-            return
-    raise AssertionError(f"an oracle costs {ratio.round(3).to_dict()}")

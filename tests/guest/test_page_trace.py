@@ -9,7 +9,7 @@ import pytest
 
 from tests.page_trace_suite import complaints, run_in_guest
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 
 #: Each value of CPUs, page table isolation and levels is there; all combinations are in tests/faults.
 SHAPES = [("modern-6.1", 1, True, 4), ("modern-6.1", 2, False, 4), ("modern-6.1-la57", 2, True, 5)]

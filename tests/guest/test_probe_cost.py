@@ -16,7 +16,7 @@ from harness.measure.analysis import Analysis
 from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 FOLDER = EXPERIMENTS / "probe-cost"
 RUNS = {
     # With the cost of a switch of tasks: whether one falls into a script's rounds is the kernel's affair.

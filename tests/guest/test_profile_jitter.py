@@ -20,7 +20,7 @@ from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
 from tests.compiling import run
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 SWITCH = "/proc/sys/kernel/profile_jitter"
 #: The sum of all counters, at profile=12 so that a shell can add them up; and the seconds since boot.
 TOTAL = (

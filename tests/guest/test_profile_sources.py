@@ -61,6 +61,7 @@ def test_a_boot_with_both_sources_has_the_first_and_its_log_says_why(modern, ssh
     assert say(session, f"echo 0 >{NMI}; echo 2 >{HOTSPOT}; cat {HOTSPOT} {NMI}").split() == ["2", "0"]
 
 
+@pytest.mark.deep
 def test_an_nmi_that_nobody_sent_for_a_sample_is_reported_or_counted_and_said(modern, ssh_guest):
     machine, session = ssh_guest(modern, *BOOT, cpus=CPUS)
     send(machine)
@@ -79,6 +80,7 @@ def test_an_nmi_that_nobody_sent_for_a_sample_is_reported_or_counted_and_said(mo
     assert taken(session) == CPUS
 
 
+@pytest.mark.deep
 def test_an_nmi_that_is_to_be_fatal_is_so_while_nmis_are_samples(modern, ssh_guest):
     machine, session = ssh_guest(modern, *BOOT, cpus=CPUS)
     say(session, f"echo 1 >{NMI} && echo 1 >/proc/sys/kernel/panic_on_unrecovered_nmi")
@@ -88,6 +90,7 @@ def test_an_nmi_that_is_to_be_fatal_is_so_while_nmis_are_samples(modern, ssh_gue
     assert "panicked" in machine.ending(outcome)
 
 
+@pytest.mark.deep
 def test_nobody_can_take_a_cpu_out_of_the_profile(modern, ssh_guest):
     _, session = ssh_guest(modern, "profile=12", cpus=CPUS)
     assert "smp_affinity" in say(session, "ls /proc/irq /proc/irq/*")

@@ -92,6 +92,7 @@ def test_a_recorded_trial_replays_to_the_same_bytes_each_time(recorded, tmp_path
         assert files(again.folder) == expected
 
 
+@pytest.mark.deep
 def test_another_kernel_command_line_leaves_the_recording(recorded, tmp_path, monkeypatch):
     monkeypatch.setattr("harness.guest.recorded.BOOT_S", 0)
     log = (recorded.folder / RECORDING).read_bytes()
@@ -101,12 +102,14 @@ def test_another_kernel_command_line_leaves_the_recording(recorded, tmp_path, mo
     assert console != (recorded.folder / "console.log").read_bytes()
 
 
+@pytest.mark.deep
 def test_a_recording_that_was_cut_short_is_not_taken_for_whole(recorded, tmp_path):
     log = (recorded.folder / RECORDING).read_bytes()
     with pytest.raises(GuestLost):
         replay_alone(replaying(recorded, tmp_path), log[: len(log) - 1000], tmp_path / "machine", 120)
 
 
+@pytest.mark.deep
 def test_replay_executes_a_recorded_trial_of_a_result_set_and_refuses_an_altered_one(tmp_path):
     folder = tmp_path / "recorded"
     folder.mkdir()

@@ -13,7 +13,7 @@ from harness.build.store import Store
 from harness.experiment.prepare import build_for
 from harness.paths import EXPERIMENTS
 
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(2400)]
 
 
 def test_classic_built_elsewhere_without_a_cache_is_bit_for_bit_the_same(store, classic, tmp_path, monkeypatch):

@@ -116,6 +116,7 @@ def test_an_experiment_outside_the_repository_runs_and_a_false_claim_exits_1(out
     assert "every bit is equal" in replayed.stdout
 
 
+@pytest.mark.deep
 def test_the_bits_are_compared_also_where_no_claim_is_measured(outside, tmp_path):
     declared = outside / "experiment.yaml"
     declared.write_text(declared.read_text().replace("total/virtual", "total/shifted"))
@@ -134,6 +135,7 @@ def test_the_bits_are_compared_also_where_no_claim_is_measured(outside, tmp_path
     assert "not 0000" in other.stderr
 
 
+@pytest.mark.deep
 def test_another_digest_exits_3_and_names_the_first_file(outside, tmp_path):
     first = invoke("run", str(outside), "--arms", "virtual", "--results", str(tmp_path / "results"))
     assert first.returncode == 0, first.stderr
@@ -201,6 +203,7 @@ def test_guest_code_that_does_not_compile_exits_2_with_file_and_line(outside, tm
     assert not list((tmp_path / "r").glob("*/*"))
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
 def test_no_space_left_is_one_line_and_leaves_only_sealed_trials(outside, tmp_path):
     small = tmp_path / "small"
@@ -219,6 +222,7 @@ def test_no_space_left_is_one_line_and_leaves_only_sealed_trials(outside, tmp_pa
     assert ("trials are kept" in line) == bool(sealed)
 
 
+@pytest.mark.deep
 def test_a_patch_that_does_not_apply_exits_2_with_patch_and_hunk(outside, tmp_path):
     (outside / "kernels").mkdir()
     spec = (KERNELS / "classic.yaml").read_text().replace("patches: [irq-hotspot]", "patches: [irq-hotspot, broken]")
@@ -234,6 +238,7 @@ def test_a_patch_that_does_not_apply_exits_2_with_patch_and_hunk(outside, tmp_pa
     assert "hunk at kernel/profile.c:" in line or "hunk at include/linux/profile.h:" in line
 
 
+@pytest.mark.deep
 def test_guests_die_with_a_killed_harness_and_nothing_is_left(outside, tmp_path):
     yaml = outside / "experiment.yaml"
     yaml.write_text(yaml.read_text().replace("adder 20 22", "while :; do :; done"))
@@ -270,6 +275,7 @@ def test_an_interrupted_run_leaves_no_set(outside, tmp_path):
     assert not list((tmp_path / "r/hello-guest").iterdir())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mistake", ["raise ValueError('no such luck')", "import sys; sys.exit(1)"])
 def test_a_run_whose_analysis_fails_keeps_its_trials_and_is_judged_when_that_is_mended(outside, tmp_path, mistake):
     results = tmp_path / "results"

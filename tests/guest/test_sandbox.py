@@ -85,6 +85,7 @@ def test_without_user_namespaces_it_sees_what_its_user_sees_and_starts_nothing(t
     assert reason is not None, "QEMU was killed"
 
 
+@pytest.mark.deep
 def test_a_qemu_of_root_has_no_capability(tmp_path, ssh_guest, classic, monkeypatch):
     for chosen in (sandbox(), Sandbox((), filtered=True, why="a test")):
         monkeypatch.setattr(process, "sandbox", lambda chosen=chosen: chosen)
@@ -139,6 +140,7 @@ def abandoned(parent: Path) -> tuple[Path, Callable[[], None]]:
     return folder, lambda: sweep(parent)
 
 
+@pytest.mark.deep
 @fault("SIGKILL while a sandbox is set up", "the next run ends what is left of it, with its folder")
 @pytest.mark.parametrize("made", [owned, abandoned])
 def test_a_sandbox_that_was_killed_while_it_was_set_up_ends_with_its_folder(made, tmp_path):
@@ -183,7 +185,8 @@ time.sleep(600)
 """
 
 
-@fault("SIGKILL of the harness while QEMU starts", "QEMU ends, once it is up and finds no harness", 10)
+@pytest.mark.deep
+@fault("SIGKILL of the harness while QEMU starts", "QEMU ends, once it is up and finds no harness")
 @pytest.mark.parametrize("boxed", ["enclosed", "alone"])
 def test_a_qemu_whose_harness_was_killed_before_it_was_up_ends(boxed, tmp_path):
     for killed in (False, True):

@@ -44,11 +44,13 @@ def test_streams_status_and_files(classic, tmp_path):
     assert (tmp_path / "t/deep/file").read_text() == "deep"
 
 
+@pytest.mark.deep
 def test_commands_piped_at_once_are_not_lost(classic, tmp_path):
     done = boot(tmp_path, stdin=b"uname -m\necho $((6*7))\nexit 3\n")
     assert (done.stdout, done.returncode) == (b"i686\n42\n", 3)
 
 
+@pytest.mark.deep
 def test_words_after_dashes_are_the_command(classic, tmp_path):
     done = boot(tmp_path, "--", "echo", "a  b", "$HOME")
     assert (done.stdout, done.returncode) == (b"a  b $HOME\n", 0)
@@ -60,6 +62,7 @@ def test_a_command_that_takes_too_long_ends(classic, tmp_path):
     assert b"did not finish 'echo begun; sleep 100000' within 2 s" in done.stderr
 
 
+@pytest.mark.deep
 def test_a_command_that_is_killed_has_the_status_of_a_shell(classic, tmp_path):
     assert boot(tmp_path, "--exec", "kill -9 $$").returncode == 128 + 9
 
@@ -71,6 +74,7 @@ def test_a_guest_that_panics_is_an_error_that_says_so(classic, tmp_path):
     assert b"Kernel panic - not syncing: sysrq triggered crash" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.deep
 def test_a_file_that_is_not_there_to_come_out_is_an_error_and_the_others_come(classic, tmp_path):
     done = boot(tmp_path, "--exec", "true", "--copy-out", "/nowhere,/etc/profile")
     assert done.returncode == 3

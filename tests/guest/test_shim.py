@@ -17,6 +17,7 @@ from harness.measure.raw import read_answer, read_csv
 from tests.shim_guests import SMP, check_storm, read, run
 
 pytestmark = [
+    pytest.mark.deep,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="an observer needs a host CPU of its own"),
 ]

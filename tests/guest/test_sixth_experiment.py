@@ -199,6 +199,7 @@ def test_its_set_verifies_without_its_folder_and_after_the_harness_has_changed(f
     assert "follow from the raw files" in done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_a_decoder_that_was_edited_in_a_set_is_named(finished, tmp_path, decoder):
     copy = tmp_path / finished.path.name
@@ -211,6 +212,7 @@ def test_a_decoder_that_was_edited_in_a_set_is_named(finished, tmp_path, decoder
     assert f"experiment/{decoder}" in done.stderr
 
 
+@pytest.mark.deep
 def test_what_a_changed_harness_decodes_in_another_way_is_laid_at_its_door(finished, checkout):
     folder = checkout / "harness" / "measure" / "deeper"
     folder.mkdir()
@@ -245,6 +247,7 @@ def own_version(checkout: Path) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_sets_of_different_decoders_are_not_compared(finished, folder, tmp_path, decoder):
     path = folder / decoder

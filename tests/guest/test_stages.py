@@ -11,7 +11,7 @@ from harness.commands import pipeline, stages
 from harness.commands.run import RunOptions
 from tests.faults.test_resume import ANALYSIS
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]
 
 YAML = """\
 name: hello

@@ -86,6 +86,7 @@ def test_the_page_in_docs_has_commands():
     assert (len(PRINTED), len(MODULE)) == (4, 1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("printed", PRINTED)
 def test_a_printed_command_gives_a_page(tmp_path, printed):
     if "--module" in printed:
@@ -132,6 +133,7 @@ def test_two_writers_wait_for_each_other_at_the_lock_of_their_file(written):
     assert all(int(weight) > 0 for _, _, weight in stacks)
 
 
+@pytest.mark.deep
 def test_per_cpu_locks_are_told_by_their_variable(tmp_path):
     """Each wakes the other over and over: they meet at the lock of a run queue."""
     (tmp_path / "wakers.c").write_text(WAKERS)
@@ -152,11 +154,13 @@ def test_both_sides_have_their_callers_up_to_the_system_call(written):
     assert re.search(r"<h2>Callers</h2>.*write\S* ← .*vfs_write ← .*__x64_sys_pwrite64", text_of(page), re.DOTALL)
 
 
+@pytest.mark.deep
 def test_a_kernel_without_stacks_gives_a_page_without_callers(tmp_path):
     done = inv(tmp_path, "locks", "--kernel", "modern-6.1-bare", "--", "true")
     assert "<h2>Callers</h2>" not in text_of(report_of(done))
 
 
+@pytest.mark.deep
 def test_a_program_that_takes_too_long_is_ended_and_its_trace_kept(tmp_path):
     (tmp_path / "on.sh").write_text("while :; do echo >>/run/both; done & while :; do echo >>/run/both; done\n")
     done = inv(tmp_path, "locks", "--timeout", "2", "--", "sh", "on.sh")
@@ -209,6 +213,7 @@ def test_a_module_that_does_not_compile_is_named_by_its_line(tmp_path):
     assert not list(tmp_path.glob("*.locks"))
 
 
+@pytest.mark.deep
 def test_a_module_that_is_not_loaded_is_named(tmp_path):
     (tmp_path / "shy").mkdir()
     (tmp_path / "shy/Kbuild").write_text("obj-m := shy.o\n")
@@ -224,6 +229,7 @@ def test_a_module_that_is_not_loaded_is_named(tmp_path):
     assert not list(tmp_path.glob("*.locks"))
 
 
+@pytest.mark.deep
 def test_a_module_of_ones_own_keeps_its_names_when_it_is_gone(tmp_path):
     run("sh", "-c", MODULE[0], cwd=tmp_path)
     gone = "sleep 1; /run/krepro/busybox rmmod pair"
@@ -297,6 +303,7 @@ MODULE_LICENSE("GPL");
 """
 
 
+@pytest.mark.deep
 def test_waits_for_locks_that_are_not_traced_are_counted(tmp_path):
     (tmp_path / "untraced").mkdir()
     (tmp_path / "untraced/Kbuild").write_text("obj-m := untraced.o\n")

@@ -88,6 +88,7 @@ def test_the_commands_of_its_page_are_run_as_they_stand_there(command, tmp_path)
         assert sorted(printed.splitlines()) == sorted((ROOT / "README.md").read_text().splitlines())
 
 
+@pytest.mark.deep
 def test_a_walk_by_column_is_told_with_line_and_array_and_the_page_is_drawn(tmp_path):
     (tmp_path / "matmul.c").write_text(MATMUL)
     run("gcc", "-g", "-O1", "-static", "-o", tmp_path / "matmul", tmp_path / "matmul.c")
@@ -122,6 +123,7 @@ def test_threads_are_told_what_they_share_and_what_is_their_own(tmp_path):
     assert len(re.findall(r"^place: 6\d pages of own\[\] are thread \d+'s alone", done.stdout, re.MULTILINE)) == 2
 
 
+@pytest.mark.deep
 def test_input_programs_that_are_started_and_a_window(tmp_path):
     words = ["trace", "--follow", "--window", "16", "--with", "sort,wc", "--", "sh", "-c", "sort | wc -l"]
     done = inv(tmp_path, *words, stdin=b"b\na\n")
@@ -131,6 +133,7 @@ def test_input_programs_that_are_started_and_a_window(tmp_path):
     assert "program 3: memory" in (report / "report.html").read_text()
 
 
+@pytest.mark.deep
 def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path):
     (tmp_path / "in").write_text("".join(f"{n * 7919 % 10007}\n" for n in range(6000)))
     done = inv(tmp_path, "trace", "--most-mib", "1", "--", "sort", "-n", "in")
@@ -142,6 +145,7 @@ def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path):
     assert 0 <= stats["records"] - stats["left_out"] - visits_told(done) < 2000
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_program_that_takes_too_long_is_ended_and_its_trace_kept(ignored, tmp_path):
     (tmp_path / "on.sh").write_text(

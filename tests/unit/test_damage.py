@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Raw files of the golden trials, deleted, truncated or filled with noise: the rest of the analysis stands.
 
-Each file of the chosen arms in one of these ways; tests/faults/test_damage_everywhere.py tries all ways and arms.
+Each file of the chosen arms in one of these ways, of SMALL always and of the others among the deep tests;
+tests/faults/test_damage_everywhere.py tries all ways and arms.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ KEY = ["arm", "trial", "metric"]
 STATES = ("deleted", "truncated", "noise")
 #: Files of the harness that no analysis reads.
 UNREAD = {"console.log", "qmp-events.json", "dmesg"}
+#: An arm of each experiment whose trial is decoded in no time.
+SMALL = {
+    ("irq-hotspot", "map-tick"),
+    ("lock-trace", "per-lock"),
+    ("page-trace", "exact"),
+    ("probe-cost", "wall"),
+    ("shim", "hardware"),
+}
 
 
 def damaged(path: Path, states: Sequence[str]) -> Iterator[str]:
@@ -101,6 +110,13 @@ def pairs(*, chosen: bool) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "arm"), pairs(chosen=True))
+def test_small_arms_are_there():
+    assert set(pairs(chosen=True)) >= SMALL
+
+
+@pytest.mark.parametrize(
+    ("name", "arm"),
+    [pytest.param(*pair, marks=() if pair in SMALL else pytest.mark.deep) for pair in pairs(chosen=True)],
+)
 def test_a_damaged_file_costs_what_it_tells_and_nothing_else(name, arm, tmp_path):
     check_damage(name, arm, tmp_path, every_state=False)
