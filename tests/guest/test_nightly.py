@@ -49,7 +49,7 @@ def statuses(options: NightOptions) -> dict[str, str]:
 
 def test_a_night_is_run_resumed_and_fails_when_a_verdict_is_news(options, outside, capfd):  # noqa: F811
     assert nightly(options, Console(width=200)) == 0, "what is known to be contradicted is no news"
-    assert statuses(options) == {"run": "", "digest": "skipped", "adds": "system-out", "shifts": "skipped"}
+    assert statuses(options) == {"run": "", "digest": "skipped", "adds": "system-out", "shifts": "system-out"}
     first = find_result_set(options.results, "latest")
     verify_files(first.path)
     assert (options.out / "reports/index.html").is_file()
