@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import stagetimes
+from harness import settings, stagetimes
 from harness.paths import CAPSULE, ROOT
 
 VENV = ROOT / ".venv"
@@ -91,8 +91,9 @@ def _install(pip: Sequence[str], name: str, lock: str) -> None:
     file.write_text(lock)
     install = [*pip, "install", "--require-hashes", "--no-deps", "--no-compile", "-r", str(file)]
     ways: list[list[str]] = [[]]
+    online = not settings.switch(settings.OFFLINE)
     if CAPSULE:  # its wheels are for some versions of Python
-        ways = [["--no-index", "--find-links", str(CAPSULE / "wheels")]] + ways * ("--offline" not in sys.argv)
+        ways = [["--no-index", "--find-links", str(CAPSULE / "wheels")]] + ways * online
     for way in ways:
         done = _run([*install, *way], check=False, capture_output=True)
         if done.returncode == 0:

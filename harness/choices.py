@@ -13,6 +13,3 @@ ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]
 
 #: MiB that a guest may make one of its files on the host have, unless it is told.
 FILE_MIB = 8192
-
-#: Environment variables that an option of a command sets for all processes of it.
-HOST_TOOLS, OFFLINE = "KREPRO_HOST_TOOLS", "KREPRO_OFFLINE"

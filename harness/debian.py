@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.choices import HOST_TOOLS
+from harness import settings
 from harness.errors import EXIT_USAGE
 
 #: What building and booting guests takes, beyond an essential Debian 12 system.
@@ -44,8 +44,8 @@ TEST_PACKAGES = ("chromium", "openssh-client")
 
 
 def host_tools() -> bool:
-    """Whether this process uses the host's QEMU and compiler (`--host-tools`), not the tools tree."""
-    return os.environ.get(HOST_TOOLS, "") not in ("", "0")
+    """Whether this process uses the host's QEMU and compiler, not the tools tree."""
+    return settings.switch(settings.HOST_TOOLS)
 
 
 def missing(packages: Sequence[str]) -> list[str]:

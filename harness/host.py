@@ -10,14 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
-from harness import debian
+from harness import debian, settings
 from harness.yamlfile import Strict
 
 #: What the host itself gives; the rest comes from the tools tree.
 TOOLS = ("git", "setpriv", "prlimit")
-#: And with --host-tools.
+#: And with the setting host_tools.
 HOST_TOOLS = ("qemu-system-x86_64", "gcc", "make", "ccache", "xz")
 #: A cold run keeps a source tree, two builds, ccache and states: about this much.
 DISK_WANTED_GIB = 6
@@ -32,10 +33,19 @@ class Finding(Strict):
     detail: str
 
 
+class InForce(Strict):
+    """A setting: its value for people, and where that is from."""
+
+    key: str
+    value: str
+    source: str
+
+
 class HostReport(Strict):
-    """All findings, in the order in which a person reads them."""
+    """All findings, in the order in which a person reads them; `settings`: where they are asked for."""
 
     findings: list[Finding]
+    settings: list[InForce] = []
 
     @property
     def usable(self) -> bool:
@@ -74,6 +84,26 @@ def table(report: HostReport) -> Table:
         style = STATUS_STYLE[finding.status]
         shown.add_row(finding.name, f"[{style}]{finding.status}[/{style}]", finding.detail)
     return shown
+
+
+def settings_in_force() -> list[InForce]:
+    """Every setting of this machine. UsageError for one that cannot be used."""
+    shown = []
+    for setting in settings.SETTINGS:
+        value, source = settings.value(setting)
+        text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value or setting.shown)
+        shown.append(InForce(key=setting.key, value=text.replace("`", ""), source=source))
+    return shown
+
+
+def settings_table(shown: list[InForce]) -> Table:
+    """The settings as a table for a terminal."""
+    made = Table(title=f"Settings: {settings.path()}", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for name in ("key", "value", "from"):
+        made.add_column(name, overflow="fold")
+    for one in shown:
+        made.add_row(*map(escape, (one.key, one.value, one.source)))
+    return made
 
 
 def _cpu() -> Finding:

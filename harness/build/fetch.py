@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from harness import settings
 from harness.build.lock import UPDATE, Entry
 from harness.build.store import Store, hash_file, usable
-from harness.choices import OFFLINE
 from harness.errors import RunError, UsageError
 from harness.paths import CAPSULE
 from harness.progress import Step, step, warn
@@ -29,7 +29,6 @@ from harness.progress import Step, step, warn
 #: The distribution's mirror, and its archive of all that it ever had.
 MIRROR = "http://deb.debian.org"
 SNAPSHOT = "http://snapshot.debian.org/archive"
-MIRRORS_VARIABLE = "KREPRO_MIRRORS"
 #: The folder in the store: SHA256.deb.
 PACKAGES = "packages"
 AT_ONCE = 6
@@ -42,7 +41,7 @@ ABSENT = "does not have it"
 def fetch(store: Store, entries: Sequence[Entry], *, offline: bool | None = None) -> dict[str, Path]:
     """The .deb file of each entry, by its sha256. Every byte is checked, whether it was there or is fetched now.
 
-    `offline` (KREPRO_OFFLINE unless told): only the store and the folders in KREPRO_MIRRORS are looked into.
+    `offline` (the setting unless told): only the store and the folders among the mirrors are looked into.
     RunError when a package is nowhere to be had.
     """
     home = store.root / PACKAGES
@@ -57,8 +56,8 @@ def fetch(store: Store, entries: Sequence[Entry], *, offline: bool | None = None
 
 
 def is_offline() -> bool:
-    """Whether this process is to ask no network (`--offline`)."""
-    return os.environ.get(OFFLINE, "") not in ("", "0")
+    """Whether this process is to ask no network."""
+    return settings.switch(settings.OFFLINE)
 
 
 @dataclass
@@ -88,17 +87,17 @@ class Place:
 
 
 def places(offline: bool) -> list[Place]:
-    """All places in the order in which they are asked: a capsule, KREPRO_MIRRORS, the mirror, the archive.
+    """All places in the order in which they are asked: a capsule, the setting `mirrors`, the mirror, the archive.
 
-    UsageError for a folder of KREPRO_MIRRORS that is not there.
+    UsageError for a folder among the mirrors that is not there.
     """
     own = [Place(str(CAPSULE / "packages"))] if CAPSULE else []
-    for word in os.environ.get(MIRRORS_VARIABLE, "").split():
+    for word in settings.text(settings.MIRRORS).split():
         place = Place(word.removeprefix("file://").rstrip("/"))
         if not place.remote:
             place = Place(str(Path(place.base or "/").expanduser()))
             if not Path(place.base).is_dir():
-                raise UsageError(f"{MIRRORS_VARIABLE}: {word} is neither a folder nor an http address")
+                raise UsageError(f"{settings.MIRRORS.variable}: {word} is neither a folder nor an http address")
         own.append(place)
     if offline:
         return [place for place in own if not place.remote]
@@ -183,8 +182,8 @@ def _fetch_one(home: Path, entry: Entry, asked: Sequence[Place], count: _Count) 
         told.append(f"{place.base}: {why}")
     raise RunError(
         f"package {entry.package} {entry.version} ({entry.architecture}) is nowhere to be had: "
-        f"{'; '.join(told) or f'offline, and {MIRRORS_VARIABLE} names no folder'}",
-        hint=f"point {MIRRORS_VARIABLE} at a folder or a mirror that has {entry.path.rpartition('/')[2]}, "
+        f"{'; '.join(told) or f'offline, and {settings.MIRRORS.variable} names no folder'}",
+        hint=f"point {settings.MIRRORS.variable} at a folder or a mirror that has {entry.path.rpartition('/')[2]}, "
         f"or take other versions, and so other bits: {UPDATE}",
     )
 

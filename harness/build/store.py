@@ -21,7 +21,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import stagetimes
+from harness import settings, stagetimes
 from harness.build.uses import use
 from harness.errors import RunError, UsageError
 from harness.progress import note, warn
@@ -105,8 +105,8 @@ class Store:
 
     @classmethod
     def default(cls) -> Store:
-        """`$KREPRO_STORE`, else `$XDG_CACHE_HOME/krepro`, else `~/.cache/krepro`."""
-        chosen = os.environ.get("KREPRO_STORE")
+        """The setting `store`, else `$XDG_CACHE_HOME/krepro`, else `~/.cache/krepro`."""
+        chosen = settings.text(settings.STORE)
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         root = Path(chosen).expanduser().resolve() if chosen else cache / "krepro"
         if re.search(r"[\s:,']", str(root)):

@@ -92,7 +92,7 @@ class Tools:
 
 
 def tools(cross: str = "") -> Tools:
-    """The tools of this process: the host's with KREPRO_HOST_TOOLS (`--host-tools`), else the tree, made if need be.
+    """The tools of this process: the host's with the setting `host_tools`, else the tree, made if need be.
 
     `cross`: with those for guests of another architecture (`Arch.cross`), which are in a tree of their own beside all
     others. RunError when a package of the tree cannot be had.
@@ -242,7 +242,7 @@ class Way:
 def _way(root: Path) -> Way:
     way = find_way(Tools(root))
     if way is None:
-        hint = "allow user namespaces or ptrace, or build with the host's own tools: --host-tools"
+        hint = "allow user namespaces or ptrace, or build with the host's own tools: KREPRO_HOST_TOOLS=1"
         raise UsageError(NO_WAY, hint=hint)
     return way
 
@@ -279,5 +279,5 @@ def _check_visible(cwd: Path) -> None:
             raise UsageError(
                 f"builds see the tools tree in place of /{first[0]}, so nothing of theirs can be there",
                 where=str(path),
-                hint="use another folder, or --host-tools",
+                hint="use another folder, or KREPRO_HOST_TOOLS=1",
             )

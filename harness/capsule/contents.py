@@ -25,7 +25,7 @@ from harness.store.signature import signature_file
 
 #: Of a run's command line: options whose value is a place on the host of then, and what is said anew.
 _PLACES = ("--search-root", "--results", "--executor")
-_ALONE = ("--offline", "--resume")
+_ALONE = ("--resume",)
 _TEMPLATES = Environment(  # noqa: S701  (Markdown, of a set that its maker packs)
     loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, keep_trailing_newline=True
 )

@@ -28,7 +28,7 @@ def used_packages(store: Store, result: ResultSet, checkout: Path) -> list[Membe
         raise UsageError(
             "was made with the host's own QEMU and compiler, which are in no lock",
             where=str(result.path),
-            hint="run it again without --host-tools, and make a capsule of the new set",
+            hint="run it again without the host's own tools, and make a capsule of the new set",
         )
     own = result.path / EXPERIMENT
     lock = lock_for(own, load(checkout / NAME))

@@ -7,7 +7,6 @@ whatever reason, the command does, and tells. What both would do at once, the st
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ from harness.build.spec import KernelRecipe, load_kernel
 from harness.build.store import Store
 from harness.build.tree import tools
 from harness.commands.catalogue import called
-from harness.commands.tasks import SETTINGS
 from harness.experiment.model import find_experiment, load_experiment
 
 
@@ -44,9 +42,6 @@ def get(store: Store, words: Sequence[str]) -> None:
     command, given = called(words)
     if command is None or not command.with_guests(given):
         return
-    for option, variable in SETTINGS.items():
-        if given[option.name]:
-            os.environ[variable] = "1"
     kernel = first_kernel(words)
     if kernel is None:
         tools()

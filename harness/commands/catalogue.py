@@ -15,7 +15,7 @@ from harness.commands.boot import boot
 from harness.commands.build import build
 from harness.commands.capsule import capsule
 from harness.commands.compare import compare
-from harness.commands.declaration import HOST_TOOLS, Command
+from harness.commands.declaration import Command
 from harness.commands.docs import docs
 from harness.commands.doctor import doctor
 from harness.commands.export import export
@@ -87,8 +87,7 @@ def missing_packages(arguments: Sequence[str]) -> list[str]:
     wanted: list[str] = []
     command, given = called(arguments)
     if command is not None:
-        with_host_tools = given.get(HOST_TOOLS.name) or debian.host_tools()
-        wanted += debian.GUEST_PACKAGES if with_host_tools and command.with_guests(given) else ()
+        wanted += debian.GUEST_PACKAGES if debian.host_tools() and command.with_guests(given) else ()
         # Whoever cannot install them has the tests of them skipped.
         wanted += debian.TEST_PACKAGES if command.tests and os.geteuid() == 0 else ()
     return debian.missing(wanted) if wanted and shutil.which("dpkg-query") else []

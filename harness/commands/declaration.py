@@ -156,21 +156,8 @@ class Parameter:
         return f"{text} (default: {told})" if told else text
 
 
+#: The only option that no command's function sees.
 DEBUG = Parameter("debug", bool, False, Option("show the traceback of an error"))
-HOST_TOOLS = Parameter(
-    "host_tools",
-    bool,
-    False,
-    Option("use the host's own QEMU and compiler, not those of the [tools tree](tools.md); the set then says so"),
-)
-OFFLINE = Parameter(
-    "offline",
-    bool,
-    False,
-    Option("fetch no package from the network: only from folders in [KREPRO_MIRRORS](tools.md)"),
-)
-#: Options that no command's function sees.
-COMMON = (HOST_TOOLS, OFFLINE, DEBUG)
 
 
 @dataclass(frozen=True)
@@ -179,7 +166,6 @@ class Command(Generic[P]):
 
     function: Callable[P, int | None]
     guests: bool = False  #: it builds or boots guests, with the tools tree or the host's tools
-    tree: bool = False  #: it tells of the tools
     tests: bool = False  #: it needs the packages of the tests
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
@@ -196,12 +182,11 @@ class Command(Generic[P]):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All that may stand on its command line, in the order of the signature; COMMON ones come last.
+        """All that may stand on its command line, in the order of the signature, then DEBUG.
 
         Where the signature has one dataclass, these are the fields of that.
         """
-        common = COMMON if self.guests or self.tree else (DEBUG,)
-        return (*_declared(self._options_class or self.function), *common)
+        return (*_declared(self._options_class or self.function), DEBUG)
 
     @cached_property
     def _options_class(self) -> Any:
@@ -219,7 +204,7 @@ class Command(Generic[P]):
 
     def values(self, given: Mapping[str, str | bool | list[str] | None]) -> dict[str, Any]:
         """Option to typed value, of what was given on the command line; UsageError for the first wrong one."""
-        options = (parameter for parameter in self.parameters if parameter not in COMMON)
+        options = (parameter for parameter in self.parameters if parameter is not DEBUG)
         return {parameter.name: parameter.value(given.get(parameter.name)) for parameter in options}
 
     def run(self, values: Mapping[str, Any]) -> int | None:
@@ -228,13 +213,11 @@ class Command(Generic[P]):
         return call(self._options_class(**values)) if self._options_class else call(**values)
 
 
-def command(
-    *, guests: bool = False, tree: bool = False, tests: bool = False
-) -> Callable[[Callable[P, int | None]], Command[P]]:
+def command(*, guests: bool = False, tests: bool = False) -> Callable[[Callable[P, int | None]], Command[P]]:
     """Make a command of a function. Its module has its name, and imports what is heavy in the function's body."""
 
     def declare(function: Callable[P, int | None]) -> Command[P]:
-        return Command(function, guests, tree, tests)
+        return Command(function, guests, tests)
 
     return declare
 

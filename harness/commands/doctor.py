@@ -10,9 +10,9 @@ from harness.commands.declaration import Option, command
 from harness.errors import EXIT_OK, EXIT_USAGE
 
 
-@command(tree=True)
+@command()
 def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
-    """Say what this host can do: accelerator, PMU, tools, disk."""
+    """Say what this host can do: accelerator, PMU, tools, disk, settings."""
     from harness import host
     from harness.build.store import Store
     from harness.build.tree import finding
@@ -21,8 +21,11 @@ def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
 
     store = Store.default()
     report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding, sandbox_finding)
+    report = report.model_copy(update={"settings": host.settings_in_force()})
     if json:
         print(report.model_dump_json(indent=1))
     else:
-        cli.output().print(host.table(report))
+        console = cli.output()
+        console.print(host.table(report))
+        console.print(host.settings_table(report.settings))
     return EXIT_OK if report.usable else EXIT_USAGE

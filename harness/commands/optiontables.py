@@ -10,10 +10,12 @@ from typing import Any
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import Command, Parameter
 from harness.paths import ROOT
+from harness.settings import SETTINGS
 
 PAGE = ROOT / "docs/commands.md"
 #: Between these two lines of a command stands its table.
 BEGIN, END = "<!-- options of {} -->", "<!-- end of options -->"
+SETTINGS_BEGIN, SETTINGS_END = "<!-- settings -->", "<!-- end of settings -->"
 
 
 def with_tables(text: str) -> str:
@@ -25,7 +27,18 @@ def with_tables(text: str) -> str:
         if len(places) != 1:
             raise ValueError(f"{begin} … {END} stands {len(places)} times in the page")
         text = text.replace(places[0][0], "\n".join([begin, *table_lines(command), END]))
-    return text
+    before, _, rest = text.partition(SETTINGS_BEGIN)
+    after = rest.partition(SETTINGS_END)[2]
+    return "\n".join([f"{before}{SETTINGS_BEGIN}", *settings_lines(), f"{SETTINGS_END}{after}"])
+
+
+def settings_lines() -> list[str]:
+    """The settings of a machine as a Markdown table."""
+    lines = ["| key | in the environment | default | meaning |", "|---|---|---|---|"]
+    for one in SETTINGS:
+        default = one.shown or ("on" if one.default else "off")
+        lines.append(f"| `{one.key}` | `{one.variable}` | {default} | {one.help} |")
+    return lines
 
 
 def table_lines(command: Command[Any]) -> list[str]:

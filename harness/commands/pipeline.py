@@ -13,10 +13,11 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import stagetimes
+from harness import settings, stagetimes
 from harness.build.plugin import plugin_api
 from harness.build.store import Store, hash_tree
 from harness.build.tree import tools
+from harness.choices import FILE_MIB
 from harness.cluster.executor import DaskExecutor, connected
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import ended, problem
@@ -191,7 +192,7 @@ class _Work:
         made = Together(self.plan)
         for part in parts:
             new = prepare_checked(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
-            new = new.limited(self.options.output_mib << 20)
+            new = new.limited((settings.number(settings.OUTPUT_MIB) or FILE_MIB) << 20)
             made.parts.append(new)
             clock.lap("build")
             self._describe(new, earlier, clock, first=part is parts[0])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from harness.choices import FILE_MIB, OracleMode, Profile
+from harness.choices import OracleMode, Profile
 from harness.commands import cli
 from harness.commands.declaration import Option, command
 from harness.commands.shared import Accelerator, ResultsFolder, Verbose
@@ -92,14 +92,6 @@ class RunOptions:
             repeated=True,
         ),
     ] = None
-    output_mib: Annotated[
-        int,
-        Option(
-            "MiB that each output of a guest may have on the host: console, bulk data, recording; a trial with more "
-            "fails. Of a console the last 64 MiB are kept",
-            least=1,
-        ),
-    ] = FILE_MIB
     executor: Annotated[
         str | None,
         Option(

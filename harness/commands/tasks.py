@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import inspect
-import os
 from typing import Any
 
 from invoke import Collection, Context, Task
 
-from harness import choices, debian
+from harness import debian, settings
 from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import HOST_TOOLS, OFFLINE, Command, Parameter
-
-SETTINGS = {HOST_TOOLS: choices.HOST_TOOLS, OFFLINE: choices.OFFLINE}
+from harness.commands.declaration import Command, Parameter
 
 
 def collection() -> Collection:
@@ -28,9 +25,7 @@ def task_of(command: Command[Any]) -> Task[Any]:
     def body(_context: Context, **given: Any) -> None:
         def action() -> int | None:
             values = command.values(given)
-            for option, variable in SETTINGS.items():
-                if given.get(option.name):
-                    os.environ[variable] = "1"  # processes that this one starts use the same
+            settings.check()
             if command.with_guests(values) and debian.host_tools():
                 debian.ensure_guest_packages()
             return command.run(values)

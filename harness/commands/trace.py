@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from harness import settings
 from harness.commands import cli
 from harness.commands.declaration import Option, command
 from harness.commands.traceoptions import CopyIn, Kernel, Memory, Package, Program, Timeout, Whose, With
@@ -26,12 +27,13 @@ def trace(
     with_: With = None,
     out: Annotated[Path | None, Option("new folder for the report", none="`PROGRAM.trace`, in this folder")] = None,
     memory: Memory = None,
-    most_mib: Annotated[int, Option("MiB of the trace; what is beyond is counted and left out", least=1)] = 1024,
     timeout: Timeout = 600,
 ) -> int:
     """Trace a program of yours in a guest and write a page about it: static, dynamic, a script or a Debian package."""
     from harness.build.store import Store
-    from harness.commands.tracing import Wanted, trace_program
+    from harness.commands.tracing import MOST_MIB, Wanted, trace_program
+
+    most_mib = settings.number(settings.OUTPUT_MIB) or MOST_MIB
 
     wanted = Wanted(
         traces="pages",

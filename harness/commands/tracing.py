@@ -54,6 +54,8 @@ ROOT, STDIN = "/program", "/.stdin"
 SHARED = ("dev", "proc", "sys", "run", "krepro")
 #: Of the guest, in any case: the files are there packed and unpacked.
 LEAST_MIB, TIMES_FILES = 448, 3
+#: Of a trace, unless the setting output_mib says another.
+MOST_MIB = 1024
 #: How many bytes QEMU may write beyond the trace.
 MORE_BYTES = 1 << 30
 #: In what came out of the guest: the program was ended at its timeout.
@@ -82,7 +84,7 @@ class Wanted:
     others: Sequence[str] = ()
     out: Path | None = None
     memory: int | None = None
-    most_mib: int = 1024
+    most_mib: int = MOST_MIB
     timeout: int = 600
 
 

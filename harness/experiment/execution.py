@@ -118,7 +118,7 @@ def run_trial(spec: TrialSpec, following: Following | None = None) -> TrialRecor
     finally:
         seconds["trial"] = round(time.monotonic() - started, 3)
         if cut := machine.cut():
-            reason = f"{cut} (--output-mib allows more)"
+            reason = f"{cut} (KREPRO_OUTPUT_MIB allows more)"
         elif reason and not _has_room(scratch):  # QEMU goes on without what it cannot write
             reason = f"no space left for temporary files (TMPDIR), so {reason}"
         try:

@@ -22,11 +22,11 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from harness.build.kvmhost import build_kvm_host
 from harness.build.store import Store
-from harness.choices import HOST_TOOLS, OFFLINE
 from harness.errors import RunError, UsageError
 from harness.machine.qemu import qemu_words
 from harness.progress import step
 from harness.scratch import discard
+from harness.settings import SETTINGS
 
 #: What TCG emulates of an AMD CPU, and the vector instructions that compiled Python packages ask for.
 CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+rdrand"
@@ -43,7 +43,10 @@ READY_S = 300.0
 ECHO_S = 0.2
 CONSOLE_TAIL_LINES = 8
 #: Of the caller's environment: where things are and how text is shown.
-KEPT = ("HOME", "PATH", "LANG", "LC_ALL", "COLUMNS", "XDG_CACHE_HOME", "USER", "KREPRO_STORE", HOST_TOOLS, OFFLINE)
+KEPT = (
+    *("HOME", "PATH", "LANG", "LC_ALL", "COLUMNS", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "USER"),
+    *(setting.variable for setting in SETTINGS),
+)
 #: Inode numbers and change times are others than outside: git must go by sizes and dates.
 ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",

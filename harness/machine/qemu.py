@@ -34,6 +34,6 @@ def _version(used: Tools, qemu: str) -> str:
     try:
         done = subprocess.run([*used.qemu(qemu), "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        hint = "./inv doctor" if used.root else "install it, or do without --host-tools"
+        hint = "./inv doctor" if used.root else "install it, or do without the setting host_tools"
         raise UsageError(f"{qemu} does not run: {error}", hint=hint) from error
     return done.stdout.splitlines()[0]

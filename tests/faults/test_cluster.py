@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from harness.build.store import Store
-from harness.choices import HOST_TOOLS
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
 from harness.paths import ROOT
 from harness.store.resultset import ResultSet
@@ -289,7 +288,7 @@ def test_a_worker_with_another_qemu_gets_nothing(tmp_path, cluster, start):
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\necho QEMU emulator version 99\n")
     fake.chmod(0o755)
-    cluster.add("other", environment={"PATH": f"{fake.parent}:{os.environ['PATH']}", HOST_TOOLS: "1"})
+    cluster.add("other", environment={"PATH": f"{fake.parent}:{os.environ['PATH']}", "KREPRO_HOST_TOOLS": "1"})
     _, err = ended(start("--repetitions", "1", "--executor", cluster.address), EXIT_RUN_FAILED)
     assert "no worker can run trials" in err
     assert "QEMU emulator version 99 there" in err

@@ -137,10 +137,10 @@ class Run:
 @pytest.fixture(scope="module", params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in KINDS])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One run with every fault of a kind, an arm each."""
-    place = Place(tmp_path_factory.mktemp(request.param), yaml(request.param))
+    place = Place(tmp_path_factory.mktemp(request.param), yaml(request.param), {"KREPRO_OUTPUT_MIB": "1"})
     shutil.copytree(Path(__file__).with_name("deaf"), place.folder / "guest/modules/deaf")
     (place.folder / "guest/starve.c").write_text(STARVE)
-    ended = place.run("--output-mib", "1")
+    ended = place.run()
     return Run(place, ended, place.manifest())
 
 
@@ -184,7 +184,7 @@ def test_the_run_can_be_resumed_and_takes_what_went_well(made):
     first = made.place.sets()[-1].name
     bad = sum(trial["status"] == "failed" for trial in made.manifest["trials"])
     good = len(made.manifest["trials"]) - bad
-    process = made.place.start("--resume", first, "--output-mib", "1")
+    process = made.place.start("--resume", first)
     told = ""
     assert process.stderr is not None
     while "trials are those of" not in told and (line := process.stderr.readline()):

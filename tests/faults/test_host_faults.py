@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.choices import HOST_TOOLS
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
 from tests.faults.rows import fault
 from tests.faults.runs import Place, seeded_store
@@ -109,7 +108,7 @@ def test_a_qemu_that_is_missing_or_too_old_is_found_before_anything_is_built(tmp
     if script is not None:
         (programs / "qemu-system-x86_64").write_text(script)
         (programs / "qemu-system-x86_64").chmod(0o755)
-    environment = {"PATH": str(programs), HOST_TOOLS: "1", "KREPRO_STORE": f"{tmp_path}/store"}
+    environment = {"PATH": str(programs), "KREPRO_HOST_TOOLS": "1", "KREPRO_STORE": f"{tmp_path}/store"}
     place = Place(tmp_path / "place", YAML, environment)
     ended = place.run(timeout_s=120)
     assert ended.status == EXIT_USAGE, ended.err

@@ -95,7 +95,7 @@ def test_two_runs_at_once_on_a_cold_store_get_in_nobodys_way(tmp_path):
         shutil.rmtree(store)
 
 
-@fault("apt's lock is held by another program", "a run does not ask apt; with --host-tools apt waits for it")
+@fault("apt's lock is held by another program", "a run does not ask apt; with KREPRO_HOST_TOOLS apt waits for it")
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/var/lib/dpkg").is_dir(), reason="needs root, and Debian's dpkg")
 def test_a_run_does_not_wait_for_apts_lock(tmp_path):
     own = tmp_path / "dpkg"

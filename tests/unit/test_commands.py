@@ -152,7 +152,6 @@ def test_no_option_that_tells_of_a_path_was_forgotten():
         ("predict", "name"),
         ("run", "resume"),
         ("run", "reuse"),
-        *((name, "offline") for name, _ in OPTIONS),
     }
     assert told - unlike <= {(name, option.name) for name, option in PATHS}
     with_paths = "run results show verify compare figures predict prune nightly report export replay reference"

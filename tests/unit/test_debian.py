@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from harness import debian
-from harness.choices import HOST_TOOLS
 from harness.commands.catalogue import missing_packages
 from harness.host import examine
 from harness.paths import ROOT
@@ -47,10 +46,9 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
 def test_only_tasks_with_guests_and_the_hosts_tools_need_packages(monkeypatch, words, guests):
     monkeypatch.setattr(debian, "GUEST_PACKAGES", (ABSENT,))
     monkeypatch.setattr(debian, "TEST_PACKAGES", ())
-    monkeypatch.delenv(HOST_TOOLS, raising=False)
+    monkeypatch.delenv("KREPRO_HOST_TOOLS", raising=False)
     assert missing_packages(words) == []
-    assert missing_packages([*words, "--host-tools"]) == ([ABSENT] if guests else [])
-    monkeypatch.setenv(HOST_TOOLS, "1")
+    monkeypatch.setenv("KREPRO_HOST_TOOLS", "1")
     assert missing_packages(words) == ([ABSENT] if guests else [])
 
 
@@ -83,7 +81,7 @@ def test_who_is_not_root_gets_the_exact_command_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path: another user must be able to read it
         home = Path(folder)
         (home / "harness").mkdir()
-        for name in ("choices.py", "debian.py", "errors.py"):
+        for name in ("choices.py", "debian.py", "errors.py", "settings.py"):
             shutil.copyfile(ROOT / "harness" / name, home / "harness" / name)
         home.chmod(0o755)
         done = as_somebody_else(CODE, folder)
@@ -101,7 +99,7 @@ def found(folder: Path, kvm: tuple[bool, str], tree: tuple[bool, str]) -> dict[s
 
 
 def test_doctor_tells_how_the_tree_is_entered(tmp_path, monkeypatch):
-    monkeypatch.delenv(HOST_TOOLS, raising=False)
+    monkeypatch.delenv("KREPRO_HOST_TOOLS", raising=False)
     told = found(tmp_path, (False, "there is no /dev/kvm"), (True, "by a door"))
     assert told["KVM"] == ("absent", "there is no /dev/kvm")
     assert told["tools tree"] == ("ok", "by a door")
@@ -118,7 +116,7 @@ def test_doctor_tells_how_the_tree_is_entered(tmp_path, monkeypatch):
 
 
 def test_doctor_lists_the_hosts_own_tools_and_what_is_missing_as_one_command(tmp_path, monkeypatch):
-    monkeypatch.setenv(HOST_TOOLS, "1")
+    monkeypatch.setenv("KREPRO_HOST_TOOLS", "1")
     monkeypatch.setattr(debian, "GUEST_PACKAGES", (PRESENT, ABSENT))
     told = found(tmp_path, (True, "a kernel booted"), (True, "not asked"))
     assert told["packages"] == ("missing", f"apt-get install -y --no-install-recommends {ABSENT}")

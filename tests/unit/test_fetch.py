@@ -113,7 +113,7 @@ def mirrors(server, monkeypatch) -> tuple[Server, Server]:
     mirror, archive = server("mirror"), server("archive")
     monkeypatch.setattr(fetching, "MIRROR", mirror.url)
     monkeypatch.setattr(fetching, "SNAPSHOT", archive.url)
-    monkeypatch.delenv(fetching.MIRRORS_VARIABLE, raising=False)
+    monkeypatch.delenv("KREPRO_MIRRORS", raising=False)
     monkeypatch.delenv("KREPRO_OFFLINE", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return mirror, archive
@@ -186,7 +186,7 @@ def test_own_places_come_first_and_in_any_layout(tmp_store, server, mirrors, mon
     own = server("own")
     own.has(deb, name.replace("SHA", entry.sha256))
     word = {"folder": str(own.folder), "url": own.url, "file": f"file://{own.folder}/"}[kind]
-    monkeypatch.setenv(fetching.MIRRORS_VARIABLE, f"{word} {own.folder.parent}")
+    monkeypatch.setenv("KREPRO_MIRRORS", f"{word} {own.folder.parent}")
     assert fetch(tmp_store, [entry])[entry.sha256].read_bytes() == deb.read_bytes()
     assert mirrors[0].asked == mirrors[1].asked == []
 
@@ -232,13 +232,13 @@ def test_offline_asks_no_network(tmp_store, server, mirrors, monkeypatch, deb, e
     mirrors[0].has(deb, f"debian/{PATH}")
     own = server("own")
     own.has(deb, "tool_2-3_amd64.deb")
-    monkeypatch.setenv(fetching.MIRRORS_VARIABLE, own.url)
+    monkeypatch.setenv("KREPRO_MIRRORS", own.url)
     with pytest.raises(RunError, match="nowhere to be had: offline, and KREPRO_MIRRORS names no folder"):
         fetch(tmp_store, [entry], offline=True)
     monkeypatch.setenv("KREPRO_OFFLINE", "1")
     with pytest.raises(RunError, match="nowhere to be had: offline"):
         fetch(tmp_store, [entry])
-    monkeypatch.setenv(fetching.MIRRORS_VARIABLE, str(own.folder))
+    monkeypatch.setenv("KREPRO_MIRRORS", str(own.folder))
     assert fetch(tmp_store, [entry])[entry.sha256].read_bytes() == deb.read_bytes()
     assert own.asked == mirrors[0].asked == []
 
@@ -251,12 +251,12 @@ def test_a_mirror_that_does_not_answer_is_asked_once(tmp_store, server, mirrors,
     second = make_deb(tmp_path / "made", "more", tree)
     for file, one in ((deb, entry), (second, entry_of(second))):
         mirrors[0].has(file, f"debian/{one.path}")
-    monkeypatch.setenv(fetching.MIRRORS_VARIABLE, gone.url)
+    monkeypatch.setenv("KREPRO_MIRRORS", gone.url)
     assert len(fetch(tmp_store, [entry, entry_of(second)])) == 2
 
 
 def test_a_place_that_is_none_is_told(tmp_store, monkeypatch, entry, tmp_path):
-    monkeypatch.setenv(fetching.MIRRORS_VARIABLE, str(tmp_path / "nothing"))
+    monkeypatch.setenv("KREPRO_MIRRORS", str(tmp_path / "nothing"))
     with pytest.raises(UsageError, match=r"KREPRO_MIRRORS: .*/nothing is neither a folder nor an http address"):
         fetch(tmp_store, [entry])
 

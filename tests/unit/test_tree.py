@@ -14,7 +14,6 @@ from harness.build import tree
 from harness.build.run import HOST, tool
 from harness.build.store import Store, hash_file
 from harness.build.tree import LOADERS, QEMU, SEAL, Tools, Way, find_way, place, tools
-from harness.choices import HOST_TOOLS
 from harness.errors import RunError, UsageError
 from tests.packages import entry_of, lock_of, make_deb
 
@@ -185,13 +184,13 @@ def test_qemu_is_the_trees_and_one_process():
 
 
 def test_the_hosts_own_tools_are_started_as_they_are(monkeypatch):
-    monkeypatch.setenv(HOST_TOOLS, "1")
+    monkeypatch.setenv("KREPRO_HOST_TOOLS", "1")
     assert tools() == HOST
     assert tools().told == "host"
     assert tools().qemu() == [QEMU]
     assert tools().run_words(["gcc", Path("x.c")]) == ["gcc", "x.c"]
     assert tools().environment({"LD_PRELOAD": "x", "PATH": "y"}) == {"LD_PRELOAD": "x", "PATH": "y"}
-    monkeypatch.setenv(HOST_TOOLS, "0")
+    monkeypatch.setenv("KREPRO_HOST_TOOLS", "0")
     monkeypatch.setattr(tree, "_tree", lambda _root, cross: Tools(Path("/t"), f"k{cross}"))
     assert (tools().told, tools("arm64").told) == ("tree k", "tree karm64")
 
@@ -209,7 +208,7 @@ def test_folders_that_a_build_would_not_see_are_told(tmp_path, monkeypatch):
 def test_where_no_way_works_the_hint_names_host_tools(tmp_path, monkeypatch):
     monkeypatch.setattr(tree, "_works", lambda _way, _tree: False)
     assert find_way(Tools(tmp_path)) is None
-    with pytest.raises(UsageError, match=r"neither bubblewrap nor proot runs here \(.*--host-tools\)"):
+    with pytest.raises(UsageError, match=r"neither bubblewrap nor proot runs here \(.*KREPRO_HOST_TOOLS=1\)"):
         tree._way.__wrapped__(tmp_path)
 
 

@@ -76,7 +76,7 @@ def _warnings(stats: TraceStats) -> list[str]:
         told.append(f"{stats.lost:,} visits were lost: the tracer did not keep up.")
     if stats.left_out:
         told.append(
-            f"{stats.left_out:,} visits at the end are left out: the trace was as large as it may be (--most-mib)."
+            f"{stats.left_out:,} visits at the end are left out: the trace may be no larger (setting output_mib)."
         )
     if stats.unfit:
         told.append(f"{stats.unfit} threads were not seen whole: they have executable data, or an LDT.")
