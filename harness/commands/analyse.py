@@ -22,7 +22,7 @@ def analyse(
     verbose: Verbose = False,
     trust: Trust = False,
 ) -> int:
-    """Make tables, metrics, claims and figures anew from a set's raw files: a new set, beside the old one.
+    """Make tables, metrics and claims anew from a set's raw files.
 
     Executes `analysis.py`, of the set or of `--with`. The exit codes are those of `run`.
     """

@@ -22,7 +22,7 @@ def bench(
     ] = None,
     repetitions: Annotated[int, Option("measurements of each kind", least=1)] = 5,
 ) -> int:
-    """Measure the harness: restore to workload start, beside a cold boot and the ssh path."""
+    """Measure the harness: restore beside a cold boot and ssh."""
     from harness.build.store import Store
     from harness.commands import benchmark
 

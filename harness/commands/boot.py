@@ -41,7 +41,7 @@ def boot(
     ] = None,
     timeout: Annotated[int, Option("seconds that the command may take", least=1)] = 600,
 ) -> int:
-    """Boot a kernel and give you a shell in the guest, on its console; or run one command in it, for scripts."""
+    """Boot a kernel and give a shell in the guest, or run a command."""
     from harness.build.store import Store
     from harness.commands.byhand import Asked
     from harness.experiment.model import find_experiment

@@ -24,7 +24,7 @@ def build(
         bool, Option("print which kernels there are, with `--experiment` its own too", spares_guests=True)
     ] = False,
 ) -> None:
-    """Build kernels and their images into the store, and print their paths."""
+    """Build kernels and their images, and print their paths."""
     from pathlib import Path
 
     from harness.build.spec import kernel_names

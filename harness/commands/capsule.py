@@ -21,7 +21,7 @@ def capsule(
     out: Annotated[Path | None, Option("file to write", none="`EXPERIMENT-ID.tar.zst`, in this folder")] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:
-    """Write a result set and all that it was made of into one file, from which it is made again without a network."""
+    """Write a set and all it was made of into one file, for offline."""
     from harness.build.store import Store, usable
     from harness.capsule import contents, wheels
     from harness.errors import UsageError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All commands, in the order of docs/commands.md, and what a host needs for one. Standard library only."""
+"""All commands, in groups, and what a host needs for one. Standard library only."""
 
 from __future__ import annotations
 
@@ -40,46 +40,21 @@ from harness.commands.test import test
 from harness.commands.trace import trace
 from harness.commands.verify import verify
 
-_ALL: Sequence[Command[Any]] = (
-    run,
-    boot,
-    trace,
-    locks,
-    build,
-    doctor,
-    selftest,
-    test,
-    replay,
-    reference,
-    results,
-    show,
-    verify,
-    sign,
-    analyse,
-    merge,
-    compare,
-    figures,
-    predict,
-    prune,
-    store,
-    report,
-    export,
-    capsule,
-    nightly,
-    bench,
-    kvmhost,
-    lock,
-    docs,
-)
-COMMANDS: dict[str, Command[Any]] = {command.name: command for command in _ALL}
+#: By what a user wants to do, in the order of `--list`.
+GROUPS: dict[str, Sequence[Command[Any]]] = {
+    "Run a paper": (run, replay, analyse, merge, nightly, reference),
+    "Look at results": (results, show, report, figures, compare, predict, verify, sign, export, capsule),
+    "Your own work": (trace, locks, boot, build, lock, kvmhost),
+    "Upkeep": (doctor, selftest, store, prune, test, bench, docs),
+}
+COMMANDS: dict[str, Command[Any]] = {command.name: command for group in GROUPS.values() for command in group}
 
 
 def called(arguments: Sequence[str]) -> tuple[Command[Any] | None, dict[str, bool]]:
     """The command named in `arguments`, and which of its options are given; as far as they can be told unparsed."""
     command = COMMANDS.get(next((word for word in arguments if not word.startswith("-")), ""))
-    words = {*arguments} - {"-h"}
     options = command.parameters if command else ()
-    return command, {option.name: bool({option.flag, option.flag[1:3]} & words) for option in options}
+    return command, {option.name: option.flag in arguments for option in options}
 
 
 def missing_packages(arguments: Sequence[str]) -> list[str]:

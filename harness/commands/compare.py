@@ -29,7 +29,7 @@ def compare(
     force: Annotated[bool, Option("compare in spite of another experiment, version, schema or fidelity")] = False,
     results: ResultsFolder = RESULTS,
 ) -> int:
-    """Compare two sets arm by arm and metric by metric, with effect sizes and their intervals."""
+    """Compare two sets, with effect sizes and their intervals."""
     from harness.commands import comparison
 
     return comparison.compare(results, a, b, arms, force, cli.output(), over=over)

@@ -134,6 +134,15 @@ class Parameter:
         return {bool: "", int: "number", str: "text", Path: "path"}.get(plain, "list")
 
     @property
+    def metavar(self) -> str:
+        """What stands for its value where the command line is told."""
+        if self.option.word or self.option.words:
+            return self.name.strip("_").upper()
+        if get_origin(_plain(self.type)) is Literal:
+            return "WORD"
+        return {"number": "N", "list": "LIST", "path": "PATH"}.get(self.value_kind, "TEXT")
+
+    @property
     def default_text(self) -> str:
         """The default in Markdown."""
         if self.required:

@@ -22,7 +22,7 @@ GENERATOR = ("sphinx", "myst_parser", "furo")
 
 @command()
 def docs(out: Annotated[Path | None, Option("folder to write", none="`site/`")] = None) -> None:
-    """Make a site of the docs, with a gallery of the papers; it is read from a file or a server, without a network."""
+    """Make a site of the docs, with a gallery of the papers."""
     from harness.errors import RunError
 
     check_checkout("docs")

@@ -12,7 +12,7 @@ from harness.errors import EXIT_OK, EXIT_USAGE
 
 @command()
 def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
-    """Say what this host can do: accelerator, PMU, tools, disk, settings."""
+    """Say what this host can do: accelerator, PMU, tools, settings."""
     from harness import host
     from harness.build.store import Store
     from harness.build.tree import finding

@@ -26,7 +26,7 @@ def kvmhost(
     memory: Annotated[int, Option("MiB", least=1024)] = 4096,
     timeout: Annotated[int, Option("minutes that the command may take", least=1)] = 60,
 ) -> int:
-    """Run a command of this host in an emulated KVM host, whose guests have a real `/dev/kvm`."""
+    """Run a command in an emulated host that has /dev/kvm."""
     from pathlib import Path
 
     from harness.build.store import Store

@@ -23,7 +23,7 @@ def lock(
         bool, Option("take the versions that the distribution has today; needs apt-get, and changes bits")
     ] = False,
 ) -> int:
-    """Check that [tools.lock](tools.md) has all packages that are asked for, or renew it and say what changed."""
+    """Check or renew the lock of packages that everything is made with."""
     from harness.build.store import Store
     from harness.commands import locking
     from harness.experiment.model import find_experiment

@@ -47,7 +47,7 @@ def locks(
     memory: Memory = None,
     timeout: Timeout = 600,
 ) -> int:
-    """Trace the kernel's locks while a program of yours runs in a guest: which waits, for whom, how long."""
+    """Trace the kernel's locks while a program of yours runs."""
     from harness.build.store import Store
     from harness.commands.tracing import Wanted, trace_program
     from harness.errors import UsageError

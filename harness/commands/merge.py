@@ -18,7 +18,7 @@ def merge(
     verbose: Verbose = False,
     trust: Trust = False,
 ) -> int:
-    """Unite sets of one plan, which were run in parts, into one new set, and judge its claims."""
+    """Unite sets of one plan, run in parts, and judge the claims."""
     from harness.commands import merging
 
     return merging.merge(results, sets, cli.output(), verbose=verbose, trust=trust)

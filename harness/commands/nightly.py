@@ -28,7 +28,7 @@ def nightly(
     ] = None,
     restart: Annotated[bool, Option("begin a new night even if the last one was stopped")] = False,
 ) -> int:
-    """Run every experiment within a time budget and compare with the reference sets; resumes where it was stopped."""
+    """Run every experiment in a time budget; compare with references."""
     from harness.commands import night
     from harness.experiment.model import experiment_names
 

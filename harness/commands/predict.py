@@ -20,7 +20,7 @@ def predict(
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
 ) -> int:
-    """Predict from what an experiment has fitted, such as what a trace will cost before it runs."""
+    """Predict from what an experiment has fitted, before it runs."""
     from harness.commands import prediction
 
     return prediction.predict_script(results, model, script, name, cli.output(), trust=trust)

@@ -11,7 +11,7 @@ from pathlib import Path
 from invoke import Exit, ParseError, Program
 
 import harness
-from harness.commands import cli
+from harness.commands import cli, helping
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import rest_as_option, spelled_out
 from harness.commands.tasks import collection
@@ -46,6 +46,14 @@ class Krepro(Program):
         words[:] = spelled_out(words, COMMANDS)
         with _usage():
             super().parse_tasks()
+
+    def list_tasks(self) -> None:
+        print("\n".join(helping.list_lines()))
+
+    print_help = list_tasks
+
+    def print_task_help(self, name: str) -> None:
+        print("\n".join(helping.command_lines(COMMANDS[name])))
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def prune(
     yes: Annotated[bool, Option("do not ask")] = False,
     results: ResultsFolder = RESULTS,
 ) -> int:
-    """Remove old result sets and unfinished runs, or what the store holds for nobody, after saying which and asking.
+    """Remove old result sets, or what the store holds for nobody.
 
     UsageError when nobody can be asked and not `yes`.
     """

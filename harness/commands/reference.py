@@ -10,7 +10,7 @@ from harness.paths import RESULTS
 
 @command()
 def reference(result: SetName, results: ResultsFolder = RESULTS) -> None:
-    """Make a result set's digest the committed reference of its experiment."""
+    """Make a set's digest the committed reference of its experiment."""
     from harness.store.reference import write_reference
     from harness.store.resultset import find_result_set
 

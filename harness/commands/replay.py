@@ -18,7 +18,7 @@ def replay(
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
 ) -> int:
-    """Execute virtual-clock trials of a result set again, from the set alone, and compare bit by bit."""
+    """Run a set's virtual-clock trials again and compare bit by bit."""
     from harness.commands import reexecution
 
     return reexecution.replay(results, result, trial, cli.output(), trust=trust)

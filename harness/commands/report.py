@@ -26,7 +26,7 @@ def report(
     ] = 5,
     results: ResultsFolder = RESULTS,
 ) -> None:
-    """Write a self-contained HTML report on one set, or an index over all with the history of every metric."""
+    """Write an HTML report on one set, or an index over all."""
     from harness.report import site
     from harness.store.resultset import find_result_set
 

@@ -17,7 +17,7 @@ def results(
     experiment: Annotated[str | None, Option("only sets of this one", none="all")] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:
-    """List result sets, newest first, with their verdicts, and runs that are not finished."""
+    """List result sets with their verdicts, and unfinished runs."""
     from harness.report.setlist import list_lines, unfinished_lines
     from harness.store.listing import describe, set_paths, unfinished_runs
 

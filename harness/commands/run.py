@@ -104,7 +104,7 @@ class RunOptions:
 
 @command(guests=True)
 def run(options: RunOptions) -> int:
-    """Run an experiment: build, boot, measure, judge; print tables, claims and the result set's path."""
+    """Run an experiment: build, boot, measure, judge its claims."""
     from harness.commands import pipeline
 
     return pipeline.run(options, cli.output()).exit_code

@@ -39,7 +39,7 @@ class SelftestOptions:
 
 @command(guests=True)
 def selftest(options: SelftestOptions) -> int:
-    """Try every kind of arm on this host: what works, what is absent and why, with a file for an issue."""
+    """Try every kind of arm on this host, with a file for an issue."""
     from harness.build.store import Store
     from harness.commands import fieldkit
 

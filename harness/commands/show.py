@@ -19,7 +19,7 @@ def show(
     columns: Annotated[bool, Option("print the meaning of every column and metric instead")] = False,
     verbose: Verbose = False,
 ) -> int:
-    """Print a finished set's tables, claims and verdicts, as its run did.
+    """Print a finished set's tables, claims and verdicts.
 
     From the set alone; nothing of it is executed.
     """

@@ -18,7 +18,7 @@ def sign(
     key: Annotated[Path, Option("an ssh key: the private one, or the public one of a key that an agent holds")],
     results: ResultsFolder = RESULTS,
 ) -> None:
-    """Sign a result set with an ssh key, once every bit of it is verified; the signature lies beside it."""
+    """Sign a result set with an ssh key, once all of it is verified."""
     from harness.store import signature
     from harness.store.resultset import find_result_set
     from harness.store.seal import verify_files

@@ -19,7 +19,7 @@ def store(
         Literal["size", "made", "used"], Option("the largest first, the oldest, or what was used least recently")
     ] = "size",
 ) -> None:
-    """Show what the store holds: size on the disk, age and last use, by kind or one by one."""
+    """Show what the store holds: size, age and last use."""
     import time
 
     from harness.build.holdings import holdings

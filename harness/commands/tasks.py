@@ -36,18 +36,13 @@ def task_of(command: Command[Any]) -> Task[Any]:
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     body.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
     body.__name__, body.__doc__ = command.name, command.summary
-    return _Task(
+    return Task(
         body,
         positional=[word.name for word in command.words if word.required],
         iterable=[parameter.name for parameter in command.parameters if parameter.option.repeated],
         help={parameter.name: parameter.help for parameter in command.parameters},
+        auto_shortflags=False,  # a letter that changes its meaning with the next option is none to get used to
     )
-
-
-class _Task(Task[Any]):
-    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
-        """Invoke's, with -h left to the call for help."""
-        return dict(super().arg_opts(name, default, {*taken_names, "h"}))
 
 
 def _option(parameter: Parameter) -> inspect.Parameter:

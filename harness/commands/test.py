@@ -36,7 +36,7 @@ def test(
     update: Annotated[bool, Option("rewrite the expected results of the golden trials; review the diff")] = False,
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
-    """Run the tests: linters, unit tests, then tests that boot guests of every kind."""
+    """Run the tests: linters, units, then guests of every kind."""
     check_checkout("test")
     shallow = [] if deep else ["-m", "not deep"]
     parallel = ["tests/unit", "tests/experiments", "tests/hostile", "-n", "auto", "--dist", "worksteal", *shallow]

@@ -29,7 +29,7 @@ def trace(
     memory: Memory = None,
     timeout: Timeout = 600,
 ) -> int:
-    """Trace a program of yours in a guest and write a page about it: static, dynamic, a script or a Debian package."""
+    """Trace a program's memory in a guest and write a page about it."""
     from harness.build.store import Store
     from harness.commands.tracing import MOST_MIB, Wanted, trace_program
 

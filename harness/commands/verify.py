@@ -23,7 +23,7 @@ def verify(
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
 ) -> int:
-    """Check every bit of a set, who signed it, and that its tables and claims follow; or all files of a capsule."""
+    """Check every bit of a set or capsule, and who signed it."""
     from harness.commands import verification
 
     if result.endswith(CAPSULE_SUFFIX):

@@ -23,7 +23,7 @@ from invoke import Exit
 from invoke.program import Program
 
 from harness.commands import cli
-from harness.commands.catalogue import COMMANDS
+from harness.commands.catalogue import COMMANDS, GROUPS
 from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import experiment_names
@@ -90,7 +90,7 @@ def test_an_unknown_experiment_is_one_line_and_exit_2():
         (("nonsense",), "No idea what 'nonsense' is! (./inv --list)"),
         (("run", "x", "--nonsense"), "No idea what '--nonsense' is! (./inv --list)"),
         (("run",), "'run' did not receive required positional arguments: 'experiment' (./inv --list)"),
-        (("run", "x", "--seed"), "Flag <Argument: seed (d)> needed value and was not given one! (./inv --list)"),
+        (("run", "x", "--seed"), "Flag <Argument: seed> needed value and was not given one! (./inv --list)"),
         (("--nonsense",), "No idea what '--nonsense' is! (./inv --list)"),
     ],
 )
@@ -106,7 +106,34 @@ def test_a_command_and_help_is_help_on_it(capfd, name, call):
     with pytest.raises(SystemExit) as ended:
         program.run(["inv", name, call])
     assert not ended.value.code
-    assert capfd.readouterr().out.startswith(f"Usage: inv [--core-opts] {name} ")
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].startswith(f"Usage: ./inv {name} ")
+    assert lines[2] == COMMANDS[name].summary
+    told = " ".join(line.strip() for line in lines)
+    for option in COMMANDS[name].parameters:
+        assert f"  {option.metavar if option.option.word or option.option.words else option.flag}" in "\n".join(lines)
+        assert " ".join(option.help.split()) in told
+
+
+@pytest.mark.parametrize("words", [("--list",), ("--help",), *((name, "--help") for name in COMMANDS)])
+def test_lists_and_helps_are_plain_and_fit_80_columns(capfd, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        program.run(["inv", *words])
+    out = capfd.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "](" not in out
+    assert "`" not in out
+
+
+def test_the_list_has_every_command_once_in_a_line_of_its_group(capfd):
+    with pytest.raises(SystemExit):
+        program.run(["inv", "--list"])
+    lines = capfd.readouterr().out.splitlines()
+    assert [line[:-1] for line in lines if line.endswith(":")] == [*GROUPS]
+    rows = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
+    assert rows == [[name, command.summary] for name, command in COMMANDS.items()]
+    assert len(lines) <= 45
 
 
 def test_inv_runs_that_program_in_the_environment(tmp_path):
@@ -125,7 +152,7 @@ def test_list_shows_every_task():
     assert done.status == 0
     tasks = {line.split()[0] for line in done.out.splitlines() if line.startswith("  ") and line[2] != " "}
     assert tasks >= {"bench", "boot", "build", "doctor", "replay", "run", "test"}
-    assert "Run an experiment: build, boot, measure, judge" in done.out
+    assert COMMANDS["run"].summary in done.out
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
         (["boot", "kernel=classic"], True),
         (["test"], True),
         (["test", "--unit"], False),
-        (["test", "-k", "digest", "-u"], False),
+        (["test", "-k", "digest", "--unit"], False),
         (["run", "unit", "--unit"], True),
         (["doctor", "--json"], False),
         (["predict", "model.json", "script.yaml"], False),
