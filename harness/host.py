@@ -33,19 +33,10 @@ class Finding(Strict):
     detail: str
 
 
-class InForce(Strict):
-    """A setting: its value for people, and where that is from."""
-
-    key: str
-    value: str
-    source: str
-
-
 class HostReport(Strict):
-    """All findings, in the order in which a person reads them; `settings`: where they are asked for."""
+    """All findings, in the order in which a person reads them."""
 
     findings: list[Finding]
-    settings: list[InForce] = []
 
     @property
     def usable(self) -> bool:
@@ -86,23 +77,15 @@ def table(report: HostReport) -> Table:
     return shown
 
 
-def settings_in_force() -> list[InForce]:
-    """Every setting of this machine. UsageError for one that cannot be used."""
-    shown = []
-    for setting in settings.SETTINGS:
-        value, source = settings.value(setting)
-        text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value or setting.shown)
-        shown.append(InForce(key=setting.key, value=text.replace("`", ""), source=source))
-    return shown
-
-
-def settings_table(shown: list[InForce]) -> Table:
-    """The settings as a table for a terminal."""
+def settings_table() -> Table:
+    """Every setting of this machine and where it is from. UsageError for one that cannot be used."""
     made = Table(title=f"Settings: {settings.path()}", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for name in ("key", "value", "from"):
         made.add_column(name, overflow="fold")
-    for one in shown:
-        made.add_row(*map(escape, (one.key, one.value, one.source)))
+    for setting in settings.SETTINGS:
+        value, source = settings.value(setting)
+        text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value or setting.shown)
+        made.add_row(*map(escape, (setting.key, text.replace("`", ""), source)))
     return made
 
 

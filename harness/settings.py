@@ -53,7 +53,13 @@ OUTPUT_MIB = Setting(
     "with more fails, of a trace the rest is counted and left out, of a console the last 64 MiB are kept",
     f"{FILE_MIB}; 1024 for a program's trace",
 )
-SETTINGS = (STORE, MIRRORS, OFFLINE, HOST_TOOLS, OUTPUT_MIB)
+SIGNING_KEY = Setting(
+    "signing_key",
+    "",
+    "the ssh key that `sign` signs with: the private one, or the public one of a key that an agent holds",
+    "none",
+)
+SETTINGS = (STORE, MIRRORS, OFFLINE, HOST_TOOLS, OUTPUT_MIB, SIGNING_KEY)
 
 
 def path() -> Path:

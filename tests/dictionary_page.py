@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "dictionary.md"
 HEAD = """\
 # Dictionary
 
-Made by `python -m tests.dictionary_page` from what the experiments declare; do not edit. `./inv show SET --columns`
+Made by `python -m tests.dictionary_page` from what the experiments declare; do not edit. `./inv show SET --verbose`
 prints the same of a result set, and its report has it too.
 
 ## Units

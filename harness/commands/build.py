@@ -7,24 +7,22 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.errors import UsageError
 
 
 @command(guests=True)
 def build(
     kernel: Annotated[
         str | None,
-        Option("a kernel of `images/kernels/`, or `all` (with bare `invoke` not as a word)", word=True),
+        Option(
+            "a kernel of `images/kernels/`, or `all` (with bare `invoke` not as a word)", word=True, none="list them"
+        ),
     ] = None,
     experiment: Annotated[
         str | None,
         Option("kernels and images of this experiment's arms: a name, or a folder's path", path=True),
     ] = None,
-    list_: Annotated[
-        bool, Option("print which kernels there are, with `--experiment` its own too", spares_guests=True)
-    ] = False,
 ) -> None:
-    """Build kernels and their images, and print their paths."""
+    """Build kernels and images, and print their paths; or list kernels."""
     from pathlib import Path
 
     from harness.build.spec import kernel_names
@@ -35,18 +33,17 @@ def build(
 
     console = cli.output()
     folder: Path | None = find_experiment(experiment) if experiment else None
-    if list_:
-        console.print(kernels_table(folder))
+    if kernel is None and folder is None:
+        console.print(kernels_table())
         return
-    packages = load_experiment(folder).packages if folder else ()
+    loaded = load_experiment(folder) if folder else None
+    packages = loaded.packages if loaded else ()
     if kernel == "all":
         names = kernel_names(folder)
     elif kernel is not None:
         names = [kernel]
-    elif folder is not None:
-        names = list(dict.fromkeys(arm.kernel for arm in load_experiment(folder).arms.values()))
     else:
-        raise UsageError("build what?", hint="a kernel, all, or --experiment; --list shows the kernels")
+        names = list(dict.fromkeys(arm.kernel for arm in loaded.arms.values())) if loaded else []
     store = Store.default()
     for name in names:
         made = build_for(store, name, folder, packages)

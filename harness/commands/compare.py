@@ -13,17 +13,18 @@ from harness.paths import RESULTS
 
 @command()
 def compare(
-    a: SetName,
-    b: SetName,
+    result: SetName,
+    with_: SetName,
     arms: Annotated[
         tuple[str, str] | None,
-        Option("`FIRST,SECOND`: that arm of A against that arm of B", none="those that both have"),
+        Option("`FIRST,SECOND`: that arm of the first set against that arm of the second", none="those that both have"),
     ] = None,
-    over: Annotated[
+    set_: Annotated[
         str | None,
         Option(
-            "`DIMENSION=FIRST,SECOND`: the arms of A that have the first value of this dimension of a matrix against "
-            "those of B, which may be the same set, that have the second; just `DIMENSION` where there are two",
+            "`DIMENSION=FIRST,SECOND`: the arms of the first set that have the first value of this dimension of a "
+            "matrix against those of the second, which may be the same set, that have the second; just `DIMENSION` "
+            "where there are two",
         ),
     ] = None,
     force: Annotated[bool, Option("compare in spite of another experiment, version, schema or fidelity")] = False,
@@ -32,4 +33,4 @@ def compare(
     """Compare two sets, with effect sizes and their intervals."""
     from harness.commands import comparison
 
-    return comparison.compare(results, a, b, arms, force, cli.output(), over=over)
+    return comparison.compare(results, result, with_, arms, force, cli.output(), over=set_)

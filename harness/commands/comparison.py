@@ -62,7 +62,7 @@ def compared_sets(
 ) -> tuple[ResultSet, ResultSet, Opposed | None, list[Compared]]:
     """Both sets, the arms that `over` opposes, and every metric of the arms compared; UsageError as `compare`."""
     if arms and over:
-        raise UsageError("--arms and --over: give one of them")
+        raise UsageError("--arms and --set: give one of them")
     _refuse(_schema_objections(a, b), force)
     left, right = ResultSet(a), ResultSet(b)
     pairs = [arms] if arms else [(name, name) for name in _arms(left) if name in _arms(right)]

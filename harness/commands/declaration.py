@@ -248,7 +248,7 @@ def expanded(text: str) -> str:
 
 
 def spelled_out(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) -> list[str]:
-    """`report ID …` as `report --result ID …`, `merge A B …` as `merge --sets "A B" …`; everything else as it is.
+    """`report ID …` as `report --result ID …`, `merge A B …` as `merge --result "A B" …`; everything else as it is.
 
     Words without a default are left to Invoke, which has no positional words that may be left out, or be many.
     """
@@ -285,7 +285,7 @@ def _unquoted(flag: str, text: str) -> list[str]:
 
 
 def rest_as_option(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) -> list[str]:
-    """`kvmhost … -- ls 'a b'` as `kvmhost … --command "ls 'a b'"`; everything else as it is.
+    """`kvmhost … -- ls 'a b'` as `kvmhost … --exec "ls 'a b'"`; everything else as it is.
 
     Invoke joins the words after `--` by blanks and so forgets where each ended.
     """

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from harness.commands import cli
-from harness.commands.declaration import Option, command
+from harness.commands.declaration import command
 from harness.errors import EXIT_OK, EXIT_USAGE
 
 
 @command()
-def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
+def doctor() -> int:
     """Say what this host can do: accelerator, PMU, tools, settings."""
     from harness import host
     from harness.build.store import Store
@@ -21,11 +19,7 @@ def doctor(json: Annotated[bool, Option("print JSON")] = False) -> int:
 
     store = Store.default()
     report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding, sandbox_finding)
-    report = report.model_copy(update={"settings": host.settings_in_force()})
-    if json:
-        print(report.model_dump_json(indent=1))
-    else:
-        console = cli.output()
-        console.print(host.table(report))
-        console.print(host.settings_table(report.settings))
+    console = cli.output()
+    console.print(host.table(report))
+    console.print(host.settings_table())
     return EXIT_OK if report.usable else EXIT_USAGE

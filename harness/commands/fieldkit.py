@@ -65,7 +65,7 @@ def selftest(options: SelftestOptions, store: Store, console: Console) -> int:
 
     Ctrl-C ends the trial that runs; table and file then have what was tried until then.
     """
-    names = options.experiments or tuple(experiment_names())
+    names = options.experiment or tuple(experiment_names())
     experiments = [(folder, load_experiment(folder)) for folder in map(find_experiment, names)]
     kit = Kit(store, experiments, options)
     ended: KeyboardInterrupt | None = None
@@ -130,7 +130,7 @@ class Kit:
         self._minutes = options.minutes
         self._kernels: dict[tuple[str, Path | None], Artefact | str] = {}
         found = find_kinds(experiments)
-        chosen = choose_kinds(found, options.kinds)
+        chosen = choose_kinds(found, options.kind)
         wanted = {one.kernel for one in found if one.quick or options.profile == "full"}
         self._builds: list[Task] = [
             (KERNELS, f"kernel {name}", (), partial(self._kernel, name, own, (name, own) in wanted))
@@ -140,7 +140,7 @@ class Kit:
             (f"{one.kind.accelerator} {one.kind.clock}", one.kind.name, one.arms, partial(self._kind, one))
             for one in chosen
         ]
-        self._tasks += self._references(experiments) if options.kinds is None else []
+        self._tasks += self._references(experiments) if options.kind is None else []
 
     def run(self) -> None:
         """Do all tasks; what is left when the time is over, or at Ctrl-C, stays undone."""

@@ -17,7 +17,7 @@ from harness.paths import RESULTS
 @command()
 def figures(
     result: SetName,
-    format: Annotated[FigureFormat, Option("file format")] = "svg",
+    to: Annotated[FigureFormat, Option("file format")] = "svg",
     out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, in this folder")] = None,
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
@@ -45,9 +45,9 @@ def figures(
         with unchanged(finished.path):
             written = execute(
                 finished,
-                lambda: redraw(finished.path, format, str(target)),
+                lambda: redraw(finished.path, to, str(target)),
                 trust=trust,
-                inside=lambda: redraw_inside(finished.path, format, target),
+                inside=lambda: redraw_inside(finished.path, to, target),
             )
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error

@@ -120,6 +120,6 @@ def choose_kinds(found: Sequence[Found], wanted: Sequence[str] | None) -> list[F
     for text in wanted:
         fits = {one.kind for one in found if all(word in one.kind.name for word in text.split())}
         if not fits:
-            raise UsageError(f"--kinds {text}: fits no kind", hint=f"for example {found[0].kind.name}")
+            raise UsageError(f"--kind {text}: fits no kind", hint=f"for example {found[0].kind.name}")
         chosen |= fits
     return [one for one in found if one.kind in chosen]

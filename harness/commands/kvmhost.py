@@ -14,17 +14,17 @@ PROOF = "uname -r; ls -l /dev/kvm; grep . /sys/module/kvm_amd/parameters/npt"
 
 @command(guests=True)
 def kvmhost(
-    command_: Annotated[
+    exec: Annotated[
         str | None,
         Option("what to run, in one argument; also the words after `--`", rest=True, none="show that there is KVM"),
     ] = None,
-    writable: Annotated[
+    out: Annotated[
         tuple[str, ...] | None,
         Option("folders in which it may write for good, comma-separated", path=True, least=1, none="`results/`"),
     ] = None,
     cpus: Annotated[int, Option("emulated CPUs", least=1)] = 2,
     memory: Annotated[int, Option("MiB", least=1024)] = 4096,
-    timeout: Annotated[int, Option("minutes that the command may take", least=1)] = 60,
+    minutes: Annotated[int, Option("minutes that the command may take", least=1)] = 60,
 ) -> int:
     """Run a command in an emulated host that has /dev/kvm."""
     from pathlib import Path
@@ -32,7 +32,7 @@ def kvmhost(
     from harness.build.store import Store
     from harness.machine.kvmhost import KvmHost
 
-    folders = [Path(folder) for folder in writable] if writable else [RESULTS]
-    words = ["sh", "-c", PROOF] if command_ is None else shlex.split(command_)
+    folders = [Path(folder) for folder in out] if out else [RESULTS]
+    words = ["sh", "-c", PROOF] if exec is None else shlex.split(exec)
     with KvmHost(Store.default(), writable=folders, cpus=cpus, memory_mb=memory) as host:
-        return host.run(words, timeout_s=60.0 * timeout, echo=True).status
+        return host.run(words, timeout_s=60.0 * minutes, echo=True).status

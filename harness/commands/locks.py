@@ -8,14 +8,14 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.traceoptions import CopyIn, Kernel, Memory, Package, Program, Timeout, Whose, With
+from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
 
 KEYS = ("lock", "type", "waiter", "holder", "thread")
 
 
 @command(guests=True)
 def locks(
-    program: Program = None,
+    exec: Exec = None,
     experiment: Whose = None,
     kernel: Kernel = None,
     cpus: Annotated[
@@ -28,9 +28,9 @@ def locks(
             repeated=True,
         ),
     ] = None,
-    watch: Annotated[
-        int | None, Option("seconds: show meanwhile, so often, what was waited for", least=1, none="at the end only")
-    ] = None,
+    verbose: Annotated[
+        bool, Option("show meanwhile, each second of the guest, what was waited for since the second before")
+    ] = False,
     module: Annotated[
         tuple[str, ...] | None,
         Option(
@@ -57,11 +57,11 @@ def locks(
             raise UsageError(f"--filter {text}: must be KEY=GLOB", hint=f"KEY is one of {', '.join(KEYS)}")
     wanted = Wanted(
         traces="locks",
-        program=program,
+        program=exec,
         experiment=experiment,
         kernel=kernel,
         cpus=cpus,
-        params={"watch": watch},
+        params={"watch": 1 if verbose else None},
         chosen={"filter": filter or ()},
         modules=module or (),
         packages=package or (),

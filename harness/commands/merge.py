@@ -13,7 +13,7 @@ from harness.paths import RESULTS
 
 @command()
 def merge(
-    sets: Annotated[tuple[str, ...], Option(f"two or more, each {SET}", words=True, path=True)],
+    result: Annotated[tuple[str, ...], Option(f"two or more, each {SET}", words=True, path=True)],
     results: ResultsFolder = RESULTS,
     verbose: Verbose = False,
     trust: Trust = False,
@@ -21,4 +21,4 @@ def merge(
     """Unite sets of one plan, run in parts, and judge the claims."""
     from harness.commands import merging
 
-    return merging.merge(results, sets, cli.output(), verbose=verbose, trust=trust)
+    return merging.merge(results, result, cli.output(), verbose=verbose, trust=trust)

@@ -51,7 +51,7 @@ class NightOptions:
     results: Path = RESULTS
     out: Path = RESULTS / "nightly"
     references: Path = REFERENCES
-    restart: bool = False
+    fresh: bool = False
 
 
 class BudgetOver(KeyboardInterrupt):
@@ -68,7 +68,7 @@ def nightly(options: NightOptions, console: Console) -> int:
     chosen = _load(options)
     with _alone(options.out):
         targets = {name: _with_digest(options, target) for name, target in chosen.items()}
-        before = None if options.restart else load_night(options.out / STATE)
+        before = None if options.fresh else load_night(options.out / STATE)
         inputs = _inputs(options, targets)
         night = next_night(before, inputs, list(targets), _now())
         # Trials that another state of the repository measured are none of this night's.

@@ -15,29 +15,29 @@ from harness.paths import RESULTS
 
 @command(guests=True)
 def nightly(
-    budget: Annotated[
+    minutes: Annotated[
         int,
-        Option("minutes; an experiment that would exceed them is skipped, one still running is interrupted"),
+        Option("an experiment that would exceed so many is skipped, one still running is interrupted"),
     ] = 480,
     profile: Annotated[Profile, Option("number of repetitions per arm")] = "full",
     results: ResultsFolder = RESULTS,
     out: Annotated[Path, Option("folder for state, JUnit XML and summary")] = RESULTS / "nightly",
-    experiments: Annotated[
+    experiment: Annotated[
         tuple[str, ...] | None,
         Option("names from `experiments/` or folders, comma-separated", path=True, least=1, none="all"),
     ] = None,
-    restart: Annotated[bool, Option("begin a new night even if the last one was stopped")] = False,
+    fresh: Annotated[bool, Option("begin a new night even if the last one was stopped")] = False,
 ) -> int:
     """Run every experiment in a time budget; compare with references."""
     from harness.commands import night
     from harness.experiment.model import experiment_names
 
     options = night.NightOptions(
-        experiments=experiments or tuple(experiment_names()),
-        budget_s=60.0 * budget,
+        experiments=experiment or tuple(experiment_names()),
+        budget_s=60.0 * minutes,
         profile=profile,
         results=results,
         out=out,
-        restart=restart,
+        fresh=fresh,
     )
     return night.nightly(options, cli.output())

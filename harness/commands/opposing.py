@@ -26,7 +26,7 @@ def opposed_arms(a: Mapping[str, Arm], b: Mapping[str, Arm], over: str) -> Oppos
     left, right = _values(a, name), _values(b, name)
     if not left or not right:
         known = ", ".join(dict.fromkeys(key for arm in (*a.values(), *b.values()) for key in arm.dimensions))
-        raise UsageError(f"--over {name}: no arm has this dimension", hint=f"known: {known or 'there is none'}")
+        raise UsageError(f"--set {name}: no arm has this dimension", hint=f"known: {known or 'there is none'}")
     first, second = _chosen(name, text, left, right)
     pairs = {
         (one, other): {"arm": str(here.group), **{key: text_of(value) for key, value in _rest(here, name).items()}}
@@ -38,7 +38,7 @@ def opposed_arms(a: Mapping[str, Arm], b: Mapping[str, Arm], over: str) -> Oppos
         and _rest(here, name) == _rest(there, name)
     }
     if not pairs:
-        raise UsageError(f"--over {over}: no arm of A and none of B differ in {name} alone")
+        raise UsageError(f"--set {over}: no arm of A and none of B differ in {name} alone")
     if len({place["arm"] for place in pairs.values()}) == 1 and all(len(place) > 1 for place in pairs.values()):
         pairs = {pair: {key: text for key, text in place.items() if key != "arm"} for pair, place in pairs.items()}
     return Opposed(f"B, {name} {text_of(second)}, against A, {name} {text_of(first)}", pairs)
@@ -62,12 +62,12 @@ def _chosen(name: str, text: str, left: Sequence[Value], right: Sequence[Value])
         if len(left) == 2 and all(same(*pair) for pair in zip(left, right, strict=False)) and len(right) == 2:
             return left[0], left[1]
     if len(words) != 2:
-        raise UsageError(f"--over {name}: say which two: {name}=FIRST,SECOND", hint=f"there are {known}")
+        raise UsageError(f"--set {name}: say which two: {name}=FIRST,SECOND", hint=f"there are {known}")
     found = []
     for word, values in zip(words, (left, right), strict=True):
         value = next((value for value in values if is_meant(value, word)), None)
         if value is None:
-            raise UsageError(f"--over {name}: no arm has {word}", hint=f"there are {known}")
+            raise UsageError(f"--set {name}: no arm has {word}", hint=f"there are {known}")
         found.append(value)
     return found[0], found[1]
 

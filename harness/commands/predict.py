@@ -14,13 +14,17 @@ from harness.paths import RESULTS
 
 @command()
 def predict(
-    model: Annotated[str, Option(f"a document that its experiment predicts from, or {SET}", word=True, path=True)],
-    script: Annotated[Path, Option("what to predict: a YAML file, as the experiment's README says", word=True)],
-    name: Annotated[str, Option("which of a set's documents")] = "model",
+    result: Annotated[
+        str,
+        Option(
+            f"a document that its experiment predicts from, or {SET}, for its document `model`", word=True, path=True
+        ),
+    ],
+    with_: Annotated[Path, Option("what to predict: a YAML file, as the experiment's README says", word=True)],
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
 ) -> int:
     """Predict from what an experiment has fitted, before it runs."""
     from harness.commands import prediction
 
-    return prediction.predict_script(results, model, script, name, cli.output(), trust=trust)
+    return prediction.predict_script(results, result, with_, cli.output(), trust=trust)

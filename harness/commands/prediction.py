@@ -34,17 +34,17 @@ def load_document(results: Path, text: str, name: str = "model") -> tuple[Path |
     whole = find_result_set(results, text)
     documents = whole.path / DOCUMENTS
     names = sorted(other.stem for other in documents.glob("*.json"))
-    hint = f"--name: {', '.join(names)}" if names else "its experiment makes no documents"
+    hint = f"another of {', '.join(names)}: give its path" if names else "its experiment makes no documents"
     return whole, _read(documents / f"{name}.json", hint)
 
 
-def predict_script(results: Path, text: str, script: Path, name: str, console: Console, *, trust: bool = False) -> int:
+def predict_script(results: Path, text: str, script: Path, console: Console, *, trust: bool = False) -> int:
     """Print what the experiment's hook makes of `script`.
 
     Code of a set is executed by `harness.commands.trust`. So is that of a folder which a document names, if it is none
     of the project's: who wrote the document chose it.
     """
-    source, document = load_document(results, text, name)
+    source, document = load_document(results, text)
     if isinstance(source, ResultSet):
         folder = source.path / EXPERIMENT
         with unchanged(source.path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The work of `prune --store`."""
+"""The work of `prune store`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ GIB = 1 << 30
 def prune_store(
     results: Path,
     *,
-    older_than: int,
     below: int | None,
-    also_needed: bool,
-    dry_run: bool,
     agreed: Callable[[str], bool],
 ) -> int:
     """Say what of the store goes and why, ask `agreed` with a summary, and remove it.
@@ -36,10 +33,10 @@ def prune_store(
     `below`: GiB. Nothing is removed that a running process uses, even if it began to after the list was printed.
     UsageError where nobody can tell what is needed.
     """
-    if not also_needed and not ready():
+    if below is None and not ready():
         raise UsageError(
             "what is needed of the store cannot be told before the tools are in it",
-            hint="./inv build classic fetches them; --needed removes what is needed, too",
+            hint="./inv build classic fetches them; --below removes what is needed, too",
         )
     store, console = Store.default(), cli.output()
     with step("measuring the store"):
@@ -49,10 +46,7 @@ def prune_store(
         held,
         needed(store, results),
         in_use(store.root),
-        now,
-        older_than_days=older_than,
         below=None if below is None else below * GIB,
-        also_needed=also_needed,
     )
     going = [one.holding for one in decisions if one.goes]
     total, freed = sum(one.size for one in held), sum(one.size for one in going)
@@ -61,8 +55,6 @@ def prune_store(
     told = f"{len(going)} things, {size(freed)} of {size(total)}"
     if not going:
         console.print("nothing to remove")
-    elif dry_run:
-        console.print(f"{told} would be removed")
     elif agreed(told):
         gone = [one for one in going if remove_holding(store, one.kind, one.key)]
         console.print(f"{len(gone)} things, {size(sum(one.size for one in gone))} removed")

@@ -29,7 +29,7 @@ from harness.store.resultset import ResultSet, find_result_set
 
 
 def replay(results: Path, text: str, trial: str | None, console: Console, *, trust: bool = False) -> int:
-    """Replay one trial (`ARM/REPETITION`) of a set, or all virtual and recorded ones; 0 when all bits are equal.
+    """Replay one trial (`ARM/REPETITION`) of a set, those of an arm, or all that can be; 0 when all bits are equal.
 
     The experiment's sources travel in the set; kernel and image are built or found by its recipes. RunError
     naming the first file that differs, and the input that is another here if one is.
@@ -92,6 +92,8 @@ def _choose(result: ResultSet, trial: str | None) -> list[TrialRecord]:
                 "has no virtual-clock and no recorded trials; only those can be replayed", where=str(result.path)
             )
         return virtual
+    if of_arm := [record for record in virtual if record.arm == trial]:
+        return of_arm
     for record in result.manifest.trials:
         if trial == f"{record.arm}/{record.repetition}":
             if record in virtual:
@@ -100,7 +102,7 @@ def _choose(result: ResultSet, trial: str | None) -> list[TrialRecord]:
                 f"trial {trial} ran on the {record.clock} clock, not recorded ({record.status}); it has no replay"
             )
     known = ", ".join(f"{record.arm}/{record.repetition}" for record in virtual[:6])
-    raise UsageError(f"no trial {trial!r} in the set", where=str(result.path), hint=f"for example {known}")
+    raise UsageError(f"no arm and no trial {trial!r} in the set", where=str(result.path), hint=f"for example {known}")
 
 
 def _recorded(spec: TrialSpec) -> bool:

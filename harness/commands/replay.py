@@ -14,11 +14,13 @@ from harness.paths import RESULTS
 @command(guests=True)
 def replay(
     result: SetName,
-    trial: Annotated[str | None, Option("one trial, `ARM/REPETITION`", none="all that can be replayed")] = None,
+    arms: Annotated[
+        str | None, Option("trials of this arm, or one trial, `ARM/REPETITION`", none="all that can be replayed")
+    ] = None,
     results: ResultsFolder = RESULTS,
     trust: Trust = False,
 ) -> int:
     """Run a set's virtual-clock trials again and compare bit by bit."""
     from harness.commands import reexecution
 
-    return reexecution.replay(results, result, trial, cli.output(), trust=trust)
+    return reexecution.replay(results, result, arms, cli.output(), trust=trust)

@@ -10,6 +10,9 @@ from harness.commands.declaration import Option, command
 from harness.commands.shared import SET, ResultsFolder
 from harness.paths import RESULTS
 
+#: With the index: of so many of the newest sets of each experiment, where there is none yet.
+PAGES = 5
+
 
 @command()
 def report(
@@ -20,10 +23,6 @@ def report(
     out: Annotated[
         Path | None, Option("the file for one set, the folder for the index", none="below `results/reports/`")
     ] = None,
-    pages: Annotated[
-        int,
-        Option("with the index: pages for this many of the newest sets of each experiment, where there is none yet"),
-    ] = 5,
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write an HTML report on one set, or an index over all."""
@@ -33,4 +32,4 @@ def report(
     if result:
         print(site.write_report(find_result_set(results, result), results, out))
     else:
-        print(site.write_site(results, out, pages))
+        print(site.write_site(results, out, PAGES))

@@ -16,11 +16,11 @@ from harness.commands.declaration import Option, command
 class SelftestOptions:
     """What a user chose for one test of a host."""
 
-    experiments: Annotated[
+    experiment: Annotated[
         tuple[str, ...] | None,
         Option("names from `experiments/` or folders, comma-separated: whose arms", path=True, least=1, none="all"),
     ] = None
-    kinds: Annotated[
+    kind: Annotated[
         tuple[str, ...] | None,
         Option(
             "only kinds that have all of these words in their names, comma-separated: `kvm,tcg virtual`",

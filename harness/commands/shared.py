@@ -17,7 +17,7 @@ SetName = Annotated[str, Option(SET, word=True, path=True)]
 ResultsFolder = Annotated[Path, Option("folder of result sets")]
 Verbose = Annotated[bool, Option("print all findings, tables and remarks, not only a short summary")]
 Trust = Annotated[bool, Option("execute code that is in a set which was not made on this host, without a question")]
-KernelName = Annotated[str, Option("a kernel of `images/kernels/`: `./inv build --list`", word=True)]
+KernelName = Annotated[str, Option("a kernel of `images/kernels/`: `./inv build`", word=True)]
 Accelerator = Annotated[
     AcceleratorChoice,
     Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName, Verbose
+from harness.commands.shared import ResultsFolder, SetName
 from harness.errors import EXIT_OK
 from harness.paths import RESULTS
 
@@ -16,8 +16,9 @@ from harness.paths import RESULTS
 def show(
     result: SetName,
     results: ResultsFolder = RESULTS,
-    columns: Annotated[bool, Option("print the meaning of every column and metric instead")] = False,
-    verbose: Verbose = False,
+    verbose: Annotated[
+        bool, Option("print all findings, tables and remarks, and the meaning of every column and metric")
+    ] = False,
 ) -> int:
     """Print a finished set's tables, claims and verdicts.
 
@@ -30,9 +31,8 @@ def show(
 
     finished = find_result_set(results, result)
     claims = finished.claims
-    if columns:
-        print_columns(cli.output(), finished.declared_tables, finished.declared_metrics)
-        return EXIT_OK
     lines = closing_lines(finished, claims, finished.metrics, finished.manifest.seconds, verbose=verbose)
+    if verbose:
+        print_columns(cli.output(), finished.declared_tables, finished.declared_metrics)
     print_summary(cli.output(), finished.manifest, finished.shown, claims, lines, verbose=verbose)
     return EXIT_OK

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from harness.commands.declaration import Option, command
+from harness import settings
+from harness.commands.declaration import command, expanded
 from harness.commands.shared import ResultsFolder, SetName
+from harness.errors import UsageError
 from harness.harmless import harmless
 from harness.paths import RESULTS
 
@@ -15,7 +16,6 @@ from harness.paths import RESULTS
 @command()
 def sign(
     result: SetName,
-    key: Annotated[Path, Option("an ssh key: the private one, or the public one of a key that an agent holds")],
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Sign a result set with an ssh key, once all of it is verified."""
@@ -23,6 +23,11 @@ def sign(
     from harness.store.resultset import find_result_set
     from harness.store.seal import verify_files
 
+    key = settings.text(settings.SIGNING_KEY)
+    if not key:
+        raise UsageError(
+            "no key to sign with", hint="KREPRO_SIGNING_KEY=~/.ssh/id_ed25519, or signing_key in krepro.toml"
+        )
     path = find_result_set(results, result).path
     verify_files(path)
-    print(harmless(str(signature.sign(path, key))))
+    print(harmless(str(signature.sign(path, Path(expanded(key))))))

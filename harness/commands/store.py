@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from harness.commands.declaration import Option, command
 from harness.errors import UsageError
@@ -15,9 +15,6 @@ def store(
     kind: Annotated[
         str | None, Option("list the things of this kind one by one, or of `all`", word=True, none="the kinds")
     ] = None,
-    sort: Annotated[
-        Literal["size", "made", "used"], Option("the largest first, the oldest, or what was used least recently")
-    ] = "size",
 ) -> None:
     """Show what the store holds: size, age and last use."""
     import time
@@ -36,7 +33,7 @@ def store(
             f"the store has no {kind!r}", where=str(place.root), hint=f"it has {', '.join(kinds) or 'nothing'}"
         )
     if kind is None:
-        lines = [str(place.root), *kind_lines(held, sort, time.time())]
+        lines = [str(place.root), *kind_lines(held, time.time())]
     else:
-        lines = holding_lines([one for one in held if one.key and kind in ("all", one.kind)], sort, time.time())
+        lines = holding_lines([one for one in held if one.key and kind in ("all", one.kind)], time.time())
     print(harmless("\n".join(lines)))

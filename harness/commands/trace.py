@@ -9,12 +9,12 @@ from typing import Annotated
 from harness import settings
 from harness.commands import cli
 from harness.commands.declaration import Option, command
-from harness.commands.traceoptions import CopyIn, Kernel, Memory, Package, Program, Timeout, Whose, With
+from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
 
 
 @command(guests=True)
 def trace(
-    program: Program = None,
+    exec: Exec = None,
     experiment: Whose = None,
     kernel: Kernel = None,
     window: Annotated[
@@ -37,7 +37,7 @@ def trace(
 
     wanted = Wanted(
         traces="pages",
-        program=program,
+        program=exec,
         experiment=experiment,
         kernel=kernel,
         params={"window": window, "follow": follow or None, "most_bytes": most_mib << 20},

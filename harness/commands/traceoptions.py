@@ -7,7 +7,7 @@ from typing import Annotated
 
 from harness.commands.declaration import Option
 
-Program = Annotated[
+Exec = Annotated[
     str | None,
     Option("the program and its arguments, as shell text; or the words after `--`", none="none", rest=True),
 ]

@@ -181,7 +181,7 @@ def _words(text: str | None) -> list[str]:
     try:
         words = shlex.split(text or "")
     except ValueError as error:
-        raise UsageError(f"--program {text}: {error}") from None
+        raise UsageError(f"--exec {text}: {error}") from None
     if not words:
         raise UsageError("no program to trace", hint="give it after --, as in -- PROGRAM ARGUMENTS")
     return words

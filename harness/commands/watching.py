@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`--watch`: what a tracer says of its guest's stream while the program runs."""
+"""`locks --verbose`: what a tracer says of its guest's stream while the program runs."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     def traced(program: Traced, out: Path) -> list[str]: ...
 
 `traced` writes its report, REPORT in the folder `out`, and returns lines for the terminal. A tracer with a parameter
-`watch`, in seconds, has another function for `--watch`:
+`watch`, in seconds, has another function for `locks --verbose`:
 
     def watched(part: str, before: str | None) -> list[str]: ...
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 from rich.table import Table
 
@@ -12,11 +10,11 @@ from harness.build.spec import kernel_names, load_kernel
 from harness.report.terminal import frame_table
 
 
-def kernels_table(beside: Path | None = None) -> Table:
-    """One row per kernel of the project, and of the experiment in the folder `beside`, which come first."""
+def kernels_table() -> Table:
+    """One row per kernel of the project."""
     rows = []
-    for name in kernel_names(beside):
-        recipe = load_kernel(name, beside)
+    for name in kernel_names():
+        recipe = load_kernel(name)
         spec, hardware = recipe.spec, recipe.spec.hardware
         machine = f"{hardware.type}, {hardware.memory_mib} MiB, {'several CPUs' if hardware.smp else 'one CPU'}"
         patches = f"; patches: {', '.join(spec.patches)}" if spec.patches else ""

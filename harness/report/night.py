@@ -77,7 +77,7 @@ def load_night(path: Path) -> Night | None:
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        raise UsageError("is no state of a night", where=str(path), hint="--restart begins a new one") from error
+        raise UsageError("is no state of a night", where=str(path), hint="--fresh begins a new one") from error
 
 
 def write_whole(path: Path, data: bytes) -> None:

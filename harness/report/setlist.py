@@ -24,9 +24,7 @@ def list_lines(sets: Sequence[Listed]) -> list[str]:
 
 def unfinished_lines(runs: Sequence[Unfinished]) -> list[str]:
     """A heading and one line per run that is not finished; nothing when there is none."""
-    lines = (
-        ["", "not finished (the same ./inv run resumes them; ./inv prune --unfinished removes them)"] if runs else []
-    )
+    lines = ["", "not finished (the same ./inv run resumes them; ./inv prune unfinished removes them)"] if runs else []
     for run in runs:
         state = "running" if run.running else "broken off"
         place = f"{run.path.name}  {run.experiment}"

@@ -3,41 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal, get_args
 
 from harness.build.holdings import Holding
 from harness.report.amounts import age, size
 from harness.store.eviction import Decision
 
-Order = Literal["size", "made", "used"]
 COLUMNS = 80
 KEY_DIGITS = 12
 
-#: The largest, the oldest, the one that was used least recently comes first.
-_ORDERS: Mapping[Order, Callable[[Holding], float]] = {
-    "size": lambda one: -one.size,
-    "made": lambda one: one.made,
-    "used": lambda one: one.used,
-}
-assert set(_ORDERS) == set(get_args(Order))
 
-
-def kind_lines(held: Sequence[Holding], order: Order, now: float) -> list[str]:
-    """One line per kind, and their total: how many, bytes on the disk, when the oldest was made, when one was used."""
+def kind_lines(held: Sequence[Holding], now: float) -> list[str]:
+    """One line per kind, largest first, and the total: how many, bytes, when the oldest was made, when one was used."""
     kinds = [list(group) for _, group in groupby(sorted(held, key=lambda one: one.kind), key=lambda one: one.kind)]
     sums = [_sum(group[0].kind, group) for group in kinds]
     rows = [("kind", "things", "size", "oldest", "used")]
-    for one, things in [*sorted(sums, key=lambda pair: _ORDERS[order](pair[0])), _sum("all", held)]:
+    for one, things in [*sorted(sums, key=lambda pair: -pair[0].size), _sum("all", held)]:
         rows.append((one.kind, things or "", size(one.size), age(now - one.made), age(now - one.used)))
     return _aligned(rows, left=1)
 
 
-def holding_lines(held: Sequence[Holding], order: Order, now: float) -> list[str]:
-    """One line per thing, and their total."""
+def holding_lines(held: Sequence[Holding], now: float) -> list[str]:
+    """One line per thing, the largest first, and their total."""
     rows: list[tuple[str, ...]] = [("kind", "key", "size", "made", "used", "name")]
-    for one in sorted(held, key=_ORDERS[order]):
+    for one in sorted(held, key=lambda one: -one.size):
         rows.append(_row(one, now))
     total = f"{len(held)} things, {size(sum(one.size for one in held))}"
     return [*_aligned(rows, left=2), total]

@@ -20,7 +20,6 @@ class Candidate:
 
     path: Path
     size: int
-    unfinished: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,10 @@ class Choice:
     broken: list[Path]
 
 
-def choose(
-    results: Path, keep: int, older_than_days: float, now: datetime.datetime, *, unfinished: bool = False
-) -> Choice:
-    """Sets that are both older than that and not among the `keep` newest of their experiment.
+def choose(results: Path, keep: int) -> Choice:
+    """Sets that are not among the `keep` newest of their experiment.
 
-    `unfinished`: runs that were broken off too. Left alone: what `latest` leads to, everything in a folder named
-    `reference`, and sets that cannot be read. `now` is in UTC; a set's age is that of the time in its ID.
+    Left alone: what `latest` leads to, everything in a folder named `reference`, and sets that cannot be read.
     """
     candidates, broken = [], []
     kept: dict[Path, int] = {}
@@ -45,20 +41,19 @@ def choose(
         home = path.parent
         if REFERENCE in path.resolve().parts[-3:-1]:
             continue
-        written = _written(path.name)
-        if written is None or describe(path).broken is not None:
+        if not _dated(path.name) or describe(path).broken is not None:
             broken.append(path)
             continue
         kept[home] = kept.get(home, 0) + 1
-        if kept[home] <= keep or path.resolve() == latest_of(home):
-            continue
-        if now - written > datetime.timedelta(days=older_than_days):
+        if kept[home] > keep and path.resolve() != latest_of(home):
             candidates.append(Candidate(path, _size(path)))
-    for run in unfinished_runs(results) if unfinished else ():
-        written = _written(run.path.name)
-        if not run.running and written is not None and now - written > datetime.timedelta(days=older_than_days):
-            candidates.append(Candidate(run.path, _size(run.path), unfinished=True))
     return Choice(candidates[::-1], broken)
+
+
+def broken_off(results: Path) -> Choice:
+    """Unfinished runs that nobody works on."""
+    runs = [run.path for run in unfinished_runs(results) if not run.running and _dated(run.path.name)]
+    return Choice([Candidate(path, _size(path)) for path in runs[::-1]], [])
 
 
 def remove(path: Path) -> None:
@@ -90,13 +85,13 @@ def remove(path: Path) -> None:
             os.close(lock)
 
 
-def _written(name: str) -> datetime.datetime | None:
-    """The time in an ID; None where its digits are no date."""
+def _dated(name: str) -> bool:
+    """Whether the digits of an ID are a date."""
     try:
-        moment = datetime.datetime.strptime(name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ")
+        datetime.datetime.strptime(name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ")
     except ValueError:
-        return None
-    return moment.replace(tzinfo=datetime.UTC)
+        return False
+    return True
 
 
 def _size(root: Path) -> int:

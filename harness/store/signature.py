@@ -35,7 +35,9 @@ def sign(root: Path, key: Path) -> Path:
     """Sign a set whose files have been verified, by an ssh key that ssh-keygen can use; the signature's file."""
     made = _run(root, "-Y", "sign", "-n", NAMESPACE, "-f", str(key))
     if made.returncode != 0:
-        raise UsageError(f"cannot sign: {_last(made.stderr)}", where=str(key), hint="--key takes an ssh key")
+        raise UsageError(
+            f"cannot sign: {_last(made.stderr)}", where=str(key), hint="KREPRO_SIGNING_KEY names an ssh key"
+        )
     path = signature_file(root)
     with usable(path.parent):
         path.write_bytes(made.stdout)

@@ -33,9 +33,9 @@ repetitions: {quick: 40}
 
 def prune(place: Place, *words: str) -> str:
     """Remove what can be removed, sets too; what it told."""
-    command = [*DEFAULT_SIGNALS, *PROGRAM, "prune", "--results", str(place.results), "--yes"]
+    command = [*DEFAULT_SIGNALS, *PROGRAM, "prune", *words, "--results", str(place.results), "--yes"]
     done = subprocess.run(
-        [*command, *words], cwd=ROOT, env={**os.environ, **place.environment}, capture_output=True, text=True,
+        command, cwd=ROOT, env={**os.environ, **place.environment}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == EXIT_OK, done.stderr
@@ -58,10 +58,11 @@ def test_prune_takes_nothing_from_a_run(tmp_path):
             # Of nobody: what is removed of the store, if only prune removes at all.
             unused = store / "image" / f"{asked:032x}"
             unused.mkdir(parents=True)
-            told = prune(place, "--store", "--needed")
+            told = prune(place, "store", "--below", "0")
             assert not unused.exists(), told
             stayed += "in use" in told
-            prune(place, "--keep", "0", "--unfinished")
+            prune(place, "--keep", "0")
+            prune(place, "unfinished")
             asked += 1
         _, err = process.communicate(timeout=900)
         assert process.returncode == EXIT_OK, err
@@ -70,7 +71,7 @@ def test_prune_takes_nothing_from_a_run(tmp_path):
         assert stayed
         assert place.manifest()["digest"] == alone.manifest()["digest"]
         place.check_nothing_is_left()
-        prune(place, "--store", "--needed")
+        prune(place, "store", "--below", "0")
         assert not list(store.glob("state/*")), "nobody uses it any more"
     finally:
         shutil.rmtree(store)

@@ -73,7 +73,7 @@ def test_claims_are_judged_over_the_arms_that_ran(chosen):
 
 
 def test_sizes_of_one_set_are_compared_in_one_table(chosen):
-    done = invoke("compare", chosen.path, chosen.path, "--over", "kib=64,128")
+    done = invoke("compare", chosen.path, chosen.path, "--set", "kib=64,128")
     assert done.returncode == 0, done.stderr
     assert "B, kib 128, against A, kib 64" in done.stdout
     verified = invoke("verify", chosen.path)

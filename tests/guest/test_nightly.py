@@ -95,7 +95,7 @@ def test_a_killed_night_begins_its_experiment_anew(options, outside, tmp_path): 
     endless(outside)
     words = ["--profile", "quick", "--results", str(options.results), "--out", str(options.out)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "invoke", "nightly", "--experiments", str(outside), *words],
+        [sys.executable, "-m", "invoke", "nightly", "--experiment", str(outside), *words],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,

@@ -49,7 +49,7 @@ def test_two_parts_are_one_run(tmp_path):
     ]
     assert bits[0] == bits[1]
     assert [claim.verdict for claim in union.claims] == ["reproduced"]
-    assert "every bit is equal" in inv("replay", str(union.path), "--trial", "two/1")[0]
+    assert "every bit is equal" in inv("replay", str(union.path), "--arms", "two/1")[0]
     again, err = run("merged", "--repetitions", "2", "--resume", union.path.name)
     assert f"4 of 4 trials are those of {union.path.name}" in err
     assert again.manifest.digest == whole.manifest.digest

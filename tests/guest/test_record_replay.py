@@ -132,7 +132,7 @@ def test_replay_executes_a_recorded_trial_of_a_result_set_and_refuses_an_altered
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1
     log.write_bytes(data)
-    refused = invoke("replay", str(altered), "--trial", "a/0", "--trust")
+    refused = invoke("replay", str(altered), "--arms", "a/0", "--trust")
     assert refused.returncode == 3
     assert f"raw/a/0/{RECORDING}" in refused.stderr
     assert "is not what was recorded" in refused.stderr

@@ -50,7 +50,7 @@ def kinds(tmp_path: Path) -> Path:
 def test_a_kind_that_works_is_ok_and_a_panic_is_told_in_the_kernels_words(kinds, tmp_path):
     console = Console(width=80, record=True)
     out = tmp_path / "kit.json"
-    options = SelftestOptions(experiments=(str(kinds),), out=out)
+    options = SelftestOptions(experiment=(str(kinds),), out=out)
     with pytest.raises(RunError, match="1 of 4 failed; the first: tcg virtual classic mailbox rdinit") as caught:
         selftest(options, Store.default(), console)
     assert caught.value.exit_code == 3
@@ -102,7 +102,7 @@ def test_bits_that_are_not_the_references_fail(tmp_path, monkeypatch):
 def test_ctrl_c_ends_it_with_what_was_tried(tmp_path):
     scratch, out = tmp_path / "tmp", tmp_path / "kit.json"
     scratch.mkdir()
-    words = ["selftest", "--experiments", "irq-hotspot", "--kinds", "tcg classic", "--out", str(out)]
+    words = ["selftest", "--experiment", "irq-hotspot", "--kind", "tcg classic", "--out", str(out)]
     process = subprocess.Popen(
         [*DEFAULT_SIGNALS, sys.executable, "-m", "harness.commands.program", *words],
         cwd=ROOT,

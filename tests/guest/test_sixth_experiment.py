@@ -177,7 +177,7 @@ def test_it_runs_and_says_what_its_numbers_are(finished):
     assert counts is not None
     assert counts.columns[-1].meaning == "the second count"
     assert [metric.of for metric in declared_metrics(finished.path / "metrics.parquet")] == [None, "part"]
-    shown = invoke(ROOT, "show", finished.path, "--columns")
+    shown = invoke(ROOT, "show", finished.path, "--verbose")
     assert "the second count" in shown.stdout, shown.stderr
 
 

@@ -101,7 +101,7 @@ def test_a_printed_command_gives_a_page(tmp_path, printed):
     seconds = [
         float(text) for text in re.findall(r"^([\d.]+) s: [\d,]+ waits (?:so far|in )", done.stdout, re.MULTILINE)
     ]
-    assert bool(seconds) == ("--watch" in printed)
+    assert bool(seconds) == ("--verbose" in printed)
     assert seconds == sorted(set(seconds))
     if "--module" in printed:
         line = r"waits for pair_mutex \[pair\] \(mutex\): pair_thread\+\S+ \[pair\] for pair_thread\+\S+ \[pair\]$"

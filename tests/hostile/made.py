@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
-from harness import api
+from harness import api, settings
 from harness.build.store import hash_tree
 from harness.commands import comparison, merging, prediction, reanalysis, reexecution, verification
 from harness.commands.capsule import capsule
@@ -67,10 +68,10 @@ def commands(path: Path, out: Path) -> dict[str, Callable[[], object]]:
         "analyse": lambda: reanalysis.reanalyse(results, text, None, console, verbose=False),
         "compare": lambda: comparison.compare(results, text, text, None, False, console),
         "replay": lambda: reexecution.replay(results, text, None, console),
-        "predict": lambda: prediction.predict_script(results, text, out / "script", "model", console),
+        "predict": lambda: prediction.predict_script(results, text, out / "script", console),
         "reference": lambda: write_reference(find_result_set(results, text), out / "references"),
         "capsule": lambda: capsule(text, out=out / "x.tar.zst", results=results),
-        "sign": lambda: sign(text, out / "no-key", results),
+        "sign": lambda: signed(path, out / "no-key"),
         "merge": merge,
     }
 
@@ -80,6 +81,13 @@ def key(folder: Path, name: str) -> Path:
     path = folder / name
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "nobody", "-f", path], check=True)
     return path
+
+
+def signed(path: Path, key: Path) -> None:
+    """Sign the set, as the command does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(settings.SIGNING_KEY.variable, str(key))
+        sign(str(path), path.parent.parent)
 
 
 def signers(folder: Path, options: str = "", **keys: Path) -> Path:

@@ -24,7 +24,6 @@ from harness.commands.reanalysis import reanalyse
 from harness.commands.reexecution import replay
 from harness.commands.resuming import earlier_set, take_earlier
 from harness.commands.run import RunOptions
-from harness.commands.sign import sign
 from harness.commands.trust import execute
 from harness.commands.verification import verify, verify_capsule
 from harness.commands.verify import verify as verify_command
@@ -36,7 +35,7 @@ from harness.store.resultset import EXPERIMENT, MANIFEST, MEASURED, ResultSet, c
 from harness.store.seal import unchanged, verify_files
 from harness.store.signature import signature_file
 from harness.store.unfinished import open_run
-from tests.hostile.made import commands, forged, key, resealed, signers
+from tests.hostile.made import commands, forged, key, resealed, signed, signers
 from tests.parts import write_part
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, record, write_set
 from tests.unit.test_unfinished import WORDS, begun, ended, spec
@@ -290,7 +289,7 @@ def test_what_is_not_signed_as_was_asked_for_is_an_error(made, tmp_path):
         assert "\n" not in str(caught.value)
 
     refused("is unsigned", signers(tmp_path, ada=ada))
-    sign(str(made.path), ada, made.path.parent.parent)
+    signed(made.path, ada)
     good = signature.read_bytes()
     assert verify(made.path.parent.parent, str(made.path), CONSOLE, signers=signers(tmp_path, ada=ada)) == 0
     refused("is signed by a key that .* does not let sign now", signers(tmp_path, bob=bob))
@@ -312,7 +311,7 @@ def test_what_is_not_signed_as_was_asked_for_is_an_error(made, tmp_path):
 @WITHOUT_KEYGEN
 def test_a_signature_is_of_all_that_is_in_a_set(made, tmp_path):
     ada = key(tmp_path, "ada")
-    sign(str(made.path), ada, made.path.parent.parent)
+    signed(made.path, ada)
     allowed = signers(tmp_path, ada=ada)
     for place in ("experiment/analysis.py", "raw/short/0/wait", "metrics.parquet", "figures/waits.svg"):
         before = (made.path / place).read_bytes()
@@ -331,7 +330,7 @@ def test_a_signature_is_of_all_that_is_in_a_set(made, tmp_path):
 def test_code_that_a_trusted_key_signed_is_known_and_no_other(folder, results, tmp_path, elsewhere):
     ada, bob = key(tmp_path, "ada"), key(tmp_path, "bob")
     theirs = elsewhere(lambda: write_set(results, folder, {"short": [100.0]}))
-    sign(str(theirs.path), ada, results)
+    signed(theirs.path, ada)
     for_code = 'namespaces="git,krepro"'
     assert is_vouched_for(theirs.path, signers(tmp_path, for_code, ada=ada))
     assert verify(results, str(theirs.path), CONSOLE, signers=signers(tmp_path, for_code, ada=ada)) == 0

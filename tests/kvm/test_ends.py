@@ -34,7 +34,7 @@ def test_time_over_ends_the_host():
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_the_host_ends_with_its_command(number: signal.Signals, tmp_path: Path):
     beat = tmp_path / "shared" / "beat"
-    words = [*DEFAULT_SIGNALS, ROOT / "inv", "kvmhost", "--cpus", "1", "--writable", beat.parent, "--", "sh", "-c"]
+    words = [*DEFAULT_SIGNALS, ROOT / "inv", "kvmhost", "--cpus", "1", "--out", beat.parent, "--", "sh", "-c"]
     command = f"while true; do echo >>{beat}; sleep 0.2; done"
     with subprocess.Popen([*words, command], cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         assert eventually(lambda: beat.exists() and beat.stat().st_size > 3, 300)

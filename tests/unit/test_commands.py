@@ -16,6 +16,7 @@ from harness.commands import optiontables
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out, value_of
 from harness.commands.run import RunOptions
+from harness.commands.shared import SET
 from harness.commands.tasks import collection, task_of
 from harness.errors import EXIT_USAGE, UsageError
 from harness.paths import ROOT
@@ -134,7 +135,8 @@ def test_a_tilde_is_ones_home_in_every_path_of_every_command(monkeypatch, tmp_pa
         for text in ("~/a b/c", f"{option.name}=~/a b/c" if option.option.word else "~/a b/c"):
             words = {word.name: "x" for word in COMMANDS[name].words}
             given = shlex.quote(text) if option.option.words else text
-            value = COMMANDS[name].values({**words, "to": "csv", "key": "x", "sets": "x", option.name: given})
+            words |= {one.name: one.choices[0] for one in COMMANDS[name].parameters if one.choices}
+            value = COMMANDS[name].values({**words, "result": "x", option.name: given})
             assert value[option.name] in home, (name, option.flag)
 
 
@@ -147,9 +149,7 @@ def test_no_option_that_tells_of_a_path_was_forgotten():
     unlike = {  # they tell of such a thing and are none
         ("boot", "copy_out"),  # the guest's; the host's, behind the colon, is expanded where it is taken apart
         ("compare", "force"),
-        ("figures", "format"),
-        ("report", "pages"),
-        ("predict", "name"),
+        ("prune", "kind"),
         ("run", "resume"),
         ("run", "reuse"),
     }
@@ -186,8 +186,8 @@ def test_what_sets_are_named_by_is_told_once():
         same = [(option.type, str(option.default), option.option) for _, option in OPTIONS if option.name == name]
         assert len(same) > 10
         assert len(set(same)) == 1
-    named = [option.option for _, option in OPTIONS if option.name in {"result", "a", "b"} and option.required]
-    assert len(named) == 11
+    named = [option.option for _, option in OPTIONS if option.name == "result" and option.option.help == SET]
+    assert len(named) == 10
     assert len(set(named)) == 1
 
 
@@ -264,10 +264,10 @@ def test_help_for_a_terminal_is_plain():
         (["--list"], ["--list"]),
         (
             ["merge", "a", "b c", "--results", "r", "--trust", "d"],
-            ["merge", "--sets", "a 'b c' d", "--results", "r", "--trust"],
+            ["merge", "--result", "a 'b c' d", "--results", "r", "--trust"],
         ),
-        (["merge", "--results=r", "a"], ["merge", "--sets", "a", "--results=r"]),
-        (["merge", "--sets", "a b"], ["merge", "--sets", "a b"]),
+        (["merge", "--results=r", "a"], ["merge", "--result", "a", "--results=r"]),
+        (["merge", "--result", "a b"], ["merge", "--result", "a b"]),
         ([], []),
     ],
 )
@@ -278,8 +278,8 @@ def test_only_an_optional_first_word_is_spelled_out(words, becomes):
 @pytest.mark.parametrize(
     ("words", "becomes"),
     [
-        (["kvmhost", "--", "ls", "a b"], ["kvmhost", "--command", "ls 'a b'"]),
-        (["--root", "/x", "kvmhost", "--", "ls", "--"], ["--root", "/x", "kvmhost", "--command", "ls --"]),
+        (["kvmhost", "--", "ls", "a b"], ["kvmhost", "--exec", "ls 'a b'"]),
+        (["--root", "/x", "kvmhost", "--", "ls", "--"], ["--root", "/x", "kvmhost", "--exec", "ls --"]),
         (["kvmhost", "--cpus", "1"], ["kvmhost", "--cpus", "1"]),
         (["show", "latest", "--", "x"], ["show", "latest", "--", "x"]),
         (["--", "kvmhost"], ["--", "kvmhost"]),
@@ -333,3 +333,8 @@ def test_rows_tell_value_default_and_meaning():
     assert lines[4] == "| `--times` | number, at least 2 | once | how often |"
     assert lines[-2:] == ["| `--dry` | | off | no water |", f"| `--debug` | | off | {DEBUG.option.help} |"]
     assert get_args(weigh.parameters[1].type) == ("g", "kg")
+
+
+def test_there_are_few_options():
+    """Of all commands together; a setting of the machine is none of them."""
+    assert len({option.flag for _, option in OPTIONS}) <= 50

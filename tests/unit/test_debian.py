@@ -35,7 +35,7 @@ def test_missing_keeps_the_order_and_only_what_is_not_installed():
         (["test", "--unit"], False),
         (["test", "-k", "digest", "--unit"], False),
         (["run", "unit", "--unit"], True),
-        (["doctor", "--json"], False),
+        (["doctor", "--debug"], False),
         (["predict", "model.json", "script.yaml"], False),
         (["nonsense"], False),
         (["verify", "latest"], False),

@@ -188,10 +188,10 @@ def test_two_sets_of_one_kernel_each(tmp_path, folder):
 @pytest.mark.parametrize(
     ("over", "says"),
     [
-        ("ms", r"--over ms: say which two: ms=FIRST,SECOND \(there are 1, 2, 4\)"),
-        ("ms=1", "--over ms: say which two"),
-        ("ms=1,3", r"--over ms: no arm has 3 \(there are 1, 2, 4\)"),
-        ("size=1,2", r"--over size: no arm has this dimension \(known: kernel, method, ms\)"),
+        ("ms", r"--set ms: say which two: ms=FIRST,SECOND \(there are 1, 2, 4\)"),
+        ("ms=1", "--set ms: say which two"),
+        ("ms=1,3", r"--set ms: no arm has 3 \(there are 1, 2, 4\)"),
+        ("size=1,2", r"--set size: no arm has this dimension \(known: kernel, method, ms\)"),
     ],
 )
 def test_what_cannot_be_compared(made, over, says):
@@ -200,7 +200,7 @@ def test_what_cannot_be_compared(made, over, says):
 
 
 def test_arms_and_a_dimension_are_not_compared_at_once(made):
-    with pytest.raises(UsageError, match="--arms and --over: give one of them"):
+    with pytest.raises(UsageError, match="--arms and --set: give one of them"):
         compare(
             made.path.parent.parent, str(made.path), str(made.path), ("plain", "plain"), False, Console(), over="ms"
         )

@@ -18,9 +18,10 @@ from harness.commands.store import store as store_command
 from harness.errors import UsageError
 from harness.paths import ROOT
 from harness.report.storelist import COLUMNS, decision_lines, holding_lines, kept_lines, kind_lines
-from harness.store.eviction import DAY_S, Decision, decide
+from harness.store.eviction import Decision, decide
 from tests.result_sets import write_days
 
+DAY_S = 86400.0
 NOW, LONG_AGO = 1_800_000_000.0, 1_000_000_000.0
 MIB = 1 << 20
 
@@ -118,28 +119,24 @@ NEEDED = {("kernel", "needed"): "experiment x needs it"}
     ("options", "goes"),
     [
         ({}, ["old", "new"]),
-        ({"older_than_days": 30}, ["old"]),
         ({"below": 19 * MIB}, []),
         ({"below": 18 * MIB}, ["old"]),
         ({"below": 14 * MIB}, ["old", "new"]),
-        ({"below": 0}, ["old", "new"]),
-        ({"below": 0, "also_needed": True}, ["old", "new", "needed"]),
-        ({"below": 11 * MIB, "also_needed": True}, ["old", "new"]),
-        ({"also_needed": True, "older_than_days": 30}, ["old", "needed"]),
-        ({"below": 18 * MIB, "older_than_days": 45}, []),
+        ({"below": 11 * MIB}, ["old", "new"]),
+        ({"below": 0}, ["old", "new", "needed"]),
     ],
 )
-def test_what_goes_by_age_size_and_need_least_recently_used_first(options, goes):
-    decisions = decide(HELD, NEEDED, {"image/used"}, NOW, **options)
+def test_what_goes_by_size_and_need_least_recently_used_first(options, goes):
+    decisions = decide(HELD, NEEDED, {"image/used"}, **options)
     assert [one.holding.key for one in decisions if one.goes] == goes
     assert len(decisions) == 4, "what has no key is never removed"
 
 
 def test_every_decision_has_its_reason():
-    why = {one.holding.key: one.why for one in decide(HELD, NEEDED, {"image/used"}, NOW, older_than_days=30)}
+    why = {one.holding.key: one.why for one in decide(HELD, NEEDED, {"image/used"})}
     assert why == {
         "old": "nothing needs it",
-        "new": "used in the last 30 days",
+        "new": "nothing needs it",
         "needed": "experiment x needs it",
         "used": "in use",
     }
@@ -150,20 +147,19 @@ def test_lists_fit_80_columns_are_sorted_and_totalled():
     long = [Holding(one.kind, one.key, "n" * 200, one.size, one.made, one.used) for one in long]
     decisions = [Decision(one, goes=True, why="w" * 200) for one in long]
     for lines in (
-        kind_lines([*HELD, *long], "size", NOW),
-        holding_lines(long, "size", NOW),
+        kind_lines([*HELD, *long], NOW),
+        holding_lines(long, NOW),
         decision_lines(decisions, NOW),
         kept_lines([Decision(one, goes=False, why="w" * 200) for one in long]),
     ):
         assert lines
         assert max(map(len, lines)) <= COLUMNS
-    assert holding_lines(long, "size", NOW)[-1] == "39 things, 780 MiB"
-    kinds = [line.split()[0] for line in kind_lines(HELD, "size", NOW)]
+    assert holding_lines(long, NOW)[-1] == "39 things, 780 MiB"
+    kinds = [line.split()[0] for line in kind_lines(HELD, NOW)]
     assert set(kinds[1:3]) == {"state", "ccache"}, "of one size"
     assert kinds[3:] == ["kernel", "image", "all"]
-    assert kind_lines(HELD, "size", NOW)[-1].split()[:4] == ["all", "4", "19", "MiB"]
-    assert [line.split()[1] for line in holding_lines(HELD[:4], "used", NOW)[1:-1]] == ["used", "needed", "old", "new"]
-    assert [line.split()[1] for line in holding_lines(HELD[:4], "size", NOW)[1:3]] == ["old", "new"]
+    assert kind_lines(HELD, NOW)[-1].split()[:4] == ["all", "4", "19", "MiB"]
+    assert [line.split()[1] for line in holding_lines(HELD[:4], NOW)[1:3]] == ["old", "new"]
 
 
 def test_the_command_tells_kinds_and_refuses_an_unknown_one(tmp_store, monkeypatch, capsys):
@@ -179,7 +175,7 @@ def test_the_command_tells_kinds_and_refuses_an_unknown_one(tmp_store, monkeypat
 
 @pytest.fixture
 def pruned(tmp_store, tmp_path, monkeypatch):
-    """Two things that nothing needs, and `prune --store` of them with some options: how many are there then."""
+    """Two things that nothing needs, and `prune store` of them with some options: how many are there then."""
     monkeypatch.setenv("KREPRO_STORE", str(tmp_store.root))
     monkeypatch.setattr("harness.commands.pruning.ready", lambda: True)
     for number in (1, 2):
@@ -187,22 +183,16 @@ def pruned(tmp_store, tmp_path, monkeypatch):
     release(tmp_store.root)
 
     def call(**options: object) -> int:
-        assert prune(store=True, results=tmp_path / "results", **options) == 0
+        assert prune(kind="store", results=tmp_path / "results", **options) == 0
         return len(tmp_store.all("thing"))
 
     return call
 
 
 def test_prune_of_the_store_asks_tries_and_removes(pruned, capsys):
-    assert pruned(dry_run=True) == 2
-    said = capsys.readouterr().out
-    assert said.count("nothing needs it") == 2
-    assert "2 things" in said
-    assert "would be removed" in said
-    with pytest.raises(UsageError, match=r"there is no terminal for confirmation.*--yes"):
+    with pytest.raises(UsageError, match=r"2 things, .*there is no terminal for confirmation.*--yes"):
         pruned()
-    assert pruned(older_than=1, yes=True) == 2
-    assert "stays: " in capsys.readouterr().out
+    assert capsys.readouterr().out.count("nothing needs it") == 2
     assert pruned(below=1, yes=True) == 2
     assert "the store is small enough" in capsys.readouterr().out
     assert pruned(yes=True) == 0
@@ -215,7 +205,7 @@ def test_what_is_needed_is_not_guessed_without_the_tools(pruned, monkeypatch):
     monkeypatch.setattr("harness.commands.pruning.ready", lambda: False)
     with pytest.raises(UsageError, match="what is needed of the store cannot be told"):
         pruned(yes=True)
-    assert pruned(needed=True, dry_run=True) == 2
+    assert pruned(below=0, yes=True) == 0
 
 
 def test_what_came_into_use_after_the_question_stays(pruned, tmp_store, monkeypatch, capsys):
@@ -224,15 +214,15 @@ def test_what_came_into_use_after_the_question_stays(pruned, tmp_store, monkeypa
     assert "1 stay: they came into use" in capsys.readouterr().out
 
 
-def test_options_of_the_store_without_it_are_an_error():
-    for options in ({"below": 1}, {"needed": True}):
-        with pytest.raises(UsageError, match="are about the store"):
-            prune(**options)
+def test_an_option_of_the_store_without_it_is_an_error():
+    with pytest.raises(UsageError, match="--below is about the store"):
+        prune(below=1)
 
 
-def test_a_dry_run_for_sets_removes_none(tmp_path, capsys):
+def test_sets_are_told_and_stay_where_nobody_can_be_asked(tmp_path, capsys):
     home = write_days(tmp_path)
     before = sorted(home.iterdir())
-    assert prune(keep=1, dry_run=True, results=home.parent) == 0
-    assert "would be removed" in capsys.readouterr().out
+    with pytest.raises(UsageError, match=r"sets, .* would be removed, and there is no terminal"):
+        prune(keep=1, results=home.parent)
+    assert str(before[0]) in capsys.readouterr().out
     assert sorted(home.iterdir()) == before

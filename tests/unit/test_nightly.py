@@ -89,7 +89,7 @@ def test_no_state_is_none_and_a_damaged_one_says_what_to_do(tmp_path):
     assert load_night(tmp_path / STATE) is None
     for text in ("", "{", '{"schema_version": 2}'):
         (tmp_path / STATE).write_text(text)
-        with pytest.raises(UsageError, match=r"nightly\.json: is no state of a night \(--restart begins a new one\)"):
+        with pytest.raises(UsageError, match=r"nightly\.json: is no state of a night \(--fresh begins a new one\)"):
             load_night(tmp_path / STATE)
 
 
@@ -226,7 +226,7 @@ def test_done_experiments_are_not_run_again_unless_the_night_is_begun_anew(optio
     assert "resuming the night of before: 1 done, 0 left" in " ".join(capfd.readouterr().err.split())
     assert "kept from before" in (options.out / JUNIT).read_text()
     write_whole(options.out / STATE, stopped.model_dump_json().encode())
-    assert nightly(NightOptions(**{**vars(options), "restart": True}), Console(width=200)) == 3
+    assert nightly(NightOptions(**{**vars(options), "fresh": True}), Console(width=200)) == 3
     assert "kept from before" not in (options.out / JUNIT).read_text()
 
 

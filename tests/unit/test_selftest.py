@@ -122,7 +122,7 @@ def test_kinds_are_chosen_by_words_of_their_names():
         "tcg virtual classic mailbox",
     ]
     assert choose_kinds(found, None) == found
-    with pytest.raises(UsageError, match="--kinds kvm virtual: fits no kind"):
+    with pytest.raises(UsageError, match="--kind kvm virtual: fits no kind"):
         choose_kinds(found, ("tcg", "kvm virtual"))
 
 
@@ -269,7 +269,7 @@ def test_the_table_is_readable_at_80_columns():
 
 def test_what_was_not_begun_is_untried(tmp_store, monkeypatch):
     one = experiment(a={"clock": "virtual"})
-    kit = Kit(tmp_store, [(HERE, one)], SelftestOptions(kinds=("virtual",), minutes=0))
+    kit = Kit(tmp_store, [(HERE, one)], SelftestOptions(kind=("virtual",), minutes=0))
     monkeypatch.setattr(Kit, "_kernel", lambda *_: ("there", None))
     kit._builds = kit._builds[:0]
     kit.run()

@@ -99,8 +99,8 @@ def test_words_are_not_broken_at_any_width(write, width):
         assert re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text), word
 
 
-def test_show_columns_prints_the_dictionary(write):
-    text = shown(write(), 100, columns=True)
+def test_show_verbose_prints_the_dictionary(write):
+    text = shown(write(), 100, verbose=True)
     assert re.search(r"waits: one trial.*ms +float64 +ms +the wait", text, re.S)
     assert re.search(r"wait_ms +ms +lower +the wait", text)
     assert "problems: one part of a trial" in text

@@ -10,7 +10,7 @@ import pytest
 
 from harness import settings
 from harness.errors import EXIT_USAGE, UsageError
-from harness.host import settings_in_force
+from harness.host import settings_table
 from harness.paths import ROOT
 
 
@@ -52,7 +52,7 @@ def test_an_edited_file_is_read_again(file):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("stroe = '/x'", "stroe: is no setting (known: store, mirrors, offline, host_tools, output_mib)"),
+        ("stroe = '/x'", "stroe: is no setting (known: store, mirrors, offline, host_tools, output_mib, signing_key)"),
         ("offline = 1", "offline: must be true or false"),
         ("output_mib = true", "output_mib: must be a whole number, 1 or more"),
         ("output_mib = 0", "output_mib: must be a whole number, 1 or more"),
@@ -88,7 +88,8 @@ def test_a_command_ends_with_the_line(file):
 def test_what_is_in_force_says_where_it_is_from(file, monkeypatch):
     file.write_text("host_tools = true\n")
     monkeypatch.setenv("KREPRO_MIRRORS", "/a http://b")
-    shown = {one.key: (one.value, one.source) for one in settings_in_force()}
+    columns = settings_table().columns
+    shown = {key: (value, source) for key, value, source in zip(*(column.cells for column in columns), strict=True)}
     assert shown["mirrors"] == ("/a http://b", "$KREPRO_MIRRORS")
     assert shown["host_tools"] == ("on", str(file))
     assert shown["offline"] == ("off", "default")

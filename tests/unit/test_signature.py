@@ -19,7 +19,7 @@ from harness.errors import RunError, UsageError
 from harness.store import prune, signature
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.signature import signature_file, signed_by
-from tests.hostile.made import key, signers
+from tests.hostile.made import key, signed, signers
 from tests.result_sets import experiment_folder, write_set
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen here")
@@ -40,7 +40,7 @@ def test_verify_says_by_whom(made, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(signature, "SIGNERS", tmp_path / "signers")
     ada, bob = key(tmp_path, "ada"), key(tmp_path, "bob")
     assert told(made, None) == "unsigned"
-    sign(str(made.path), ada, made.path.parent.parent)
+    signed(made.path, ada)
     assert capsys.readouterr().out.strip() == str(signature_file(made.path))
     allowed = signers(tmp_path, bob=bob, ada=ada)
     for given in (None, allowed):
@@ -55,7 +55,7 @@ def test_verify_says_by_whom(made, tmp_path, capsys, monkeypatch):
 
 def test_a_signature_is_of_one_manifest_and_one_purpose(made, tmp_path):
     ada = key(tmp_path, "ada")
-    sign(str(made.path), ada, made.path.parent.parent)
+    signed(made.path, ada)
     allowed, manifest, beside = signers(tmp_path, ada=ada), made.path / MANIFEST, signature_file(made.path)
     before = manifest.read_text()
     manifest.write_text(json.dumps(json.loads(before) | {"seed": 2}))
@@ -90,18 +90,25 @@ def test_a_signature_that_is_a_pipe_holds_nobody(made):
 def test_a_damaged_set_is_not_signed(made, tmp_path):
     (made.path / "raw/short/0/wait").write_text("1")
     with pytest.raises(RunError, match="raw/short/0/wait: differs from what was written"):
-        sign(str(made.path), key(tmp_path, "ada"), made.path.parent.parent)
+        signed(made.path, key(tmp_path, "ada"))
     assert not signature_file(made.path).exists()
 
 
 def test_what_is_no_key_is_named(made, tmp_path):
     (tmp_path / "key").write_text("none")
     (tmp_path / "key").chmod(0o600)
-    with pytest.raises(UsageError, match=r"key: cannot sign: .*--key takes an ssh key"):
-        sign(str(made.path), tmp_path / "key", made.path.parent.parent)
+    with pytest.raises(UsageError, match=r"key: cannot sign: .*KREPRO_SIGNING_KEY names an ssh key"):
+        signed(made.path, tmp_path / "key")
 
 
 def test_a_signature_goes_with_its_set(made, tmp_path):
-    sign(str(made.path), key(tmp_path, "ada"), made.path.parent.parent)
+    signed(made.path, key(tmp_path, "ada"))
     prune.remove(made.path)
     assert [path.name for path in made.path.parent.iterdir() if not path.is_symlink()] == []
+
+
+def test_without_a_key_it_says_which_setting_names_one(made, monkeypatch, tmp_path):
+    monkeypatch.delenv("KREPRO_SIGNING_KEY", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=r"no key to sign with \(KREPRO_SIGNING_KEY="):
+        sign(str(made.path), made.path.parent.parent)

@@ -253,7 +253,7 @@ def test_replay_and_predict_ask_too(foreign, tmp_path):
         reexecution.replay(results, str(foreign.path), None, Console(quiet=True))
     (tmp_path / "model.json").write_text(json.dumps({"experiment": str(foreign.path / "experiment")}))
     with pytest.raises(UsageError, match="is named by the document, and this executes code"):
-        prediction.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path, "model", Console(quiet=True))
+        prediction.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path, Console(quiet=True))
     assert not executed(tmp_path)
 
 
@@ -269,7 +269,7 @@ def test_predicting_by_a_strangers_set_asks_too(tmp_path, monkeypatch):
     (tmp_path / "secret").touch()
     folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + PREDICTING + TRACE)
     made = write_set(tmp_path / "results", folder, {"short": [100.0]})
-    words = (tmp_path / "results", str(made.path), tmp_path / "script", "model", Console(quiet=True))
+    words = (tmp_path / "results", str(made.path), tmp_path / "script", Console(quiet=True))
     assert executed(tmp_path)
     monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "other-store"))
     with pytest.raises(UsageError, match="was not made on this host"):

@@ -223,7 +223,7 @@ def test_a_tracer_without_its_parts_is_refused(tracer, text):
     ("program", "experiment", "message"),
     [
         (None, None, "no program to trace"),
-        ("'", None, "--program '"),
+        ("'", None, "--exec '"),
         ("true", "irq-hotspot", "has no tracer.py: it traces no programs of others"),
         ("true", "nothing-of-this-name", "nothing-of-this-name"),
     ],

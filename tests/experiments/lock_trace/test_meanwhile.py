@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `./inv locks --watch` shows of the kernel's sums, part after part."""
+"""What `./inv locks --verbose` shows of the kernel's sums, part after part."""
 
 from __future__ import annotations
 
