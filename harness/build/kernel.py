@@ -302,7 +302,7 @@ def _compile(store: Store, recipe: KernelRecipe, tree: Path, out: Path, log: Pat
     modules = ["modules"] * ("CONFIG_MODULES=y" in (out / ".config").read_text())
     targets = [ARCHES[recipe.spec.arch].target, *modules]
     count = 0
-    with step(f"building kernel {recipe.spec.name}", total=expected) as bar:
+    with step(f"building kernel {recipe.spec.name}", total=expected, leads=True) as bar:
 
         def on_line(line: str) -> None:
             nonlocal count

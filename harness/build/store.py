@@ -170,6 +170,15 @@ class Store:
         keys = sorted(path.name for path in (self.root / kind).glob("*") if path.is_dir())
         return [artefact for key in keys if (artefact := self._read(kind, key)) is not None]
 
+    def named(self, kind: str) -> dict[str, Mapping[str, Any]]:
+        """What builds of a kind said of themselves, by name, their files unseen."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for seal in sorted((self.root / kind).glob(f"*/{SEAL}"), key=os.path.getmtime):
+            with suppress(OSError, ValueError, KeyError):
+                said = json.loads(seal.read_text())
+                found[said["name"]] = said["info"]
+        return found
+
     def has(self, kind: str, inputs: Mapping[str, Any]) -> bool:
         """Whether the artefact with these inputs is here and whole."""
         return self._read(kind, hash_of(inputs)[:32]) is not None

@@ -15,13 +15,12 @@ from harness.build.store import hash_tree
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import ended
 from harness.commands.reanalysis import SOURCES, link_tree, measured_experiment
+from harness.commands.telling import tell
 from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.progress import step, warn
-from harness.report.summary import closing_lines
-from harness.report.terminal import print_summary
 from harness.store.digest import deterministic_files, digest
 from harness.store.listing import find_set
 from harness.store.maker import is_known, made_here
@@ -56,8 +55,7 @@ def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: boo
     first = (known or sets)[0]
     own = all(made_here(one.path) for one in sets)
     result, made = execute(first, lambda: _united(results, sets, union, first, own=own), trust=trust)
-    lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
-    print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
+    tell(console, result, verbose=verbose)
     _warn_missing(union)
     return ended(result, made.claims, made.failures)
 

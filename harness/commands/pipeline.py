@@ -15,15 +15,18 @@ from rich.console import Console
 
 from harness import settings, stagetimes
 from harness.build.plugin import plugin_api
+from harness.build.spec import KernelRecipe
 from harness.build.store import Store, hash_tree
 from harness.build.tree import tools
 from harness.choices import FILE_MIB
 from harness.cluster.executor import DaskExecutor, connected
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import ended, problem
+from harness.commands.outlook import outlook
 from harness.commands.resuming import earlier_set, take_earlier, working_on
 from harness.commands.run import RunOptions
 from harness.commands.stages import Together, due, stages, told, verdicts_so_far
+from harness.commands.telling import tell
 from harness.errors import KreproError, RunError
 from harness.experiment.matrix import parse_chosen
 from harness.experiment.model import Experiment, find_experiment, load_experiment
@@ -36,10 +39,8 @@ from harness.machine.qemu import qemu_version
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.oracle.attach import Prepared, check_plan, prepare_checked, with_oracle
-from harness.progress import note
+from harness.progress import Whole, note, whole
 from harness.report.stagetable import stage_lines
-from harness.report.summary import closing_lines
-from harness.report.terminal import print_summary
 from harness.store.description import describe_trial
 from harness.store.digest import deterministic_files, digest
 from harness.store.manifest import NO_DIGEST, Manifest, describe_image, describe_kernel
@@ -88,9 +89,7 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
         reference = find_reference(wanted, name, options.results)
     done = measure(options)
     if done.unanalysed is None:
-        lines = closing_lines(done.result, done.claims, done.result.metrics, done.seconds, verbose=options.verbose)
-        lines[-1:-1] = stage_lines(stagetimes.taken()) if options.verbose else []
-        print_summary(console, done.result.manifest, done.result.shown, done.claims, lines, verbose=options.verbose)
+        tell(console, done.result, verbose=options.verbose, also=stage_lines(stagetimes.taken()))
     failed = any(trial.status == "failed" for trial in done.result.manifest.trials)
     if wanted is not None and not failed:  # the bits are there, whatever came of them
         try:
@@ -118,7 +117,7 @@ def measure(options: RunOptions) -> Measured:
     analysis = Analysis(folder)
     analysis.check(experiment, folder)
     part = parse_part(options.repetitions, options.shard)
-    whole = make_plan(
+    every = make_plan(
         experiment,
         profile=options.profile,
         repetitions=part.count,
@@ -126,14 +125,14 @@ def measure(options: RunOptions) -> Measured:
         seed=options.seed,
         chosen=chosen,
     )
-    plan, described = part.of(whole), planned(experiment, whole, part)
+    plan, described = part.of(every), planned(experiment, every, part)
     store = Store.default()
     load_before = load()
     home = options.results / experiment.name
     earlier = earlier_set(options, home)
-    with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run:
+    with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run, whole() as line:
         writer = Writer(home, run.set)
-        work = _Work(options, experiment, folder, plan, store, run, writer)
+        work = _Work(options, experiment, folder, plan, store, run, writer, line)
         prepared = work.guests(client, earlier, clock, None if part.text else analysis)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         writer.found |= run.files()
@@ -181,14 +180,17 @@ class _Work:
     store: Store
     run: Run
     writer: Writer
+    line: Whole
 
     def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Analysis | None) -> Prepared:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
         run, accel = self.run, self.options.accel
         recipes = check_plan(self.experiment, self.folder, self.plan, accel)
+        self._expect([self.plan], recipes)
         plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
         at_once = bool(run.resumed) or self.options.reuse or earlier is not None
         parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
+        self._expect(parts, recipes)
         made = Together(self.plan)
         for part in parts:
             new = prepare_checked(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
@@ -197,15 +199,20 @@ class _Work:
             clock.lap("build")
             self._describe(new, earlier, clock, first=part is parts[0])
             clock.lap("harness")
+            self.line.next_stage()
             run.guests_begin()
             executor = DaskExecutor(client, run.descriptions, run.place_of) if client is not None else LocalExecutor()
             run_each(due(made.whole.trials, run.sealed, last=part is parts[-1]), run.seal, executor)
             run.guests_end()
+            self.line.next_stage()
             clock.lap("guests")
             _copy_symbols(new.builds, self.writer)
             if analysis is not None and part is not parts[-1]:
                 self._tell(analysis, made)
         return made.whole
+
+    def _expect(self, parts: Sequence[Sequence[PlannedTrial]], recipes: Mapping[str, KernelRecipe]) -> None:
+        self.line.expect(outlook(self.store, self.experiment, parts, recipes, self.options.results))
 
     def _describe(self, new: Prepared, earlier: ResultSet | None, clock: _Clock, *, first: bool) -> None:
         descriptions = {(spec.arm, spec.repetition): describe_trial(spec) for spec in new.trials}

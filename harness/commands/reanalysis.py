@@ -14,13 +14,12 @@ from rich.console import Console
 from harness.build.store import hash_tree
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import ended
+from harness.commands.telling import tell
 from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.measure.analysis import Analysis
 from harness.progress import step
-from harness.report.summary import closing_lines
-from harness.report.terminal import print_summary
 from harness.store.listing import latest_of
 from harness.store.maker import made_here
 from harness.store.manifest import AnalysedFrom, Manifest
@@ -90,8 +89,7 @@ def measured_experiment(result: ResultSet) -> Path:
 
 
 def _show(result: ResultSet, made: Analysed, console: Console, *, verbose: bool) -> int:
-    lines = closing_lines(result, made.claims, result.metrics, result.manifest.seconds, verbose=verbose)
-    print_summary(console, result.manifest, result.shown, made.claims, lines, verbose=verbose)
+    tell(console, result, verbose=verbose)
     return ended(result, made.claims, made.failures)
 
 

@@ -15,7 +15,7 @@ SET = "a result set: a path, `EXPERIMENT/ID`, a unique prefix of an ID, or `late
 
 SetName = Annotated[str, Option(SET, word=True, path=True)]
 ResultsFolder = Annotated[Path, Option("folder of result sets")]
-Verbose = Annotated[bool, Option("print all findings, tables and remarks, not only a short summary")]
+Verbose = Annotated[bool, Option("print all tables, claims and remarks, not only what fits a screen")]
 Trust = Annotated[bool, Option("execute code that is in a set which was not made on this host, without a question")]
 KernelName = Annotated[str, Option("a kernel of `images/kernels/`: `./inv build`", word=True)]
 Accelerator = Annotated[

@@ -25,14 +25,13 @@ def show(
     From the set alone; nothing of it is executed.
     """
     from harness.report.columns import print_columns
-    from harness.report.summary import closing_lines
-    from harness.report.terminal import print_summary
-    from harness.store.resultset import find_result_set
+    from harness.report.site import page_of
+    from harness.report.view import print_set
+    from harness.store.resultset import find_result_set, read_metrics
 
     finished = find_result_set(results, result)
-    claims = finished.claims
-    lines = closing_lines(finished, claims, finished.metrics, finished.manifest.seconds, verbose=verbose)
+    read_metrics(finished.path)  # that it is damaged is told before anything is printed
     if verbose:
         print_columns(cli.output(), finished.declared_tables, finished.declared_metrics)
-    print_summary(cli.output(), finished.manifest, finished.shown, claims, lines, verbose=verbose)
+    print_set(cli.output(), finished, page_of(finished, results), verbose=verbose)
     return EXIT_OK

@@ -18,9 +18,10 @@ from harness.experiment.trial import TrialRecord, TrialSpec
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
 from harness.measure.dimensions import with_dimensions
+from harness.measure.known import news_lines
 from harness.measure.trials import TRIALS
+from harness.measure.verdict import VERDICTS
 from harness.oracle.attach import Prepared
-from harness.report.terminal import number
 
 
 def stages(
@@ -96,14 +97,10 @@ def verdicts_so_far(
 
 
 def told(results: Sequence[ClaimResult], arms: int, of: int) -> list[str]:
-    """Lines that tell of verdicts before all arms have run; none where there is nothing to tell."""
+    """Lines that tell of verdicts before all arms have run: how many, and what is news; none where there are none."""
     if not results:
         return []
-    lines = [f"verdicts of {arms} of {of} arms; the next kernel is built now"]
-    papers = [result for result in results if result.kind == "paper"]
-    for result in papers:
-        measured = f": {number(result.measured)}, expected {result.expected}" if result.measured is not None else ""
-        lines.append(f"  {result.verdict:<12}  {result.id}{measured}")
-    findings = [result.verdict for result in results if result.kind == "finding"]
-    counts = [f"{findings.count(verdict)} {verdict}" for verdict in dict.fromkeys(findings)]
-    return [*lines, f"  findings: {', '.join(counts)}"] if counts else lines
+    verdicts = [result.verdict for result in results]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in verdicts)
+    lines = news_lines(results) or ["all as known"]
+    return [f"{arms} of {of} arms: {counts}; the next kernel is built now", *(f"  {line}" for line in lines)]

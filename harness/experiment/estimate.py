@@ -24,16 +24,29 @@ def estimate_seconds(
     arm's, one of an arm that did not run then the longest of those medians. Virtual-clock trials share `cpus`. What
     the harness does grows with the trials; the build is taken as it was.
     """
-    good = [record for record in earlier if record.status == "ok" and "trial" in record.seconds]
-    if not good:
+    took = trial_seconds(earlier)
+    if not took:
         return None
-    took = {
+    guests = guest_seconds(plan, experiment, took, cpus)
+    return guests + seconds.get("build", 0.0) + seconds.get("harness", 0.0) * len(plan) / len(earlier)
+
+
+def trial_seconds(earlier: Sequence[TrialRecord]) -> dict[str, float]:
+    """Median wall time, s, of a good trial, by arm."""
+    good = [record for record in earlier if record.status == "ok" and "trial" in record.seconds]
+    return {
         arm: statistics.median(record.seconds["trial"] for record in good if record.arm == arm)
         for arm in {record.arm for record in good}
     }
-    longest = max(took.values())
+
+
+def guest_seconds(
+    plan: Sequence[PlannedTrial], experiment: Experiment, took: Mapping[str, float], cpus: int, guess: float = 0.0
+) -> float:
+    """Wall time, s, of a plan's guests; `took` is by arm, and `guess` is what a trial takes where that is empty."""
+    longest = max(took.values(), default=guess)
     guests = 0.0
     for trial in plan:
         at_once = cpus if experiment.arms[trial.arm].clock == "virtual" else 1
         guests += took.get(trial.arm, longest) / at_once
-    return guests + seconds.get("build", 0.0) + seconds.get("harness", 0.0) * len(plan) / len(earlier)
+    return guests

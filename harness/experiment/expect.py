@@ -37,6 +37,11 @@ class Expect(Strict):
         return self._told(_plain)
 
     @property
+    def percent(self) -> str:
+        """As it is told of a share."""
+        return self._told(lambda value: _plain(100 * value)) + " %"
+
+    @property
     def of_six_digits(self) -> str:
         """As it was told once, and stored in older sets."""
         return self._told("{:g}".format)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     StringConstraints,
@@ -52,6 +53,16 @@ TRIAL_FILES = frozenset(
 RESULTS_FOLDERS = frozenset({"reports", "reference", "latest"})
 
 
+def _with_its_figure(text: str) -> str:
+    if text.count("{}") + text.count("{%}") != 1:
+        raise ValueError("write {} (or {%}, in percent) once, where the measured value stands")
+    return text
+
+
+#: As long as a terminal's line has room for, with the figure and what was expected.
+Headline = Annotated[str, StringConstraints(max_length=54), AfterValidator(_with_its_figure)]
+
+
 class Paper(Strict):
     """The paper that an experiment reproduces."""
 
@@ -60,6 +71,10 @@ class Paper(Strict):
     title: Annotated[str, about("as printed")]
     venue: Annotated[str | None, about("journal, conference or institute; null: experiment.yaml names none")] = None
     says: Annotated[str | None, about("what the paper says, in a sentence or two of ours; null: not told")] = None
+    table: Annotated[str | None, about("how the title of the table to show first begins; null: the first there is")] = (
+        None
+    )
+    figure: Annotated[str | None, about("name of the figure to show first; null: the first there is")] = None
 
 
 class Workload(Strict):
@@ -147,6 +162,13 @@ class Claim(Strict):
     source: Annotated[str | None, about("of what the claim is known; null: from the paper")] = None
     paper: Annotated[str | None, about("what the paper says, in our words; null: nothing")] = None
     statement: Annotated[str | None, about("what is checked; null: what the paper says")] = None
+    headline: Annotated[
+        Headline | None,
+        about(
+            "what is so by the figure, true whatever the verdict; {} is the measured value, {%} that in percent; null: "
+            "not among what is told first"
+        ),
+    ] = None
     metric: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None,
         about("METRIC/ARM; null: told by the findings that refute it"),
@@ -194,6 +216,8 @@ class Claim(Strict):
             raise ValueError("least_trials: only a claim about one arm's metric has it")
         if self.controls and (self.kind == "paper" or self.metric is None):
             raise ValueError("controls: only a finding is a negative control")
+        if self.headline is not None and self.metric is None:
+            raise ValueError("headline: there is no figure without a metric")
         if self.known == ("refuted" if self.kind == "paper" else "contradicted"):
             raise ValueError(f"known: a claim of kind {self.kind} is never {self.known}")
         return self

@@ -58,7 +58,7 @@ def run_each(trials: Sequence[TrialSpec], finished: Finished, executor: Executor
     """
     virtual = [trial for trial in trials if trial.machine.clock == "virtual"]
     wall = [trial for trial in trials if trial.machine.clock == "wall"]
-    with step(f"running {len(trials)} trials", total=len(trials)) as bar:
+    with step(f"running {len(trials)} trials", total=len(trials), leads=True) as bar:
 
         def done(spec: TrialSpec, record: TrialRecord) -> None:
             finished(spec, record)

@@ -8,6 +8,14 @@ from typing import Literal, get_args
 #: A claim of the paper is reproduced or contradicted, a finding of ours is confirmed or refuted.
 Verdict = Literal["reproduced", "contradicted", "confirmed", "refuted", "not-measurable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+#: A sign beside the word, so that a verdict can be told without its colour.
+SIGNS: dict[Verdict, str] = {
+    "reproduced": "✓",
+    "contradicted": "✗",
+    "confirmed": "✓",
+    "refuted": "✗",
+    "not-measurable": "?",
+}
 HOLDS: frozenset[Verdict] = frozenset({"reproduced", "confirmed"})
 
 #: What a finding's verdict was called before findings had words of their own.

@@ -15,19 +15,11 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from harness.measure.verdict import Verdict
+from harness.measure.verdict import SIGNS
 from harness.report.terminal import number
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 ABSENT = "—"
-#: A sign beside the word, so that a verdict can be told without its colour.
-SIGNS: dict[Verdict, str] = {
-    "reproduced": "✓",
-    "contradicted": "✗",
-    "confirmed": "✓",
-    "refuted": "✗",
-    "not-measurable": "?",
-}
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from harness.measure.dimensions import dimensions_of
 from harness.measure.rows import METRIC_COLUMNS
 from harness.measure.verdict import VERDICTS
 from harness.report.columns import column_frame, metric_frame
-from harness.report.dossier import dossier
 from harness.report.html import TableView, render, table_view
 from harness.report.reproduce import reproduction
-from harness.report.summary import set_lines, unanalysed_line
+from harness.report.short import short
+from harness.report.summary import remark_lines, set_lines, unanalysed_line
 from harness.report.terminal import fidelity_of, measured
 from harness.store.manifest import Manifest
 from harness.store.provenance import Host
@@ -49,6 +49,8 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
     manifest = result.manifest
     claims = result.claims
     tables = result.tables
+    figures = _figures(result.path)
+    first = _first_figure(manifest, figures)
     return render(
         "set.html.j2",
         manifest=manifest,
@@ -56,11 +58,14 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         groups=_claim_groups(claims, manifest.trials),
         unjudged=_unjudged(manifest),
         notes=set_lines(result),
-        dossier=dossier(manifest.experiment.paper, claims),
+        short=short(manifest.experiment, claims),
+        first=first,
+        remarks=remark_lines(result, claims),
+        after_data=[claim.id for claim in claims if claim.after_data],
         dictionary=_dictionary(result),
         counts=[(verdict, count) for verdict in VERDICTS if (count := sum(one.verdict == verdict for one in claims))],
         failed=[trial for trial in manifest.trials if trial.status == "failed"],
-        figures=_figures(result.path),
+        figures=[one for one in figures if one != first],
         paper=_shown(result.shown.paper),
         summary=_shown(result.shown.summary),
         metrics=_metrics(result),
@@ -109,6 +114,12 @@ def _figures(folder: Path) -> list[tuple[str, str]]:
         (path.stem, f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}")
         for path in sorted((folder / "figures").glob("*.svg"))
     ]
+
+
+def _first_figure(manifest: Manifest, figures: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """The figure that experiment.yaml names, else the first there is; None where there is none."""
+    named = [one for one in figures if one[0] == manifest.experiment.paper.figure]
+    return next(iter([*named, *figures]), None)
 
 
 def _shown(tables: Sequence[ShownTable]) -> list[NamedTable]:

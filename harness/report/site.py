@@ -66,9 +66,15 @@ def write_report(result: ResultSet, results: Path, out: Path | None) -> Path:
     return path
 
 
+def page_of(result: ResultSet, results: Path) -> Path | None:
+    """The page of a set in the site below `results`; None where there is none yet."""
+    path = _page(results / SITE, result.manifest.experiment.name, result.manifest.id)
+    return path if path.is_file() else None
+
+
 def write_site(results: Path, out: Path | None, pages: int) -> Path:
     """Write the index of all sets below `results` into the folder `out`, and pages for the newest `pages` sets of
-    each experiment that have none yet (a set never changes); the index's path.
+    each experiment that have none yet with a link to it (a set never changes); the index's path.
     """
     site = out or results / SITE
     if site.is_file():
@@ -86,7 +92,7 @@ def write_site(results: Path, out: Path | None, pages: int) -> Path:
 def _with_pages(site: Path, entries: Sequence[Entry], pages: int) -> list[Entry]:
     """The entries after pages were written; one whose files cannot be read is known as broken from then on."""
     good = [entry for entry in entries if entry.problem is None]
-    wanted = [entry for entry in good[len(good) - min(pages, len(good)) :] if not _page_of(site, entry).exists()]
+    wanted = [entry for entry in good[len(good) - min(pages, len(good)) :] if not _is_linked(_page_of(site, entry))]
     problems = {}
     with step("pages", len(wanted)) as progress:
         for entry in wanted:
@@ -96,6 +102,11 @@ def _with_pages(site: Path, entries: Sequence[Entry], pages: int) -> list[Entry]
                 problems[entry.id] = str(error).replace(f"{entry.path}/", "")
             progress.advance()
     return [replace(entry, problem=problems.get(entry.id, entry.problem)) for entry in entries]
+
+
+def _is_linked(page: Path) -> bool:
+    """Whether there is this page with a link to the index: one that a run wrote before there was an index has none."""
+    return page.is_file() and f'href="../{INDEX}"' in page.read_text(encoding="utf-8", errors="replace")
 
 
 def _index_page(site: Path, found: dict[str, list[Entry]]) -> str:

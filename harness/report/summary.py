@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The lines below the tables of a run or of a finished set: verdicts, warnings, advice, times, digest, path."""
+"""The lines below the tables of a run or of a finished set: verdicts, warnings, advice, times, digest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import pandas as pd
+from collections.abc import Sequence
 
 from harness.build.run import HOST
 from harness.measure.claims import ClaimResult
@@ -15,46 +13,44 @@ from harness.report.remarks import advice, drift_lines, outlier_lines
 from harness.store.manifest import Manifest
 from harness.store.resultset import ResultSet
 
-#: More remarks than that are only counted, unless all are asked for.
-MOST_REMARKS = 4
 
-
-def closing_lines(
-    result: ResultSet,
-    claims: Sequence[ClaimResult],
-    metrics: pd.DataFrame,
-    seconds: Mapping[str, float],
-    *,
-    verbose: bool = False,
-) -> list[str]:
-    """What `print_summary` prints last; the last line is the set's path.
-
-    `metrics` has METRIC_COLUMNS. Drift is looked for in wall-clock trials only: nothing that changes on the host in
-    the course of a run can reach the others. Where several hosts ran them, the plan's order is no order in time.
-    """
+def closing_lines(result: ResultSet, claims: Sequence[ClaimResult]) -> list[str]:
+    """What stands below all tables and claims of a set."""
     manifest = result.manifest
     lines = [verdict_counts(claims)]
     if manifest.unanalysed:
         lines = [unanalysed_line(manifest)]
-    lines += set_lines(result, verbose=verbose)
+    lines += set_lines(result, verbose=True)
+    lines += remark_lines(result, claims)
+    lines.append(taken_line(manifest))
+    if manifest.tools == HOST.told:
+        lines.append(f"QEMU and compiler were the host's own: {manifest.qemu}")
+    if manifest.digest is not None:
+        lines.append(f"digest: {manifest.digest}")
+    return lines
+
+
+def remark_lines(result: ResultSet, claims: Sequence[ClaimResult]) -> list[str]:
+    """Outliers, drift, and how many more repetitions would tell what could not be told.
+
+    Drift is looked for in wall-clock trials only: nothing that changes on the host in the course of a run can reach
+    the others. Where several hosts ran them, the plan's order is no order in time.
+    """
+    manifest, metrics = result.manifest, result.metrics
     places = {
         (trial.arm, trial.repetition): place
         for place, trial in enumerate(manifest.trials)
         if trial.clock == "wall" and len(manifest.hosts) < 2
     }
-    remarks = outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
-    if verbose or len(remarks) <= MOST_REMARKS:
-        lines += remarks
-    else:
-        lines.append(f"{len(remarks)} remarks on outliers, drift and repetitions: --verbose")
+    return outlier_lines(metrics) + drift_lines(metrics, places) + advice(manifest.experiment.claims, claims)
+
+
+def taken_line(manifest: Manifest) -> str:
+    """How many trials in which kind of time, and how long all of it took."""
     fidelities = ", ".join(sorted(set(manifest.fidelity.values())))
-    lines.append(f"fidelity: {fidelities}; " + ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items()))
-    if manifest.tools == HOST.told:
-        lines.append(f"QEMU and compiler were the host's own: {manifest.qemu}")
-    if manifest.digest is not None:
-        lines.append(f"digest: {manifest.digest}")
-    lines.append(str(result.path))
-    return lines
+    parts = ", ".join(f"{name} {value:.0f} s" for name, value in manifest.seconds.items())
+    count = len(manifest.trials)
+    return f"{count} {'trial' if count == 1 else 'trials'}, fidelity {fidelities}; {parts}"
 
 
 def unanalysed_line(manifest: Manifest) -> str:
@@ -102,16 +98,14 @@ def accelerator_lines(manifest: Manifest, *, verbose: bool = False) -> list[str]
 
 
 def _disturbed_lines(result: ResultSet, *, verbose: bool) -> list[str]:
-    """Trials whose figures of time are left out, because of how the host ran the guest; one line each."""
+    """Trials whose figures of time are left out, because of how the host ran the guest: how many, or one line each."""
     trials = result.table(TRIALS.name)
     if trials is None or "disturbed" not in trials:
         return []
     rows = trials[trials["disturbed"].notna()]
-    lines = [f"timing of {row.arm} {row.trial} is left out: {row.disturbed}" for row in rows.itertuples()]
-    if verbose or len(lines) <= MOST_REMARKS:
-        return lines
-    more = len(lines) - MOST_REMARKS
-    return [*lines[:MOST_REMARKS], f"timing of {more} more of {len(trials)} trials is left out: see the table trials"]
+    if verbose:
+        return [f"timing of {row.arm} {row.trial} is left out: {row.disturbed}" for row in rows.itertuples()]
+    return [f"timing of {len(rows)} of {len(trials)} trials is left out: the host disturbed them"] if len(rows) else []
 
 
 def verdict_counts(claims: Sequence[ClaimResult]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The terminal summary of a run: what holds, what does not, claim by claim, then the path; readable at 80 columns."""
+"""Tables and numbers as a terminal shows them; readable at 80 columns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
-from harness.measure.verdict import HOLDS, Verdict
-from harness.report.dossier import dossier
-from harness.store.manifest import Manifest
-from harness.store.shown import Shown
+from harness.measure.verdict import Verdict
 from harness.store.values import Value
 
 STYLES: dict[Verdict, str] = {
@@ -30,43 +26,18 @@ STYLES: dict[Verdict, str] = {
 MAX_ROWS = 24
 
 
-def print_summary(
-    console: Console,
-    manifest: Manifest,
-    shown: Shown,
-    claims: Sequence[ClaimResult],
-    lines: Sequence[str],
-    *,
-    verbose: bool = False,
-) -> None:
-    """Print what a reader needs first; the last line is the result set's path.
+def frame_table(title: str, frame: pd.DataFrame, most: int | None = MAX_ROWS, *, dense: bool = False) -> Table:
+    """A table of at most `most` rows; numbers right, absent values as a dash, never as 0.
 
-    Without `verbose`: the paper's tables, its claims, and those findings that are not confirmed.
+    `dense`: without empty lines, and without the line that says how many rows are left out.
     """
-    for heading, text in dossier(manifest.experiment.paper, claims):
-        console.print(Text.assemble((f"{heading}: ", "bold"), text))
-    for table in (*shown.paper, *(shown.summary if verbose else ())):
-        console.print(frame_table(table.title, table.frame))
-    papers = [claim for claim in claims if claim.kind == "paper"]
-    findings = [claim for claim in claims if claim.kind == "finding"]
-    told = [claim for claim in findings if verbose or claim.verdict not in HOLDS]
-    if papers:
-        console.print(claims_table("Claims of the paper", papers, manifest.trials))
-    if told:
-        title = "Findings" if verbose else "Findings that are not confirmed"
-        console.print(claims_table(title, told, manifest.trials))
-    elif not claims:
-        console.print("No claims")
-    if not verbose and (len(findings) > len(told) or shown.summary):
-        console.print("--verbose shows all findings and tables", style="dim")
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def frame_table(title: str, frame: pd.DataFrame, most: int | None = MAX_ROWS) -> Table:
-    """A table of at most `most` rows; numbers right, absent values as a dash, never as 0."""
     table = Table(
-        title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
+        title=Text(title),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        padding=(0, 1, 0, 0),
+        show_edge=not dense,
     )
     for name in frame.columns:
         numeric = pd.api.types.is_numeric_dtype(frame[name])
@@ -74,7 +45,7 @@ def frame_table(title: str, frame: pd.DataFrame, most: int | None = MAX_ROWS) ->
         table.add_column(Text(str(name)), justify="right" if numeric else "left", overflow="fold", no_wrap=first)
     for row in frame.head(len(frame) if most is None else most).itertuples(index=False):
         table.add_row(*(Text(number(value)) for value in row))
-    if most is not None and len(frame) > most:
+    if most is not None and len(frame) > most and not dense:
         table.caption = f"{len(frame) - most} more rows in the result set"
     return table
 

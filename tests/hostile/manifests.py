@@ -31,8 +31,7 @@ from harness.report.history import experiments
 from harness.report.page import set_page
 from harness.report.reproduce import reproduction
 from harness.report.setlist import list_lines
-from harness.report.summary import closing_lines
-from harness.report.terminal import print_summary
+from harness.report.view import print_set
 from harness.store import resultset
 from harness.store.export.crate import crate
 from harness.store.listing import MANIFEST, describe
@@ -110,9 +109,8 @@ def readers(other: ResultSet) -> dict[str, Callable[[ResultSet], object]]:
     quiet = Console(file=io.StringIO(), width=80)
 
     def summary(result: ResultSet) -> None:
-        claims = result.claims
-        lines = closing_lines(result, claims, result.metrics, result.manifest.seconds, verbose=True)
-        print_summary(quiet, result.manifest, result.shown, claims, lines, verbose=True)
+        print_set(quiet, result, None)
+        print_set(quiet, result, None, verbose=True)
 
     def table(result: ResultSet) -> None:
         loaded = api.Results(result.path)

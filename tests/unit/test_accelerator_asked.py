@@ -74,7 +74,7 @@ def test_that_auto_did_not_take_kvm_is_for_those_who_ask_for_all(tmp_path):
     assert accelerator_lines(made.manifest) == []
     told = "--accel auto: under TCG ran right (there is no /dev/kvm)"
     assert accelerator_lines(made.manifest, verbose=True) == [told]
-    assert told in closing_lines(made, [], made.metrics, {}, verbose=True)
+    assert told in closing_lines(made, [])
     page = set_page(made)
     assert "right under TCG" in page
     assert "there is no /dev/kvm" in page

@@ -108,7 +108,7 @@ def test_a_set_that_was_not_analysed_gets_its_verdicts(tmp_path, folder):
     with pytest.raises(UsageError, match="no whole result set was analysed yet"):
         find_set(results, "latest")
     assert "not analysed, 4 trials: analysis.py:7: tables() failed" in list_lines([describe(old.path)])[1]
-    first = closing_lines(old, [], old.metrics, {})[0]
+    first = closing_lines(old, [])[0]
     again_by = f"./inv analyse waits/{old.manifest.id} --with FOLDER"
     assert first == f"not analysed: analysis.py:7: tables() failed ({again_by})"
     assert "only the raw files are verified: the set was not analysed" in verified(old)

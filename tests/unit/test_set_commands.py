@@ -18,6 +18,7 @@ from harness.commands.comparison import compare
 from harness.commands.figures import figures
 from harness.commands.show import show
 from harness.errors import RunError, UsageError
+from harness.report.site import write_report
 from harness.store.manifest import SCHEMA_VERSION
 from harness.store.resultset import ResultSet
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
@@ -63,18 +64,28 @@ def shown(made: ResultSet, width: int = 80, **options: bool) -> str:
 def test_show_prints_what_a_reader_needs_first(write):
     made = write()
     text = shown(made)
-    assert text.splitlines()[0] == "Holds here: 2 of 2 claims of the paper: short-enough, counted"
-    assert re.search(r"Claims of the paper.*reproduced.*short-enough", text, re.S)
-    assert "Median wait" not in text
-    assert text.splitlines()[-7:] == [
-        "the paper: 2 reproduced, 0 contradicted, 0 not-measurable",
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert lines[:4] == [
+        "All 2 verdicts are as known",
+        "Holds here: 2 of 2 claims of the paper",
+        "  ✓ short-enough".ljust(59) + "101 ms expected ≤ 200",
+        "  ✓ counted".ljust(59) + "1        expected = 1",
+    ]
+    assert "Median wait" in text
+    assert lines[-6:] == [
         "1 of 8 trials failed and took no part in the figures",
-        "timing of wall 0 is left out: no record of the host's scheduling",
-        "2 more repetitions would give an interval to: short-enough",
-        "fidelity: emulated, virtual; harness 1.0 s, guests 2.5 s",
-        f"digest: {made.manifest.digest}",
+        "timing of 1 of 7 trials is left out: the host disturbed them",
+        "8 trials, fidelity emulated, virtual; harness 1 s, guests 2 s",
+        f"Report: ./inv report {made.path}",
+        f"Next: ./inv show {made.path} --verbose",
         str(made.path),
     ]
+
+
+def test_show_names_the_report_that_there_is(write):
+    made = write()
+    page = write_report(made, made.path.parent.parent, None)
+    assert page.as_uri() in shown(made).splitlines()
 
 
 def test_show_verbose_prints_all_tables(write):
@@ -84,7 +95,7 @@ def test_show_verbose_prints_all_tables(write):
 
 def test_findings_that_are_all_confirmed_are_claims_too(write):
     text = shown(write(yaml=YAML.replace("{id: ", "{kind: finding, id: ")))
-    assert "findings: 2 confirmed" in text
+    assert "Findings of ours: 2 of 2 confirmed" in text
     assert "No claims" not in text
     assert "No claims" in shown(write(yaml=YAML.partition("claims:")[0]))
 
@@ -125,7 +136,7 @@ def test_show_names_a_damaged_file(write):
     made = write()
     (made.path / "metrics.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match=r"metrics\.parquet: cannot be read: .*verify says"):
-        show("latest", made.path.parent.parent)
+        show("latest", made.path.parent.parent, verbose=True)
 
 
 # -- figures --------------------------------------------------------------------------------------------------

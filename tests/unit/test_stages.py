@@ -68,9 +68,9 @@ def test_what_is_told_is_short():
     results = [result("one", "reproduced"), result("two", "contradicted", measured=None)]
     results += [result(str(index), verdict, "finding") for index, verdict in enumerate(["confirmed"] * 2 + ["refuted"])]
     assert told(results, 3, 5) == [
-        "verdicts of 3 of 5 arms; the next kernel is built now",
-        "  reproduced    one: 2, expected = 1",
-        "  contradicted  two",
-        "  findings: 2 confirmed, 1 refuted",
+        "3 of 5 arms: 1 reproduced, 1 contradicted, 2 confirmed, 1 refuted; the next kernel is built now",
+        "  two is contradicted, known as reproduced",
+        "  2 is refuted, known as confirmed: 2 where = 1 is expected",
     ]
+    assert told(results[:1], 3, 5)[1:] == ["  all as known"]
     assert told([], 3, 5) == []
