@@ -101,8 +101,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
         here = Path.cwd()
-        built = build_for(store, kernel, folder, experiment.packages)
-        things = Belongings(scratch / "files" / ROOT.strip("/"), built.recipe.spec.arch)
+        things = Belongings(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
         if wanted.packages:
             things.packages(store, wanted.packages)
         for name in wanted.copy_in:
@@ -111,6 +110,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         for name in wanted.others:
             things.program(name, here)
         things.arguments(words[1:], here)
+        built = build_for(store, kernel, folder, experiment.packages)  # a program that is not there is told before
         loaded = load_words(store, built, modules, things.root)
         layouts = _layouts(store, built, folder, tracer.tracer)
         _standard_input(things.root / STDIN.strip("/"))
