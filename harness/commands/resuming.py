@@ -63,7 +63,10 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
     run: Run | None = None
     try:
         with usable(options.results):
-            home.mkdir(parents=True, exist_ok=True)
+            try:
+                home.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError as error:  # a file system that takes no folders, such as /proc
+                raise UsageError(f"cannot write: {error.strerror}", where=str(home), hint="another --results") from error
         with usable(options.results), open_run(home, words, trials, resume=resume, fresh=fresh) as run:
             yield run
     except BaseException as error:

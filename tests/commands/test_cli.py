@@ -171,6 +171,7 @@ def test_list_shows_every_task():
         (("irq-hotspot", "--arms", "tick,tock"), "unknown arm 'tock' (known: tick, "),
         (("irq-hotspot", "--arms", ","), "irq-hotspot: profile quick has no trials"),
         (("irq-hotspot", "--results", "/dev/null"), "/dev/null/irq-hotspot: cannot write: Not a directory (point "),
+        (("irq-hotspot", "--results", "/proc/x"), "/proc/x/irq-hotspot: cannot write: No such file or directory"),
         (("irq-hotspot", "--results", "/dev/null", "--check-digest", "x"), "/dev/null: no result set 'x'"),
     ],
 )
@@ -254,6 +255,13 @@ def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, 
 @needs_guest_packages
 def test_other_tasks_refuse_wrong_words(invoke, words, says):
     assert says in refused(invoke(*words))
+
+
+@pytest.mark.parametrize("name", ["trace", "locks"])
+def test_a_program_that_is_not_there_is_told_before_anything_is_built(invoke, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
+    assert "no program called nosuchprogram on PATH" in refused(invoke(name, "--exec", "nosuchprogram"))
+    assert not any(path.is_file() for path in (tmp_path / "store").rglob("*"))
 
 
 @needs_guest_packages
