@@ -10,7 +10,7 @@ import os
 import signal
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -131,7 +131,7 @@ def worker_pool(workers: int) -> Iterator[concurrent.futures.ProcessPoolExecutor
     """
     # A guest whose worker dies in the moment in which it starts becomes a child of this process, not of init.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    before = set(multiprocessing.active_children())
+    before, children = set(multiprocessing.active_children()), set(_children())
     with unsignalled():  # multiprocessing starts a process of its own here
         executor = concurrent.futures.ProcessPoolExecutor(
             workers,
@@ -145,11 +145,11 @@ def worker_pool(workers: int) -> Iterator[concurrent.futures.ProcessPoolExecutor
         for worker in set(multiprocessing.active_children()) - before:
             worker.kill()
         executor.shutdown(wait=True, cancel_futures=True)
-        _end_orphans()
+        _end_orphans(children)
         sweep(Path(tempfile.gettempdir()))
         raise
     executor.shutdown(wait=True)
-    _end_orphans()
+    _end_orphans(children)
 
 
 def die_with_parent(parent: int) -> None:
@@ -159,15 +159,24 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def _end_orphans() -> None:
+def _end_orphans(before: Collection[int]) -> None:
     """Kill and reap the guests of workers that have ended; the kernel does so too, a moment later."""
+    for child, name in _children().items():
+        if child not in before and name.startswith(STARTING):
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+def _children() -> dict[int, str]:
+    """This process's children, with their names."""
+    found = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             head, _, tail = status.read_text(errors="replace").rpartition(")")
-            name, parent = head.partition("(")[2], int(tail.split()[1])
-            if parent == os.getpid() and name.startswith(STARTING):
-                os.kill(int(status.parent.name), signal.SIGKILL)
-                os.waitpid(int(status.parent.name), 0)
+            if int(tail.split()[1]) == os.getpid():
+                found[int(status.parent.name)] = head.partition("(")[2]
+    return found
 
 
 def _progress(bar: Step, record: TrialRecord) -> None:
