@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich import box
@@ -46,11 +46,11 @@ class HostReport(Strict):
 Look = Callable[[], tuple[bool, str]]
 
 
-def examine(store: Path, kvm: Look, tree: Look, sandbox: Look) -> HostReport:
+def examine(store: Path, kvm: Look, tree: Look, sandboxes: Mapping[str, Look]) -> HostReport:
     """Look at this host. `kvm` proves KVM by a boot, or says why it is not proven (harness.machine.accelerator).
 
-    `tree` says of the tools tree whether it can be entered here, and how (harness.build.tree); `sandbox`, what QEMU is
-    shut in, and whether nothing is missing of it (harness.machine.sandbox).
+    `tree` says of the tools tree whether it can be entered here, and how (harness.build.tree); `sandboxes`, by
+    name, what QEMU and analyses are shut in, and whether nothing is missing of it (harness.machine.sandbox).
     """
     findings = [_cpu(), _memory(), _disk(store), *map(_tool, TOOLS)]
     if debian.host_tools():
@@ -58,8 +58,9 @@ def examine(store: Path, kvm: Look, tree: Look, sandbox: Look) -> HostReport:
     else:
         entered, how = tree()
         findings.append(Finding(name="tools tree", status="ok" if entered else "missing", detail=how))
-    whole, shut_in = sandbox()
-    findings.append(Finding(name="QEMU's sandbox", status="ok" if whole else "absent", detail=shut_in))
+    for name, look in sandboxes.items():
+        whole, shut_in = look()
+        findings.append(Finding(name=name, status="ok" if whole else "absent", detail=shut_in))
     works, reason = kvm()
     findings.append(Finding(name="KVM", status="ok" if works else "absent", detail=reason))
     findings.append(_pmu())

@@ -15,10 +15,10 @@ def doctor() -> int:
     from harness.build.store import Store
     from harness.build.tree import finding
     from harness.machine import accelerator
-    from harness.machine.sandbox import sandbox_finding
+    from harness.machine.sandbox import sandbox_findings
 
     store = Store.default()
-    report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding, sandbox_finding)
+    report = host.examine(store.root, lambda: accelerator.kvm_finding(store), finding, sandbox_findings())
     console = cli.output()
     console.print(host.table(report))
     console.print(host.settings_table())

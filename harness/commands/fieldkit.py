@@ -31,7 +31,7 @@ from harness.experiment.model import Experiment, experiment_names, find_experime
 from harness.experiment.plan import PlannedTrial, trial_seed
 from harness.machine.accelerator import kvm_finding, prove_kvm
 from harness.machine.qemu import qemu_version
-from harness.machine.sandbox import sandbox_finding
+from harness.machine.sandbox import sandbox_findings
 from harness.oracle.attach import Prepared, prepare_trials
 from harness.progress import note
 from harness.scratch import discard, scratch_folder
@@ -75,7 +75,7 @@ def selftest(options: SelftestOptions, store: Store, console: Console) -> int:
         ended = interrupt
     rows = kit.whole()
     kvm = (lambda: (False, "interrupted")) if ended else (lambda: kvm_finding(store))
-    report = host.examine(store.root, kvm, finding, sandbox_finding)
+    report = host.examine(store.root, kvm, finding, sandbox_findings())
     console.print(host.table(report))
     console.print(table(rows))
     path = write_attachment(attachment(rows, report, kit.proofs, ended is not None), options.out, store)

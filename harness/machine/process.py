@@ -18,6 +18,7 @@ from typing import IO
 from harness.errors import RunError
 from harness.machine.qemu import qemu_words, tools_of
 from harness.machine.sandbox import Sandbox, View, environment, limits, sandbox, started
+from harness.machine.syscalls import program
 
 ENTER = Path(__file__).with_name("enter.py")
 ENTER_S = 30.0
@@ -55,10 +56,12 @@ class QemuProcess:
         self.argv = [*argv, *alive, *self.sandbox.options()]
         self._handle: int | None = None
         reader, writer = _status_pipe()
+        filters = _filter_file()
         try:
-            words = self.sandbox.words(tools_of(argv[0]), view, writer)
+            words = self.sandbox.words(tools_of(argv[0]), view, writer, seccomp=filters, terminal=terminal)
             words = [*limits(memory_mib, file_bytes), *words, *qemu_words(self.argv)]
             stream = None if terminal else subprocess.DEVNULL
+            shut = [filters] if filters is not None else []
             # Bubblewrap asks to die with its parent by itself, once it has a child that does so too.
             self._outer = subprocess.Popen(
                 words if self.sandbox.program else started(words),
@@ -66,7 +69,7 @@ class QemuProcess:
                 stdin=stream,
                 stdout=stream,
                 stderr=stderr,
-                pass_fds=[*pass_fds, writer] if self.sandbox.program else list(pass_fds),
+                pass_fds=[*pass_fds, writer, *shut] if self.sandbox.program else list(pass_fds),
                 start_new_session=not terminal,
                 env=environment(view.preload),
             )
@@ -76,6 +79,8 @@ class QemuProcess:
             raise
         finally:
             os.close(writer)
+            if filters is not None:
+                os.close(filters)
         self._status = os.fdopen(reader, "rb")  # open to the end: bubblewrap writes into it once more
         self.pid = self._find()
         with suppress(OSError):
@@ -197,6 +202,17 @@ def _status_pipe() -> tuple[int, int]:
         raise
     finally:
         os.close(writer)
+
+
+def _filter_file() -> int | None:
+    """A descriptor with the filter of system calls, which bubblewrap reads and closes; None for a CPU without one."""
+    filters = program(analysis=False)
+    if filters is None:
+        return None
+    handle = os.memfd_create("filter")
+    os.write(handle, filters)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
 
 
 def _listener(path: Path) -> socket.socket | None:

@@ -299,7 +299,7 @@ def test_no_name_of_this_host_is_in_the_file(tmp_path, monkeypatch):
     bobs = Path("/", "home", "bob", "z")
     said = f"{tmp_path}/store/kernel/x of Ada on turing, in {ROOT}/inv and /srv/people/ada/y, {bobs}; adapter"
     rows = [row("failed", console=(said,), arms=("one/a",))]
-    report = host.examine(store.root, lambda: (False, said), lambda: (True, said), lambda: (True, said))
+    report = host.examine(store.root, lambda: (False, said), lambda: (True, said), {"box": lambda: (True, said)})
     path = write_attachment(attachment(rows, report, {"classic": said}, False), tmp_path / "kit.json", store)
     text = path.read_text()
     for private in (str(tmp_path), str(ROOT), "Ada", "turing", "example.org", "bob", "/srv/people"):
