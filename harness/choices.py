@@ -10,6 +10,9 @@ AcceleratorChoice = Literal["auto", "kvm", "tcg"]
 OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
 FigureFormat = Literal["svg", "pdf", "png"]
 ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]
+#: How far a stranger's code is trusted: in a sandbox, or with the user's rights where there is none.
+TrustChoice = Literal["sandboxed", "unsandboxed"]
+Trusted = TrustChoice | bool | None
 
 #: MiB that a guest may make one of its files on the host have, unless it is told.
 FILE_MIB = 8192

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.build.store import hash_tree
 from harness.commands.analysis import analyse
+from harness.commands.here import Here
 from harness.experiment.model import load_experiment
 from harness.experiment.part import parse_part
 from harness.experiment.plan import PlannedTrial, make_plan
@@ -62,7 +63,7 @@ def write_part(
                 (raw / "host-sched.json").write_text(json.dumps(host_sched(0)))
         ended = [made.relocated(writer.path) for made in records]
         good = [made for made in ended if made.status == "ok"]
-        analyse(Analysis(folder), experiment.claims, ended, writer, part=described.part_of(len(plan)))
+        analyse(Here(Analysis(folder)), experiment.claims, ended, writer, part=described.part_of(len(plan)))
         files = deterministic_files(writer.path, good)
         arms = {made.arm for made in records}
         values: dict[str, Any] = {

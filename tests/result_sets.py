@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.build.store import hash_tree
 from harness.commands.analysis import analyse
+from harness.commands.here import Here
 from harness.experiment.model import load_experiment
 from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
@@ -163,7 +164,7 @@ def write_set(
                 (raw / "qmp-events.json").write_text(os.urandom(8).hex())
         if any(trial.status == "ok" for trial in records):
             ended = [trial.relocated(writer.path) for trial in records]
-            analyse(Analysis(folder), experiment.claims, ended, writer)
+            analyse(Here(Analysis(folder)), experiment.claims, ended, writer)
         else:
             writer.write_claims([])
         files = deterministic_files(writer.path, [trial for trial in records if trial.status == "ok"])

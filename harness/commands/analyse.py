@@ -20,7 +20,7 @@ def analyse(
     ] = None,
     results: ResultsFolder = RESULTS,
     verbose: Verbose = False,
-    trust: Trust = False,
+    trust: Trust = None,
 ) -> int:
     """Make tables, metrics and claims anew from a set's raw files.
 

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import pandas as pd
 
-from harness.choices import FigureFormat
 from harness.errors import KreproError
 from harness.experiment.model import Claim
 from harness.experiment.trial import TrialRecord
-from harness.measure.analysis import Analysis
+from harness.measure.analysis import contained
 from harness.measure.claims import ClaimResult, judge
-from harness.measure.dimensions import with_dimensions
 from harness.measure.trials import TRIALS
-from harness.report.figures import figure_style, write_figures
-from harness.store.resultset import EXPERIMENT, ResultSet, Writer, read_metrics, read_tables
+from harness.store.resultset import Writer, read_metrics, read_tables, shown_in
 from harness.store.shown import Shown
 
 
@@ -33,56 +31,35 @@ class Analysed:
     failures: list[KreproError] = field(default_factory=list)
 
 
-def redraw(path: Path, form: FigureFormat, folder: str) -> list[str]:
-    """Draw the figures of the set at `path` again, by its own analysis, into `folder`; their paths. RunError if not."""
-    result = ResultSet(path)
-    with figure_style():
-        drawn = Analysis(path / EXPERIMENT).figures(result.tables, result.metrics)
-    return [str(written) for written in write_figures(drawn, Path(folder), form)]
+class Hooks(Protocol):
+    """An analysis, wherever it is executed (`harness.commands.here`, or `contained`). `path`: its analysis.py."""
+
+    path: Path
+
+    def measure(self, good: Sequence[TrialRecord], claims: Sequence[Claim], writer: Writer) -> None:
+        """Write tables and metrics of these trials; what goes wrong is raised."""
+
+    def show(self, claims: Sequence[ClaimResult], writer: Writer) -> list[KreproError]:
+        """Write what shows the tables, metrics and verdicts that were just made; what went wrong with that."""
 
 
 def analyse(
-    analysis: Analysis, claims: Sequence[Claim], trials: Sequence[TrialRecord], writer: Writer, *, part: str = ""
+    hooks: Hooks, claims: Sequence[Claim], trials: Sequence[TrialRecord], writer: Writer, *, part: str = ""
 ) -> Analysed:
     """Write all that follows from the good ones of a run's `trials` (at least one) into the set that is being written.
 
     Tables and metrics are given on as they come back from their files: so every later reader of the set, who has only
     these, gets the same. Whatever goes wrong is an error of the analysis, unless it is the host's (OSError). In tables
-    or metrics it is raised; in what shows them it costs that only. `part`: what part of its plan the set is; then no
-    claim gets a verdict (`withheld`).
+    or metrics it is raised; in what shows them it costs that only. Verdicts are judged here, whatever it thinks of
+    them. `part`: what part of its plan the set is; then no claim gets a verdict (`withheld`).
     """
-    good = [trial for trial in trials if trial.status == "ok"]
-    with analysis.contained("tables()"):
-        writer.write_tables(analysis.tables(good), analysis.tables_of(good))
-        tables = read_tables(writer.path)
-    with analysis.contained("metrics()"):
-        writer.write_metrics(with_dimensions(analysis.metrics(tables, claims), good), analysis.declared_metrics)
-        metrics = read_metrics(writer.path)
+    hooks.measure([trial for trial in trials if trial.status == "ok"], claims, writer)
+    with contained(hooks.path, "metrics()"):
+        tables, metrics = read_tables(writer.path), read_metrics(writer.path)
         made = Analysed(tables, metrics, withheld(judge(claims, metrics, tables[TRIALS.name], trials), part))
         writer.write_claims(made.claims)
-
-    def show() -> None:
-        papers = analysis.paper(tables, metrics, made.claims)
-        shown = Shown.of(papers, analysis.summary(tables, metrics, made.claims))
-        writer.write_shown(shown)
-        made.shown = shown
-
-    def draw() -> None:
-        with figure_style():
-            write_figures(analysis.figures(tables, metrics), writer.path / "figures")
-
-    steps: dict[str, Callable[[], None]] = {
-        "paper() or summary()": show,
-        "profiles() or timeline()": lambda: writer.write_views(analysis.views(tables, metrics)),
-        "documents()": lambda: writer.write_documents(analysis.documents(tables, metrics)),
-        "figures()": draw,
-    }
-    for name, step in steps.items():
-        try:
-            with analysis.contained(name):
-                step()
-        except KreproError as error:
-            made.failures.append(error)
+    made.failures = hooks.show(made.claims, writer)
+    made.shown = shown_in(writer.path)
     return made
 
 

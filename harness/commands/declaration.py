@@ -45,6 +45,7 @@ class Option:
     rest: bool = False  #: also given as the words after `--`
     repeated: bool = False  #: may be given several times; each text stands as it is
     words: bool = False  #: a list, given as all words without a name
+    bare: str = ""  #: the value that it has where none is given
 
 
 @dataclass(frozen=True)
@@ -213,8 +214,13 @@ class Command(Generic[P]):
 
     def values(self, given: Mapping[str, str | bool | list[str] | None]) -> dict[str, Any]:
         """Option to typed value, of what was given on the command line; UsageError for the first wrong one."""
-        options = (parameter for parameter in self.parameters if parameter is not DEBUG)
-        return {parameter.name: parameter.value(given.get(parameter.name)) for parameter in options}
+        values = {}
+        for parameter in self.parameters:
+            if parameter is not DEBUG:
+                told = given.get(parameter.name)
+                bare = told is True and parameter.option.bare  # of plain `invoke`, which does not spell it out
+                values[parameter.name] = parameter.value(bare or told)
+        return values
 
     def run(self, values: Mapping[str, Any]) -> int | None:
         """Call the function with `values`."""
@@ -248,13 +254,16 @@ def expanded(text: str) -> str:
 
 
 def spelled_out(arguments: Sequence[str], commands: Mapping[str, Command[Any]]) -> list[str]:
-    """`report ID …` as `report --result ID …`, `merge A B …` as `merge --result "A B" …`; everything else as it is.
+    """`report ID …` as `report --result ID …`, `merge A B …` as `merge --result "A B" …`, `--trust` as
+    `--trust=sandboxed`; everything else as it is.
 
     Words without a default are left to Invoke, which has no positional words that may be left out, or be many.
     """
     words = list(arguments)
     place = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     chosen = commands.get(words[place]) if place < len(words) else None
+    bare = {option.flag: option.option.bare for option in chosen.parameters if option.option.bare} if chosen else {}
+    words = [f"{word}={bare[word]}" if word in bare else word for word in words]
     gathers = next((option for option in chosen.parameters if option.option.words), None) if chosen else None
     if chosen is not None and gathers is not None:
         own, others = _told_apart(chosen, words[place + 1 :])

@@ -20,15 +20,13 @@ def figures(
     to: Annotated[FigureFormat, Option("file format")] = "svg",
     out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, in this folder")] = None,
     results: ResultsFolder = RESULTS,
-    trust: Trust = False,
+    trust: Trust = None,
 ) -> int:
     """Draw the figures of a set again, from the set alone.
 
     UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
     """
-    from harness.commands.analysis import redraw
-    from harness.commands.inside import redraw_inside
-    from harness.commands.trust import execute
+    from harness.commands.trust import contained
     from harness.store.resultset import MANIFEST, find_result_set
     from harness.store.seal import unchanged
 
@@ -42,13 +40,8 @@ def figures(
         raise RunError("has no tables to draw from", where=str(finished.path))
 
     try:
-        with unchanged(finished.path):
-            written = execute(
-                finished,
-                lambda: redraw(finished.path, to, str(target)),
-                trust=trust,
-                inside=lambda: redraw_inside(finished.path, to, target),
-            )
+        with unchanged(finished.path), contained(finished, trust=trust) as analysis:
+            written = analysis.redraw(finished.path, to, target)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
     console = cli.output()

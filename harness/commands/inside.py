@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Code of a stranger's set, executed in a sandbox: it sees Python, this project and the set, and nothing of the user's.
+"""A program of its own: an analysis, executed in a process that has shut itself in and does nothing else.
 
-    python -m harness.commands.inside TASK SET [WORD...]
+    python -m harness.commands.inside WISHES DESCRIPTOR FOLDER
 
-is what runs inside. Its answer is JSON on standard output: lines of text, or an error. It is not trusted either.
+reads requests from standard input, a line of JSON each, and writes what they gave to the descriptor: data, which
+`harness.commands.contained` reads and does not trust.
 """
 
 from __future__ import annotations
@@ -11,127 +12,154 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
-from functools import cache
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
-from harness.build.tree import Tools, bubblewraps, ready, tools
-from harness.errors import KreproError, RunError, UsageError
-from harness.machine.sandbox import ALONE, hosts_programs, limits, started
-from harness.machine.tail import read_tail
-from harness.paths import CODE, PACKAGE
-from harness.scratch import discard, scratch_folder
+from harness.machine.sandbox import shut_in
 
-#: For one analysis: it has no network and no terminal, and ends.
-MOST_S = 3600.0
-MEMORY_MIB = 16 << 10
-FILE_BYTES = 4 << 30
-TRY_S = 30
-#: In the sandbox, in memory.
-HOME = "/tmp/home"  # noqa: S108
-#: Of an answer that is read.
-ANSWER_BYTES = 1 << 20
-#: Text and settings that programs look up.
-ETC = ("/etc/localtime", "/etc/fonts", "/etc/mime.types")
+#: Characters of a traceback, the last ones.
+MOST_TRACE = 20_000
 
 
-def run_inside(task: str, root: Path, words: Sequence[str] = (), out: Path | None = None) -> list[str]:
-    """The lines that `task` gives for the set at `root`; it writes only below `out`. Its own errors are raised here."""
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "inside")
-    try:
-        command = [*_view(root.absolute(), out), sys.executable, "-m", __name__, task, str(root.absolute()), *words]
-        with (scratch / "answer").open("wb") as answer, (scratch / "stderr").open("wb") as stderr:
-            done = subprocess.run(
-                started([*limits(MEMORY_MIB, FILE_BYTES), *command]),
-                stdin=subprocess.DEVNULL, stdout=answer, stderr=stderr, timeout=MOST_S, check=False,
-            )  # fmt: skip
-        said = read_tail(scratch / "stderr").strip().splitlines()[-1:]
-        return _answer(read_tail(scratch / "answer", ANSWER_BYTES), done.returncode, said)
-    except subprocess.TimeoutExpired as error:
-        raise RunError(f"its analysis did not end within {MOST_S:.0f} s", where=str(root)) from error
-    finally:
-        discard(scratch)
+class _Answers:
+    """What leaves the process: lines of JSON, and after that of a file its bytes."""
+
+    def __init__(self, stream: IO[bytes], folder: Path) -> None:
+        self._stream = stream
+        self._folder = folder
+        self._sent: set[Path] = set()
+
+    def say(self, **told: Any) -> None:
+        self._stream.write(json.dumps(told).encode() + b"\n")
+        self._stream.flush()
+
+    def begin(self) -> None:
+        """What was made before is gone."""
+        shutil.rmtree(self._folder)
+        self._folder.mkdir()
+        self._sent.clear()
+
+    def files(self) -> None:
+        """Those in the folder that were not sent before."""
+        for path in sorted(path for path in self._folder.rglob("*") if path.is_file()):
+            if path in self._sent:
+                continue
+            self._sent.add(path)
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                self.say(file=path.relative_to(self._folder).as_posix(), size=size)
+                while block := file.read(1 << 20):
+                    self._stream.write(block)
+            self._stream.flush()
 
 
-def redraw_inside(root: Path, form: str, target: Path) -> list[str]:
-    """`redraw` in a sandbox; of what it leaves, plain files of that form are taken over."""
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "figures")
-    try:
-        run_inside("figures", root, [form, str(scratch)], out=scratch)
-        drawn = [entry for entry in os.scandir(scratch) if entry.is_file(follow_symlinks=False)]
-        target.mkdir(parents=True, exist_ok=True)
-        names = sorted(entry.name for entry in drawn if entry.name.endswith(f".{form}"))
-        return [str(shutil.copyfile(scratch / name, target / name)) for name in names]
-    finally:
-        discard(scratch)
+class _Task:
+    """One analysis, and what was asked of it."""
+
+    def __init__(self, folder: Path, out: Path, answers: _Answers) -> None:
+        from harness.commands.here import Here
+        from harness.measure.analysis import Analysis
+        from harness.store.resultset import Writer
+
+        self.folder = folder
+        self.analysis = Analysis(folder, lambda place: answers.say(at=place))
+        self.hooks = Here(self.analysis, answers.files)
+        self.writer = Writer(out, out)
+        self.answers = answers
+
+    def check(self, experiment: Any) -> None:
+        from harness.experiment.model import Experiment
+
+        self.analysis.check(Experiment.model_validate(experiment), self.folder)
+
+    def measure(self, trials: list[Any], claims: list[Any], like: str | None) -> None:
+        """`like`: the set whose metrics' declarations are to be as they were."""
+        from harness.experiment.model import Claim
+        from harness.experiment.trial import TrialRecord
+        from harness.measure.declared import as_stored
+        from harness.store.resultset import ResultSet
+
+        self.answers.begin()
+        if like is not None:
+            stored = ResultSet(Path(like)).declared_metrics
+            self.analysis.declared_metrics = as_stored(self.analysis.declared_metrics, stored)
+        good = [TrialRecord.model_validate(trial) for trial in trials]
+        self.hooks.measure(good, [Claim.model_validate(claim) for claim in claims], self.writer)
+
+    def show(self, claims: list[Any]) -> list[Any]:
+        from harness.measure.claims import ClaimResult
+
+        results = [ClaimResult.model_validate(claim) for claim in claims]
+        return [as_data(error) for error in self.hooks.show(results, self.writer)]
+
+    def redraw(self, root: str, form: Any) -> None:
+        from harness.measure.analysis import contained
+        from harness.report.figures import figure_style, write_figures
+        from harness.store.resultset import read_metrics, read_tables
+
+        self.answers.begin()
+        tables, metrics = read_tables(Path(root)), read_metrics(Path(root))
+        with contained(self.analysis.path, "figures()"), figure_style():
+            write_figures(self.analysis.figures(tables, metrics), self.writer.path, form)
+        self.answers.files()
+
+    def predict(self, document: dict[str, Any], script: str) -> list[str]:
+        from harness.measure.analysis import contained
+        from harness.store.shown import Shown
+
+        tables, lines = self.analysis.predict(document, Path(script))
+        with contained(self.analysis.path, "predict()"):
+            self.writer.write_shown(Shown.of({}, tables))
+        self.answers.files()
+        return lines
 
 
-@cache
-def bubblewrap() -> tuple[str, ...] | None:
-    """The words of the first bubblewrap that works here; None where none does. Nothing is fetched for it."""
-    for words in bubblewraps(tools() if ready() else Tools()):
-        try:
-            tried = [*words, *ALONE, "--ro-bind", "/", "/", "--", "true"]
-            done = subprocess.run(tried, capture_output=True, check=False, timeout=TRY_S)
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if done.returncode == 0:
-            return words
-    return None
+def as_data(error: BaseException) -> dict[str, Any]:
+    """An error in JSON, with its traceback."""
+    from harness.errors import KreproError, RunError
 
-
-def _view(root: Path, out: Path | None) -> list[str]:
-    """The words that start a program which sees Python, the project and the set."""
-    program = bubblewrap()
-    assert program is not None
-    words = [*program, *ALONE, *hosts_programs()]
-    for name in ETC:
-        words += ["--ro-bind-try", name, name]
-    words += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--dir", HOME]  # noqa: S108
-    pythons = {sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).resolve().parent)}
-    for path in sorted(pythons, key=len):
-        words += [] if Path(path).is_relative_to("/usr") else ["--ro-bind", path, path]
-    words += ["--ro-bind", str(PACKAGE), str(PACKAGE), "--ro-bind", str(root), str(root)]
-    if out is not None:
-        words += ["--bind", str(out), str(out)]
-    words += ["--clearenv", "--setenv", "PATH", os.defpath, "--setenv", "HOME", HOME, "--setenv", "LC_ALL", "C"]
-    return [*words, "--setenv", "PYTHONDONTWRITEBYTECODE", "1", "--chdir", str(CODE), "--"]
-
-
-def _answer(text: str, status: int, said: Sequence[str]) -> list[str]:
-    try:
-        answer = json.loads(text)
-        lines = [str(line) for line in answer["lines"]]
-        error = answer.get("error")
-        if error is None:
-            return lines
-        kind = UsageError if error["exit_code"] == UsageError.exit_code else RunError
-        message, hint, where = (error[name] and str(error[name]) for name in ("message", "hint", "where"))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as broken:
-        last = f": {said[0]}" if said else ""
-        raise RunError(f"its analysis ended with status {status} and gave no answer{last}") from broken
-    raise kind(message, hint=hint, where=where)
+    if isinstance(error, OSError):
+        known: KreproError = RunError(f"the analysis meets: {error.strerror}", where=error.filename)
+    else:
+        text = " ".join(str(error).split())
+        known = error if isinstance(error, KreproError) else RunError(f"{type(error).__name__}: {text}")
+    told = {"message": str(known.message), "hint": known.hint, "where": known.where and str(known.where)}
+    also = [as_data(one) for one in known.also]
+    trace = "".join(traceback.format_exception(error))[-MOST_TRACE:]
+    return {**told, "usage": known.exit_code == 2, "also": also, "trace": trace}
 
 
 def main() -> None:
-    """Run one task and print its answer; what the code of the set prints goes to standard error."""
-    from harness.commands.analysis import redraw
-    from harness.commands.verification import analysed_again
-
-    tasks: dict[str, Callable[..., list[str]]] = {"verify": analysed_again, "figures": redraw}
-    lines: list[str] = []
-    error: dict[str, str | int | None] | None = None
-    name, root, *words = sys.argv[1:]
-    with redirect_stdout(sys.stderr):
+    """Shut this process in, load the analysis, and answer requests until there are none."""
+    wishes, descriptor, folder = sys.argv[1:]
+    shut_in(wishes)
+    sys.argv = ["analysis"]
+    # What it prints goes where errors go; what it reads is empty.
+    requests = os.fdopen(os.dup(0), "rb")
+    os.set_inheritable(requests.fileno(), False)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    out = Path(tempfile.mkdtemp())
+    answers = _Answers(os.fdopen(int(descriptor), "wb"), out)
+    task: _Task | None = None
+    for line in requests:
+        request = json.loads(line)
+        gave: Any = None
+        error: dict[str, Any] | None = None
         try:
-            lines = tasks[name](Path(root), *words)
-        except KreproError as raised:
-            error = {key: getattr(raised, key) for key in ("message", "hint", "where", "exit_code")}
-    print(json.dumps({"lines": lines, "error": error}))
+            task = task or _Task(Path(folder), out, answers)
+            do: Callable[..., Any] = getattr(task, request.pop("do"))
+            gave = do(**request)
+        except BaseException as raised:  # nobody sends it a signal: whatever comes is the analysis'
+            error = as_data(raised)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        answers.say(end=gave, error=error)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def merge(
     result: Annotated[tuple[str, ...], Option(f"two or more, each {SET}", words=True, path=True)],
     results: ResultsFolder = RESULTS,
     verbose: Verbose = False,
-    trust: Trust = False,
+    trust: Trust = None,
 ) -> int:
     """Unite sets of one plan, run in parts, and judge the claims."""
     from harness.commands import merging

@@ -12,14 +12,14 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.store import hash_tree
+from harness.choices import Trusted
 from harness.commands.analysis import Analysed, analyse
 from harness.commands.outcome import ended
 from harness.commands.reanalysis import SOURCES, link_tree, measured_experiment
 from harness.commands.telling import tell
-from harness.commands.trust import execute
+from harness.commands.trust import contained
 from harness.errors import RunError, UsageError
 from harness.experiment.trial import TrialRecord
-from harness.measure.analysis import Analysis
 from harness.progress import step, warn
 from harness.store.digest import deterministic_files, digest
 from harness.store.listing import find_set
@@ -34,7 +34,7 @@ from harness.store.union import Union, hosts_of, unite
 MOST_NAMED = 8
 
 
-def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: bool, trust: bool = False) -> int:
+def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: bool, trust: Trusted = None) -> int:
     """Unite these sets; print what a run prints; the exit code is a run's.
 
     UsageError when there are not two sets, when they are not of one plan, or when a trial on the wall clock is in two
@@ -54,14 +54,14 @@ def merge(results: Path, texts: Sequence[str], console: Console, *, verbose: boo
     known = [one for one in sets if is_known(one.path, one.manifest.experiment.name)]
     first = (known or sets)[0]
     own = all(made_here(one.path) for one in sets)
-    result, made = execute(first, lambda: _united(results, sets, union, first, own=own), trust=trust)
+    result, made = _united(results, sets, union, first, own=own, trust=trust)
     tell(console, result, verbose=verbose)
     _warn_missing(union)
     return ended(result, made.claims, made.failures)
 
 
 def _united(
-    results: Path, sets: Sequence[ResultSet], union: Union, first: ResultSet, *, own: bool
+    results: Path, sets: Sequence[ResultSet], union: Union, first: ResultSet, *, own: bool, trust: Trusted
 ) -> tuple[ResultSet, Analysed]:
     experiment = first.manifest.experiment
     hosts, records = hosts_of(sets, union)
@@ -76,9 +76,8 @@ def _united(
             link_tree(measured, writer.path / MEASURED)
         _link_raw(sets, union, writer)
         writer.seal(EXPERIMENT, MEASURED)
-        with step("analysing"):
+        with contained(first, writer.path, trust=trust) as analysis, step("analysing"):
             trials = [record.relocated(writer.path) for record in records]
-            analysis = Analysis(first.path / EXPERIMENT)
             made = analyse(analysis, experiment.claims, trials, writer, part=plan.part_of(len(records)))
         manifest = _manifest(sets, union, first.manifest, records, writer.path)
         seconds = {**manifest.seconds, "harness": round(time.monotonic() - began, 3)}

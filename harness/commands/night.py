@@ -18,13 +18,13 @@ from rich.console import Console
 from harness.build.store import hash_of, hash_tree, usable
 from harness.choices import Profile
 from harness.commands import pipeline
+from harness.commands.contained import Contained
 from harness.commands.run import RunOptions
 from harness.errors import KreproError, UsageError
 from harness.experiment.estimate import estimate_seconds
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.experiment.plan import make_plan
 from harness.machine.qemu import qemu_version
-from harness.measure.analysis import Analysis
 from harness.paths import RESULTS
 from harness.progress import note
 from harness.report.checks import claim_cases, digest_case, shifts
@@ -118,7 +118,8 @@ def _load(options: NightOptions) -> dict[str, Target]:
     for word in options.experiments:
         folder = find_experiment(word)
         experiment = load_experiment(folder)
-        Analysis(folder).check(experiment, folder)
+        with Contained(folder) as analysis:
+            analysis.check(experiment)
         if experiment.name in found:
             raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
         found[experiment.name] = Target(folder, experiment, load_values(options.references / experiment.name), None)

@@ -21,9 +21,10 @@ from harness.build.tree import tools
 from harness.choices import FILE_MIB
 from harness.cluster.executor import DaskExecutor, connected
 from harness.commands.analysis import Analysed, analyse
+from harness.commands.contained import Contained
 from harness.commands.outcome import ended, problem
 from harness.commands.outlook import outlook
-from harness.commands.resuming import earlier_set, take_earlier, working_on
+from harness.commands.resuming import earlier_set, folder_for, take_earlier, working_on
 from harness.commands.run import RunOptions
 from harness.commands.stages import Together, due, stages, told, verdicts_so_far
 from harness.commands.telling import tell
@@ -36,7 +37,6 @@ from harness.experiment.prepare import KernelBuild
 from harness.experiment.runner import LocalExecutor, run_each
 from harness.experiment.trial import TrialRecord
 from harness.machine.qemu import qemu_version
-from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult
 from harness.oracle.attach import Prepared, check_plan, prepare_checked, with_oracle
 from harness.progress import Whole, note, whole
@@ -114,9 +114,16 @@ def measure(options: RunOptions) -> Measured:
     experiment = load_experiment(folder, chosen)
     if options.oracle is not None:
         experiment = with_oracle(experiment, options.oracle)
-    analysis = Analysis(folder)
-    analysis.check(experiment, folder)
-    part = parse_part(options.repetitions, options.shard)
+    home = folder_for(options, experiment.name)  # the analysis sees what comes there
+    with Contained(folder, home) as analysis:
+        analysis.check(experiment)
+        return _measured(options, clock, folder, experiment, analysis)
+
+
+def _measured(
+    options: RunOptions, clock: _Clock, folder: Path, experiment: Experiment, analysis: Contained
+) -> Measured:
+    part, chosen = parse_part(options.repetitions, options.shard), parse_chosen(options.set_, options.kernel)
     every = make_plan(
         experiment,
         profile=options.profile,
@@ -182,7 +189,7 @@ class _Work:
     writer: Writer
     line: Whole
 
-    def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Analysis | None) -> Prepared:
+    def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Contained | None) -> Prepared:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
         run, accel = self.run, self.options.accel
         recipes = check_plan(self.experiment, self.folder, self.plan, accel)
@@ -225,7 +232,7 @@ class _Work:
         self.writer.seal(EXPERIMENT)
         take_earlier(self.run, new.trials, self.options, earlier)
 
-    def _tell(self, analysis: Analysis, made: Together) -> None:
+    def _tell(self, analysis: Contained, made: Together) -> None:
         """Say the verdicts that no trial of the stages to come can turn."""
         sealed = self.run.sealed
         every = {trial.arm for trial in self.plan}

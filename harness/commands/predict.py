@@ -22,7 +22,7 @@ def predict(
     ],
     with_: Annotated[Path, Option("what to predict: a YAML file, as the experiment's README says", word=True)],
     results: ResultsFolder = RESULTS,
-    trust: Trust = False,
+    trust: Trust = None,
 ) -> int:
     """Predict from what an experiment has fitted, before it runs."""
     from harness.commands import prediction

@@ -9,14 +9,17 @@ from typing import Any
 
 from rich.console import Console
 
-from harness.commands.trust import ask, execute
+from harness.choices import Trusted
+from harness.commands.contained import Contained
+from harness.commands.trust import contained, may_be_executed
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import find_experiment
-from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.terminal import frame_table
-from harness.store.resultset import DOCUMENTS, EXPERIMENT, ResultSet, find_result_set
+from harness.store.resultset import DOCUMENTS, ResultSet, find_result_set
 from harness.store.seal import unchanged
+
+NAMED = "is named by the document, and this executes code that is in it, "
 
 
 def load_document(results: Path, text: str, name: str = "model") -> tuple[Path | ResultSet, dict[str, Any]]:
@@ -38,7 +41,7 @@ def load_document(results: Path, text: str, name: str = "model") -> tuple[Path |
     return whole, _read(documents / f"{name}.json", hint)
 
 
-def predict_script(results: Path, text: str, script: Path, console: Console, *, trust: bool = False) -> int:
+def predict_script(results: Path, text: str, script: Path, console: Console, *, trust: Trusted = None) -> int:
     """Print what the experiment's hook makes of `script`.
 
     Code of a set is executed by `harness.commands.trust`. So is that of a folder which a document names, if it is none
@@ -46,15 +49,15 @@ def predict_script(results: Path, text: str, script: Path, console: Console, *, 
     """
     source, document = load_document(results, text)
     if isinstance(source, ResultSet):
-        folder = source.path / EXPERIMENT
-        with unchanged(source.path):
-            tables, lines = execute(source, lambda: Analysis(folder).predict(document, script), trust=trust)
+        with unchanged(source.path), contained(source, script, trust=trust) as analysis:
+            shown, lines = analysis.predict(document, script)
     else:
-        if not trust and source.parent != EXPERIMENTS:
-            ask(str(source), "is named by the document, and this executes code that is in it, with your rights")
-        tables, lines = Analysis(source).predict(document, script)
-    for title, frame in tables.items():
-        console.print(frame_table(title, frame))
+        strange = source.parent != EXPERIMENTS
+        shut = may_be_executed(str(source), NAMED, trust=trust) if strange else None
+        with Contained(source, script, strange=strange, shut=shut) as analysis:
+            shown, lines = analysis.predict(document, script)
+    for table in shown.summary:
+        console.print(frame_table(table.title, table.frame))
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     return EXIT_OK

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from harness.build.store import hash_tree
+from harness.choices import Trusted
 from harness.commands.analysis import Analysed, analyse
+from harness.commands.contained import Contained
 from harness.commands.outcome import ended
 from harness.commands.telling import tell
-from harness.commands.trust import execute
+from harness.commands.trust import contained
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
-from harness.measure.analysis import Analysis
 from harness.progress import step
 from harness.store.listing import latest_of
 from harness.store.maker import made_here
@@ -33,14 +34,14 @@ from harness.store.resultset import (
     link_or_copy,
     write_result_set,
 )
-from harness.store.seal import verify_files
+from harness.store.seal import unchanged, verify_files
 
 #: Folders of a set that an analysis starts from.
 SOURCES = ("raw", "kernels")
 
 
 def reanalyse(
-    results: Path, text: str, chosen: Path | None, console: Console, *, verbose: bool, trust: bool = False
+    results: Path, text: str, chosen: Path | None, console: Console, *, verbose: bool, trust: Trusted = None
 ) -> int:
     """Analyse a set again, by its own analysis or that of the folder `chosen`; print what a run prints; the exit code.
 
@@ -51,16 +52,19 @@ def reanalyse(
     """
     old = find_result_set(results, text)
     if chosen is None:
-        result, made = execute(old, lambda: _analysed_by(old, old.path / EXPERIMENT), trust=trust)
+        folder = old.path / EXPERIMENT
+        opened = contained(old, trust=trust)
     else:
-        result, made = _analysed_by(old, find_experiment(str(chosen)))
+        folder = find_experiment(str(chosen))
+        opened = Contained(folder, old.path)
+    with opened as analysis:
+        result, made = _analysed_by(old, folder, analysis)
     return _show(result, made, console, verbose=verbose)
 
 
-def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
+def _analysed_by(old: ResultSet, folder: Path, analysis: Contained) -> tuple[ResultSet, Analysed]:
     experiment = _judged_by(old.manifest.experiment, load_experiment(folder), folder)
-    analysis = Analysis(folder)
-    analysis.check(experiment, folder)
+    analysis.check(experiment)
     with step("hashing files"):
         verify_files(old.path)
     if all(trial.status == "failed" for trial in old.manifest.trials):
@@ -75,9 +79,8 @@ def _analysed_by(old: ResultSet, folder: Path) -> tuple[ResultSet, Analysed]:
             link_tree(measured, writer.path / MEASURED)
         writer.found = {name: value for name, value in old.manifest.files.items() if name.split("/")[0] in SOURCES}
         writer.seal(EXPERIMENT, MEASURED)
-        with step("analysing"):
-            trials = [trial.relocated(writer.path) for trial in old.manifest.trials]
-            made = analyse(analysis, experiment.claims, trials, writer, part=old.manifest.part)
+        with unchanged(old.path), step("analysing"):
+            made = analyse(analysis, experiment.claims, old.trials, writer, part=old.manifest.part)
         manifest = _manifest(old.manifest, experiment, writer.path)
         return writer.finish(manifest, latest=_is_newest(old), own=own), made
 

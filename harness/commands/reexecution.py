@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.build.store import Store, hash_file, hash_tree
+from harness.choices import Trusted
 from harness.commands.reanalysis import measured_experiment
 from harness.commands.trust import execute
 from harness.errors import RunError, UsageError
@@ -28,7 +29,7 @@ from harness.store.reference import deterministic_inputs, first_input_difference
 from harness.store.resultset import ResultSet, find_result_set
 
 
-def replay(results: Path, text: str, trial: str | None, console: Console, *, trust: bool = False) -> int:
+def replay(results: Path, text: str, trial: str | None, console: Console, *, trust: Trusted = None) -> int:
     """Replay one trial (`ARM/REPETITION`) of a set, those of an arm, or all that can be; 0 when all bits are equal.
 
     The experiment's sources travel in the set; kernel and image are built or found by its recipes. RunError

@@ -18,7 +18,7 @@ def replay(
         str | None, Option("trials of this arm, or one trial, `ARM/REPETITION`", none="all that can be replayed")
     ] = None,
     results: ResultsFolder = RESULTS,
-    trust: Trust = False,
+    trust: Trust = None,
 ) -> int:
     """Run a set's virtual-clock trials again and compare bit by bit."""
     from harness.commands import reexecution

@@ -39,6 +39,17 @@ def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
     return ResultSet(sets[0]) if sets else None
 
 
+def folder_for(options: RunOptions, experiment: str) -> Path:
+    """The folder of an experiment's sets, made where it is not there; UsageError where it cannot be."""
+    home = options.results / experiment
+    with usable(options.results):
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:  # a file system that takes no folders, such as /proc
+            raise UsageError(f"cannot write: {error.strerror}", where=str(home), hint="another --results") from error
+    return home
+
+
 @contextmanager
 def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet | None) -> Iterator[Run]:
     """The unfinished run to go on with, or a new one; see `harness.store.unfinished.open_run`.
@@ -62,11 +73,6 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
     fresh = options.fresh or earlier is not None
     run: Run | None = None
     try:
-        with usable(options.results):
-            try:
-                home.mkdir(parents=True, exist_ok=True)
-            except FileNotFoundError as error:  # a file system that takes no folders, such as /proc
-                raise UsageError(f"cannot write: {error.strerror}", where=str(home), hint="another --results") from error
         with usable(options.results), open_run(home, words, trials, resume=resume, fresh=fresh) as run:
             yield run
     except BaseException as error:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from harness.choices import AcceleratorChoice
+from harness.choices import AcceleratorChoice, TrustChoice
 from harness.commands.declaration import Option
 from harness.errors import UsageError
 from harness.paths import INSTALLED
@@ -16,7 +16,15 @@ SET = "a result set: a path, `EXPERIMENT/ID`, a unique prefix of an ID, or `late
 SetName = Annotated[str, Option(SET, word=True, path=True)]
 ResultsFolder = Annotated[Path, Option("folder of result sets")]
 Verbose = Annotated[bool, Option("print all tables, claims and remarks, not only what fits a screen")]
-Trust = Annotated[bool, Option("execute code that is in a set which was not made on this host, without a question")]
+Trust = Annotated[
+    TrustChoice | None,
+    Option(
+        "execute code that is in a set which was not made on this host, without a question: in a sandbox, or "
+        "`--trust=unsandboxed` with your rights where this host has none",
+        none="a question",
+        bare="sandboxed",
+    ),
+]
 KernelName = Annotated[str, Option("a kernel of `images/kernels/`: `./inv build`", word=True)]
 Accelerator = Annotated[
     AcceleratorChoice,

@@ -5,23 +5,26 @@ the next is compiled for minutes. Trials of the wall clock wait for the last: th
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.build.kernel import kernel_is_built
 from harness.build.spec import KernelRecipe
 from harness.build.store import Store
+from harness.commands.analysis import Hooks
 from harness.errors import KreproError
 from harness.experiment.model import Claim, Experiment
 from harness.experiment.plan import PlannedTrial
 from harness.experiment.trial import TrialRecord, TrialSpec
-from harness.measure.analysis import Analysis
+from harness.measure.analysis import contained
 from harness.measure.claims import ClaimResult, judge
-from harness.measure.dimensions import with_dimensions
 from harness.measure.known import news_lines
 from harness.measure.trials import TRIALS
 from harness.measure.verdict import VERDICTS
 from harness.oracle.attach import Prepared
+from harness.store.resultset import Writer, read_metrics, read_tables
 
 
 def stages(
@@ -76,7 +79,7 @@ def settled(claims: Sequence[Claim], arms: Collection[str]) -> set[str]:
 
 
 def verdicts_so_far(
-    analysis: Analysis, claims: Sequence[Claim], ended: Sequence[TrialRecord], arms: Collection[str]
+    hooks: Hooks, claims: Sequence[Claim], ended: Sequence[TrialRecord], arms: Collection[str]
 ) -> list[ClaimResult]:
     """The claims that are settled by these trials, which are all of these arms, with a verdict.
 
@@ -85,13 +88,14 @@ def verdicts_so_far(
     good = [record for record in ended if record.status == "ok"]
     if not good:
         return []
-    try:
-        with analysis.contained("metrics()"):
-            tables = analysis.tables(good)
-            metrics = with_dimensions(analysis.metrics(tables, claims), good)
-            results = judge(claims, metrics, tables[TRIALS.name], ended)
-    except KreproError:
-        return []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            hooks.measure(good, claims, Writer(Path(folder), Path(folder)))
+            with contained(hooks.path, "metrics()"):
+                metrics, tables = read_metrics(Path(folder)), read_tables(Path(folder))
+                results = judge(claims, metrics, tables[TRIALS.name], ended)
+        except KreproError:
+            return []
     certain = settled(claims, arms)
     return [result for result in results if result.id in certain and result.verdict != "not-measurable"]
 

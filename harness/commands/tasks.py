@@ -39,6 +39,7 @@ def task_of(command: Command[Any]) -> Task[Any]:
     return Task(
         body,
         positional=[word.name for word in command.words if word.required],
+        optional=[parameter.name for parameter in command.parameters if parameter.option.bare],
         iterable=[parameter.name for parameter in command.parameters if parameter.option.repeated],
         help={parameter.name: parameter.help for parameter in command.parameters},
         auto_shortflags=False,  # a letter that changes its meaning with the next option is none to get used to

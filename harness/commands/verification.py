@@ -13,13 +13,13 @@ from rich.console import Console
 
 from harness.build.store import canonical
 from harness.capsule import archive
+from harness.choices import Trusted
 from harness.commands.analysis import analyse
-from harness.commands.inside import run_inside
-from harness.commands.trust import execute
+from harness.commands.contained import Contained
+from harness.commands.trust import contained
 from harness.errors import EXIT_OK, KreproError, RunError, exit_code
-from harness.measure.analysis import Analysis
+from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
-from harness.measure.declared import as_stored
 from harness.measure.known import news, news_lines
 from harness.measure.views import VIEWS
 from harness.progress import step
@@ -28,7 +28,7 @@ from harness.store.digest import deterministic_files, digest, first_difference
 from harness.store.listing import CLAIMS, MANIFEST, describe, find_set
 from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
-from harness.store.resultset import DOCUMENTS, EXPERIMENT, METRICS, ResultSet, Writer, view_file
+from harness.store.resultset import DOCUMENTS, METRICS, ResultSet, Writer, view_file
 from harness.store.seal import unchanged, verify_files
 from harness.store.shown import SHOWN
 from harness.store.signature import signed_by
@@ -37,7 +37,7 @@ from harness.store.signature import signed_by
 SAYS_WHY_UNANALYSED = 3
 
 
-def verify(results: Path, text: str, console: Console, *, trust: bool = False, signers: Path | None = None) -> int:
+def verify(results: Path, text: str, console: Console, *, trust: Trusted = None, signers: Path | None = None) -> int:
     """Verify a set and say what was compared; RunError naming the first file that is not as it must be.
 
     First the bytes: the manifest against the ID, all files against the manifest. Then the meaning: digest, tables,
@@ -123,7 +123,7 @@ def _sources(files: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in files.items() if name.startswith(("raw/", "kernels/"))}
 
 
-def _verify_analysis(result: ResultSet, *, trust: bool, signers: Path | None) -> list[str]:
+def _verify_analysis(result: ResultSet, *, trust: Trusted, signers: Path | None) -> list[str]:
     """What was made again and came out equal, one line each; or why there is nothing to make."""
     trials = result.trials
     if all(trial.status == "failed" for trial in trials):
@@ -131,27 +131,17 @@ def _verify_analysis(result: ResultSet, *, trust: bool, signers: Path | None) ->
     if result.manifest.unanalysed:
         return [f"only the raw files are verified: the set was not analysed: {result.manifest.unanalysed}"]
 
-    def again() -> list[str]:
-        with step("analysing again"):
-            return analysed_again(result.path)
-
-    def inside() -> list[str]:
-        with step("analysing again, in a sandbox"):
-            return run_inside("verify", result.path)
-
-    return execute(result, again, trust=trust, signers=signers, inside=inside)
+    with contained(result, trust=trust, signers=signers) as analysis, step("analysing again"):
+        return _analysed_again(result, trials, analysis)
 
 
-def analysed_again(path: Path) -> list[str]:
-    """What of the set at `path` comes out equal when it is made again by its own analysis, one line each."""
-    result = ResultSet(path)
-    trials = result.trials
+def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord], analysis: Contained) -> list[str]:
+    """What of the set comes out equal when it is made again by its own analysis, one line each."""
     claims = result.claims
     scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
     try:
         try:
-            analysis = Analysis(result.path / EXPERIMENT)
-            analysis.declared_metrics = as_stored(analysis.declared_metrics, result.declared_metrics)
+            analysis.like = result.path
             writer = Writer(scratch, scratch)
             made = analyse(analysis, result.manifest.experiment.claims, trials, writer, part=result.manifest.part)
         except KreproError as error:

@@ -21,7 +21,7 @@ def verify(
         Option("who must have signed: a file as ssh-keygen has it", none="`~/.ssh/allowed_signers`, to tell"),
     ] = None,
     results: ResultsFolder = RESULTS,
-    trust: Trust = False,
+    trust: Trust = None,
 ) -> int:
     """Check every bit of a set or capsule, and who signed it."""
     from harness.commands import verification

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError, raise_all
 from harness.experiment.model import Claim, Experiment
@@ -31,6 +30,9 @@ from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows,
 from harness.measure.trials import TRIALS, trial_table, trials_declared, without_disturbed
 from harness.measure.views import PROFILE_COLUMNS, TIMELINE_COLUMNS
 from harness.yamlfile import line_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: What hooks may ask for by the names of their parameters.
 HOOKS: dict[str, frozenset[str]] = {
@@ -52,10 +54,14 @@ class Analysis:
     """The pure functions of one analysis.py; what they raise or return wrongly is reported with its file and line.
 
     `declared_tables` and `declared_metrics` are what its TABLES and METRICS declare, the standard tables included.
+    `follow` is told what is executed: a hook, and of `tables()` the trial that it has come to.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, follow: Callable[[str], object] = lambda _: None) -> None:
         self.path = folder / "analysis.py"
+        self._follow = follow
+        self._hook_name, self._trial = "", ""
+        follow("import")
         self._module = load_module(self.path)
         self.declared_tables = (*self._declarations("TABLES", Table), *STANDARD)
         self.declared_metrics = self._declarations("METRICS", Metric)
@@ -87,7 +93,7 @@ class Analysis:
 
     def tables(self, trials: Sequence[TrialRecord]) -> dict[str, pd.DataFrame]:
         """Decoded tables by name, from the trials' raw files: those declared, typed, with `trials` and `problems`."""
-        made = self._frames("tables", trials=trials)
+        made = self._frames("tables", trials=_Followed(trials, self._reached))
         for name in made:
             self._file_name("tables", name)
         declared = {table.name: table for table in self.declared_tables}
@@ -142,6 +148,8 @@ class Analysis:
 
     def figures(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
         """Figures by name; none when the analysis draws none."""
+        from matplotlib.figure import Figure  # noqa: PLC0415  (who only judges draws nothing)
+
         if not hasattr(self._module, "figures"):
             return {}
         made = self._call("figures", tables=tables, metrics=metrics)
@@ -188,24 +196,6 @@ class Analysis:
         if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
             what = f"must return a dict by names of files: {name!r} is none (letters, digits, dots, dashes and _)"
             raise UsageError(f"{hook}() {what}", where=str(self.path))
-
-    @contextmanager
-    def contained(self, what: str) -> Iterator[None]:
-        """Whatever goes wrong with what this analysis made is its mistake: RunError with its file and line.
-
-        Only an error of the host passes (`usable` tells it): no space, or a folder that cannot be written.
-        """
-        try:
-            yield
-        except KreproError as error:
-            if error.where is not None:
-                raise
-            raise type(error)(error.message, where=str(self.path), hint=error.hint) from error
-        except (Exception, SystemExit) as error:
-            if isinstance(error, OSError) and error.errno in HOSTS_ERRORS:
-                raise
-            text = " ".join(str(error).split())
-            raise RunError(f"{what} failed: {type(error).__name__}: {text}", where=_place(error, self.path)) from error
 
     def _typed(self, table: Table, frame: pd.DataFrame | None) -> pd.DataFrame:
         made: pd.DataFrame = self._located(lambda: table.empty() if frame is None else table.typed(frame))
@@ -264,14 +254,54 @@ class Analysis:
         if function is None:
             raise UsageError(f"has no function {name}", where=str(self.path), hint="docs/writing-an-experiment.md")
         arguments = {parameter: available[parameter] for parameter in self._parameters(name)}
+        self._hook_name = name
+        self._reached("")
         try:
             return function(**arguments)
         except KreproError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            trial = f" ({self._trial})" if self._trial else ""
             raise RunError(
-                f"{name}() failed: {type(error).__name__}: {error}", where=_place(error, self.path)
+                f"{name}() failed: {type(error).__name__}: {error}{trial}", where=_place(error, self.path)
             ) from error
+
+    def _reached(self, trial: str) -> None:
+        self._trial = trial
+        self._follow(f"{self._hook_name}(){trial and f', {trial}'}")
+
+
+@contextmanager
+def contained(path: Path, what: str) -> Iterator[None]:
+    """Whatever goes wrong with what the analysis at `path` made is its mistake: RunError with its file and line.
+
+    Only an error of the host passes (`usable` tells it): no space, or a folder that cannot be written.
+    """
+    try:
+        yield
+    except KreproError as error:
+        if error.where is not None:
+            raise
+        raise type(error)(error.message, where=str(path), hint=error.hint) from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, OSError) and error.errno in HOSTS_ERRORS:
+            raise
+        text = " ".join(str(error).split())
+        raise RunError(f"{what} failed: {type(error).__name__}: {text}", where=_place(error, path)) from error
+
+
+class _Followed(list[TrialRecord]):
+    """Trials that tell which of them an analysis has come to."""
+
+    def __init__(self, trials: Sequence[TrialRecord], reached: Callable[[str], object]) -> None:
+        super().__init__(trials)
+        self._reached = reached
+
+    def __iter__(self) -> Iterator[TrialRecord]:
+        for trial in super().__iter__():
+            self._reached(f"trial {trial.arm} {trial.repetition}")
+            yield trial
+        self._reached("")
 
 
 def _put(rows: MetricRows, row: Mapping[Any, Any]) -> None:
@@ -359,9 +389,9 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, KreproError):
-            raise
+    except KreproError:
+        raise
+    except BaseException as error:
         raise UsageError(f"{type(error).__name__}: {error}", where=_place(error, path)) from error
     return module
 

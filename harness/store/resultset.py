@@ -46,6 +46,7 @@ FOUND = ("raw/", "kernels/", f"{EXPERIMENT}/", f"{MEASURED}/")
 METRICS = "metrics.parquet"
 #: What an analysis found, for programs to read: JSON.
 DOCUMENTS = "documents"
+FIGURES = "figures"
 SYNC_THREADS = 16
 _CLAIM_LIST = TypeAdapter(list[ClaimResult])
 
@@ -98,11 +99,7 @@ class ResultSet:
     @property
     def shown(self) -> Shown:
         """What the run showed; nothing in sets that are older than the file."""
-        path = self.path / SHOWN
-        try:
-            return read_shown(path.read_bytes(), str(path)) if path.is_file() else Shown()
-        except OSError as error:
-            raise _damaged(path, error) from error
+        return shown_in(self.path)
 
     def view(self, table: Table) -> pd.DataFrame | None:
         """One of VIEWS; None when its analysis has none, or the set is older than they are. RunError when damaged."""
@@ -180,7 +177,7 @@ class Writer:
     def remove_derived(self) -> None:
         """Remove what an analysis has written so far: tables that nothing follows from would pass for whole."""
         views = (view_file(table.name) for table in VIEWS)
-        for name in ("tables", DOCUMENTS, "figures", METRICS, SHOWN, CLAIMS, *views):
+        for name in ("tables", DOCUMENTS, FIGURES, METRICS, SHOWN, CLAIMS, *views):
             path = self.path / name
             remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -306,6 +303,15 @@ def read_metrics(root: Path) -> pd.DataFrame:
 def read_tables(root: Path) -> dict[str, pd.DataFrame]:
     """The tables stored in the set at `root`, by name."""
     return {path.stem: _read_parquet(path) for path in sorted((root / "tables").glob("*.parquet"))}
+
+
+def shown_in(root: Path) -> Shown:
+    """What the run of the set at `root` showed; nothing without the file."""
+    path = root / SHOWN
+    try:
+        return read_shown(path.read_bytes(), str(path)) if path.is_file() else Shown()
+    except OSError as error:
+        raise _damaged(path, error) from error
 
 
 def find_result_set(results: Path, text: str) -> ResultSet:

@@ -264,7 +264,7 @@ def test_help_for_a_terminal_is_plain():
         (["--list"], ["--list"]),
         (
             ["merge", "a", "b c", "--results", "r", "--trust", "d"],
-            ["merge", "--result", "a 'b c' d", "--results", "r", "--trust"],
+            ["merge", "--result", "a 'b c' d", "--results", "r", "--trust=sandboxed"],
         ),
         (["merge", "--results=r", "a"], ["merge", "--result", "a", "--results=r"]),
         (["merge", "--result", "a b"], ["merge", "--result", "a b"]),

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.commands.analysis import Analysed, analyse
+from harness.commands.here import Here
 from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.model import load_experiment
-from harness.measure.analysis import Analysis
+from harness.measure.analysis import Analysis, contained
 from harness.report.figures import write_figures
 from harness.store.resultset import Writer
 from tests.result_sets import ANALYSIS, experiment_folder, record
@@ -70,7 +71,7 @@ def analysed(tmp_path: Path, mistake: str) -> tuple[Analysed, Path]:
     (root / "raw/short/0").mkdir(parents=True)
     (root / "raw/short/0/wait").write_text("100.0")
     trial = record("short", 0, "virtual", failed=False).relocated(root)
-    return analyse(Analysis(folder), load_experiment(folder).claims, [trial], Writer(root, root)), root
+    return analyse(Here(Analysis(folder)), load_experiment(folder).claims, [trial], Writer(root, root)), root
 
 
 def check(error: KreproError) -> None:
@@ -105,7 +106,7 @@ def test_an_error_of_the_host_is_none_of_the_analysis(tmp_path):
     folder = experiment_folder(tmp_path / "b")
 
     def full() -> None:
-        with Analysis(folder).contained("tables()"):
+        with contained(folder / "analysis.py", "tables()"):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):

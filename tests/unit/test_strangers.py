@@ -24,6 +24,7 @@ from harness.commands import prediction, reanalysis, reexecution, trust, verific
 from harness.commands.export import export
 from harness.commands.results import results as results_command
 from harness.errors import KreproError, RunError, UsageError
+from harness.machine.sandbox import Sandbox
 from harness.paths import EXPERIMENTS
 from harness.report.page import set_page
 from harness.report.site import write_site
@@ -190,6 +191,17 @@ READING = (
 EXECUTING = ("figures", "verify", "analyse")
 
 
+class Open(Sandbox):
+    """One that keeps nothing in: what is executed in it leaves its trace."""
+
+    @property
+    def keeps_in(self) -> bool:
+        return True
+
+
+OPEN = Open((), filtered=False, why="a test")
+
+
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultSet:
     """A set of another host, whose analysis.py leaves a trace."""
@@ -224,7 +236,7 @@ def test_reading_a_strangers_set_executes_nothing_of_it(foreign, tmp_path, capsy
 
 @pytest.mark.parametrize("name", EXECUTING)
 def test_what_must_execute_asks_first(foreign, tmp_path, monkeypatch, name):
-    monkeypatch.setattr(trust, "bubblewrap", lambda: None)  # from in there it could leave no trace
+    monkeypatch.setattr(trust, "sandbox_of_analyses", lambda fetch: OPEN)  # from in there it could leave no trace
     action = commands(foreign.path, tmp_path / "out")[name]
     with pytest.raises(UsageError, match=r"was not made on this host, and this executes code .*--trust"):
         action()
@@ -241,7 +253,7 @@ def test_what_must_execute_asks_first(foreign, tmp_path, monkeypatch, name):
 
 
 def test_trust_executes_without_a_question(foreign, tmp_path, monkeypatch):
-    monkeypatch.setattr(trust, "bubblewrap", lambda: None)
+    monkeypatch.setattr(trust, "sandbox_of_analyses", lambda fetch: OPEN)
     results = foreign.path.parent.parent
     assert verification.verify(results, str(foreign.path), Console(quiet=True), trust=True) == 0
     assert executed(tmp_path)
@@ -266,6 +278,7 @@ def test_a_strangers_recording_is_not_replayed_even_with_the_projects_code(forei
 
 
 def test_predicting_by_a_strangers_set_asks_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(trust, "sandbox_of_analyses", lambda fetch: OPEN)
     (tmp_path / "secret").touch()
     folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + PREDICTING + TRACE)
     made = write_set(tmp_path / "results", folder, {"short": [100.0]})
