@@ -152,7 +152,12 @@ def write_set(
             for repetition, value in enumerate(numbers):
                 model = experiment.arms[arm]
                 trial = record(arm, repetition, model.clock, failed=value is None).model_copy(
-                    update={"kernel": model.kernel, "group": model.group, "dimensions": model.dimensions}
+                    update={
+                        "kernel": model.kernel,
+                        "system_map": f"kernels/{model.kernel}/System.map",
+                        "group": model.group,
+                        "dimensions": model.dimensions,
+                    }
                 )
                 records.append(trial)
                 raw = writer.path / trial.path
@@ -177,8 +182,8 @@ def write_set(
             "profile": "quick",
             "seed": 1,
             "repository": REPOSITORY,
-            "kernels": {"classic": KERNEL},
-            "images": {"classic": IMAGE},
+            "kernels": {name: KERNEL for name in sorted({"classic", *(trial.kernel for trial in records)})},
+            "images": {name: IMAGE for name in sorted({"classic", *(trial.kernel for trial in records)})},
             "qemu": "QEMU 7.2",
             "accelerator": dict.fromkeys(values, "tcg"),
             "accelerator_asked": "auto",
