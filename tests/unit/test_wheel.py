@@ -68,7 +68,7 @@ def test_its_command_is_that_of_the_checkout_in_any_folder(installed, tmp_path):
     own = subprocess.run(
         [sys.executable, "-m", "harness.commands.program"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (listed.stdout, listed.returncode) == (own.stdout, 0)
+    assert (listed.stdout, listed.returncode) == (own.stdout.replace("./inv", "krepro"), 0)
     assert krepro(installed, tmp_path, "--version").stdout == f"krepro {harness.__version__}\n"
     assert "(default: results/)" in " ".join(krepro(installed, tmp_path, "results", "--help").stdout.split())
     assert not list(tmp_path.iterdir())

@@ -210,7 +210,7 @@ def printed(tmp_path: Path, script: str, model: dict[str, Any] = MODEL) -> str:
     (tmp_path / "model.json").write_text(json.dumps(model))
     (tmp_path / "script.yaml").write_text(script)
     console = Console(record=True, width=120, file=(tmp_path / "out").open("w"))
-    code = prediction.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
+    code = prediction.predict_script(tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", console)
     assert code == 0
     return console.export_text()
 
@@ -240,7 +240,7 @@ def test_a_script_that_never_fires_is_answered(tmp_path):
 def test_a_damaged_model_and_a_wrong_script_name_file_and_field(tmp_path):
     (tmp_path / "model.json").write_text("{}")
     console = Console(file=io.StringIO(), width=200)
-    words = (tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", "model", console)
+    words = (tmp_path, str(tmp_path / "model.json"), tmp_path / "script.yaml", console)
     with pytest.raises(UsageError, match=r"model.json: has no field experiment"):
         prediction.predict_script(*words)
     (tmp_path / "model.json").write_text('{"experiment": "probe-cost", "arm": 5}')
