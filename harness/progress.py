@@ -231,6 +231,7 @@ def step(label: str, total: float | None = None, *, leads: bool = False) -> Iter
             yield current
         finally:
             steps.remove(current)
+        stagetimes.ended(label, current.started)
         return
     if console.is_terminal:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]

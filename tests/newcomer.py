@@ -12,9 +12,9 @@ from harness.paths import ROOT
 INV = [sys.executable, "-m", "harness.commands.program"]
 
 
-def inv(folder: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    """What a user gets who calls `./inv` in `folder`."""
-    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(Path.home())}
+def inv(folder: Path, *words: str, stdin: bytes = b"", **settings: str) -> subprocess.CompletedProcess[str]:
+    """What a user gets who calls `./inv` in `folder`; `settings`: further variables of the environment."""
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(Path.home()), **settings}
     source = folder / ".stdin"
     source.write_bytes(stdin)
     with source.open("rb") as file:

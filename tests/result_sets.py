@@ -154,7 +154,7 @@ def write_set(
                 trial = record(arm, repetition, model.clock, failed=value is None).model_copy(
                     update={
                         "kernel": model.kernel,
-                        "system_map": f"kernels/{model.kernel}/System.map",
+                        "system_map": Path("kernels", model.kernel, "System.map"),
                         "group": model.group,
                         "dimensions": model.dimensions,
                     }

@@ -120,9 +120,8 @@ def _fetch_all(home: Path, entries: Sequence[Entry], asked: Sequence[Place]) -> 
     label = f"fetching {len(entries)} packages" if len(entries) > 1 else f"fetching {entries[0].package}"
     with step(label, total=total) as bar, ThreadPoolExecutor(AT_ONCE) as pool:
         count = _Count(bar)
-        jobs = [pool.submit(_fetch_one, home, entry, asked, count) for entry in entries]
         try:
-            for job in jobs:
+            for job in [pool.submit(_fetch_one, home, entry, asked, count) for entry in entries]:
                 job.result()
         except BaseException:
             count.stop()
@@ -134,7 +133,7 @@ class _Count:
     """Progress of several threads, which end soon after `stop`."""
 
     def __init__(self, bar: Step) -> None:
-        self._bar, self._guard = bar, threading.Lock()
+        self._bar, self._guard = bar, threading.Condition()
         self._open: set[http.client.HTTPResponse] = set()
         self._stopped = False
 
@@ -159,9 +158,12 @@ class _Count:
         finally:
             with self._guard:
                 self._open.remove(stream)
+                self._guard.notify_all()
 
     def stop(self) -> None:
-        """Let no thread go on."""
+        """Let no thread go on; what has come is in its file then. The pool does not wait for a thread in whose start
+        an interrupt fell.
+        """
         self._stopped = True
         with self._guard:
             for stream in self._open:
@@ -169,6 +171,7 @@ class _Count:
                     handle = os.dup(stream.fileno())
                     with socket.socket(fileno=handle) as connection:
                         connection.shutdown(socket.SHUT_RDWR)
+            self._guard.wait_for(lambda: not self._open)
 
 
 def _fetch_one(home: Path, entry: Entry, asked: Sequence[Place], count: _Count) -> None:

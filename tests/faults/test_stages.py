@@ -188,7 +188,7 @@ def test_a_fetch_that_is_ended_goes_on(tmp_path, stalled):
     handler = type("Handler", (_Slow,), {"stalled": stalled, "asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     place = place_for(tmp_path, "fetch")
     place.environment |= {"KREPRO_MIRRORS": f"http://127.0.0.1:{server.server_port}", "no_proxy": "127.0.0.1"}
     try:

@@ -134,10 +134,9 @@ def test_input_programs_that_are_started_and_a_window(tmp_path):
 
 
 @pytest.mark.deep
-def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setenv("KREPRO_OUTPUT_MIB", "1")
+def test_a_trace_that_has_no_room_says_how_much_is_missing(tmp_path):
     (tmp_path / "in").write_text("".join(f"{n * 7919 % 10007}\n" for n in range(6000)))
-    done = inv(tmp_path, "trace", "--", "sort", "-n", "in")
+    done = inv(tmp_path, "trace", "--", "sort", "-n", "in", KREPRO_OUTPUT_MIB="1")
     report_of(done)
     missing = re.search(r"^([\d,]+) visits at the end are left out", done.stdout, re.MULTILINE)
     assert missing

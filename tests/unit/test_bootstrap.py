@@ -37,7 +37,7 @@ def index(tmp_path, monkeypatch) -> Iterator[Path]:
     (folder / "files").mkdir()
     (folder / "files" / NAME).write_bytes(WHEEL)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple/")
     yield folder
     server.shutdown()

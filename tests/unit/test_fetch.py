@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -68,7 +69,7 @@ class Server:
         kind = type("Own", (Handler,), {"asked": self.asked, "whole": self.breaks, "stalled": self.goes_on})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(kind, directory=str(folder)))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def has(self, deb: Path, path: str) -> None:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -269,8 +270,9 @@ def test_one_failure_ends_the_others(tmp_store, mirrors, deb, entry):
     assert isinstance(tmp_store, Store)
 
 
+@pytest.mark.parametrize("starting", [False, True], ids=["while-it-waits", "while-a-thread-starts"])
 def test_an_interrupted_download_waits_for_no_mirror_and_keeps_what_has_come(
-    tmp_store, mirrors, monkeypatch, deb, entry
+    starting, tmp_store, mirrors, monkeypatch, deb, entry
 ):
     mirror, part = mirrors[0], tmp_store.root / "packages" / f"{entry.sha256}.part"
     mirror.has(deb, f"debian/{PATH}")
@@ -290,11 +292,18 @@ def test_an_interrupted_download_waits_for_no_mirror_and_keeps_what_has_come(
     def end(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetching._Count, "add", counted)
-    before = signal.signal(signal.SIGUSR1, end)
+    def start(thread: threading.Thread) -> None:
+        begin(thread)
+        while thread.name.startswith("ThreadPoolExecutor"):  # a pool knows no thread whose start does not return
+            time.sleep(0.01)
+
+    begin, before = threading.Thread.start, signal.signal(signal.SIGUSR1, end)
     try:
         threading.Thread(target=interrupt, daemon=True).start()
-        with pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(fetching._Count, "add", counted)
+            if starting:
+                patched.setattr(threading.Thread, "start", start)
             fetch(tmp_store, [entry])
     finally:
         signal.signal(signal.SIGUSR1, before)
