@@ -14,5 +14,7 @@ ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]
 TrustChoice = Literal["sandboxed", "unsandboxed"]
 Trusted = TrustChoice | bool | None
 
+#: CPUs that a guest may have.
+MOST_CPUS = 64
 #: MiB that a guest may make one of its files on the host have, unless it is told.
 FILE_MIB = 8192

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness import debian, settings
+from harness.errors import UsageError
 from harness.yamlfile import Strict
 
 #: What the host itself gives; the rest comes from the tools tree.
@@ -22,6 +23,8 @@ TOOLS = ("git", "setpriv", "prlimit")
 HOST_TOOLS = ("qemu-system-x86_64", "gcc", "make", "ccache", "xz")
 #: A cold run keeps a source tree, two builds, ccache and states: about this much.
 DISK_WANTED_GIB = 6
+#: Of these, what the tools, one kernel and its image are at least.
+DISK_LEAST_GIB = 3
 STATUS_STYLE = {"ok": "green", "absent": "yellow", "missing": "bold red"}
 
 
@@ -102,9 +105,31 @@ def _memory() -> Finding:
     return Finding(name="memory", status="ok" if enough else "missing", detail=f"{mib} MiB free, 1024 wanted")
 
 
-def _disk(store: Path) -> Finding:
+def check_memory(mib: int | None) -> None:
+    """UsageError for a guest with more memory than this host has at all."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    if mib is not None and mib > whole:
+        raise UsageError(f"--memory {mib}: this host has {whole} MiB")
+
+
+def check_room(store: Path) -> None:
+    """UsageError where an empty store has no room for what any guest needs."""
+    free = _free_gib(store)
+    if free < DISK_LEAST_GIB:
+        raise UsageError(
+            f"{free:.1f} GiB are free, and the tools and a kernel need {DISK_LEAST_GIB}",
+            where=str(store),
+            hint=f"the setting store, or {settings.STORE.variable}, names another folder",
+        )
+
+
+def _free_gib(store: Path) -> float:
     existing = next(path for path in (store, *store.parents) if path.exists())
-    free = shutil.disk_usage(existing).free / 2**30
+    return shutil.disk_usage(existing).free / 2**30
+
+
+def _disk(store: Path) -> Finding:
+    free = _free_gib(store)
     enough = free >= DISK_WANTED_GIB
     return Finding(
         name="disk",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from harness.build.store import Store
 from harness.build.uses import release
 from harness.paths import ROOT
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background; what a test starts would never end
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Deadlines of hypothesis measure the host's load, not the code; temporary folders are told apart by the tests.
 settings.register_profile(
     "krepro", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -20,6 +20,7 @@ from harness.build.store import Store
 from harness.build.tree import tools
 from harness.commands.catalogue import called
 from harness.experiment.model import find_experiment, load_experiment
+from harness.host import check_room
 
 
 def first_kernel(words: Sequence[str]) -> KernelRecipe | None:
@@ -42,6 +43,7 @@ def get(store: Store, words: Sequence[str]) -> None:
     command, given = called(words)
     if command is None or not command.with_guests(given):
         return
+    check_room(store.root)
     kernel = first_kernel(words)
     if kernel is None:
         tools()

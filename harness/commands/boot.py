@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+from harness.choices import MOST_CPUS
 from harness.commands.declaration import Option, command
 from harness.commands.shared import Accelerator, KernelName
 from harness.errors import UsageError
@@ -22,7 +23,7 @@ def boot(
     ] = None,
     accel: Accelerator = "auto",
     append: Annotated[str | None, Option("further kernel parameters, in one argument")] = None,
-    cpus: Annotated[int, Option("CPUs; `classic` has one")] = 1,
+    cpus: Annotated[int, Option("CPUs; `classic` has one", least=1, most=MOST_CPUS)] = 1,
     exec: Annotated[
         str | None,
         Option(

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.choices import AcceleratorChoice
 from harness.experiment.prepare import boot_files, build_for
@@ -30,15 +32,18 @@ def machine_by_hand(
     store: Store, asked: Asked, session: Literal["console", "ssh"]
 ) -> tuple[MachineSpec, BootFiles, Keys | None]:
     """The machine, with all that it boots from built; UsageError when there can be none like it."""
-    built = build_for(store, asked.kernel, asked.folder)
-    spec = machine_spec(
+    kernel = load_kernel(asked.kernel, beside=asked.folder).spec
+    machine = partial(
+        machine_spec,
         f"boot {asked.kernel}",
-        hardware=built.recipe.spec.hardware,
-        accelerator=choose_accelerator(store, asked.accelerator, built.kernel).used,
+        hardware=kernel.hardware,
         clock="wall",
         session=session,
         cpus=asked.cpus,
-        cmdline=(*built.recipe.spec.cmdline, *asked.append),
+        cmdline=(*kernel.cmdline, *asked.append),
         devices=("edu", "disk", "net"),
     )
+    machine(accelerator="tcg")  # what none can be is told before it is built
+    built = build_for(store, asked.kernel, asked.folder)
+    spec = machine(accelerator=choose_accelerator(store, asked.accelerator, built.kernel).used)
     return spec, *boot_files(store, built, spec)

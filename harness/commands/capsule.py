@@ -18,7 +18,9 @@ def capsule(
     python: Annotated[
         tuple[str, ...] | None, Option("versions of Python that get wheels, as `3.11,3.13`", none="this one's")
     ] = None,
-    out: Annotated[Path | None, Option("file to write", none="`EXPERIMENT-ID.tar.zst`, in this folder")] = None,
+    out: Annotated[
+        Path | None, Option("file to write", writes="file", none="`EXPERIMENT-ID.tar.zst`, in this folder")
+    ] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write a set and all it was made of into one file, for offline."""

@@ -39,6 +39,8 @@ from harness.commands.store import store
 from harness.commands.test import test
 from harness.commands.trace import trace
 from harness.commands.verify import verify
+from harness.errors import UsageError
+from harness.paths import PROGRAM
 
 #: By what a user wants to do, in the order of `--list`.
 GROUPS: dict[str, Sequence[Command[Any]]] = {
@@ -55,6 +57,12 @@ def called(arguments: Sequence[str]) -> tuple[Command[Any] | None, dict[str, boo
     command = COMMANDS.get(next((word for word in arguments if not word.startswith("-")), ""))
     options = command.parameters if command else ()
     return command, {option.name: option.flag in arguments for option in options}
+
+
+def check_command(arguments: Sequence[str]) -> None:
+    """UsageError for a first word that is no command."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        raise UsageError(f"No idea what {arguments[0]!r} is!", hint=f"{PROGRAM} --list")
 
 
 def missing_packages(arguments: Sequence[str]) -> list[str]:

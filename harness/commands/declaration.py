@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from harness.commands.writable import Written, check_writable
 from harness.errors import UsageError
 from harness.paths import RESULTS
 
@@ -39,7 +40,9 @@ class Option:
     help: str  #: Markdown, with links as from docs/
     word: bool = False  #: also given as a word without a name; without a default it is required
     path: bool = False  #: the text may be a path: `~` is expanded
+    writes: Written | None = None  #: the path is written: what cannot be is told before anything else is done
     least: int = 0  #: smallest number; of a list, how many parts it has at least
+    most: int | None = None  #: largest number
     none: str = "none"  #: how the default None is told
     spares_guests: bool = False  #: with this switch, the command needs no guest
     rest: bool = False  #: also given as the words after `--`
@@ -106,7 +109,10 @@ class Parameter:
         if kind is int:
             return self._number(text)
         if kind is Path:
-            return Path(expanded(text)).absolute()
+            path = Path(expanded(text)).absolute()
+            if self.option.writes:
+                check_writable(self.flag, path, self.option.writes)
+            return path
         return expanded(text) if self.option.path else text
 
     def _parts(self, kinds: tuple[Any, ...], text: str) -> tuple[Any, ...]:
@@ -126,6 +132,8 @@ class Parameter:
             raise UsageError(f"{self.flag} {text}: must not be negative")
         if number < self.option.least:
             raise UsageError(f"{self.flag} {text}: must be {self.option.least} or more")
+        if self.option.most is not None and number > self.option.most:
+            raise UsageError(f"{self.flag} {text}: must be {self.option.most} or less")
         return number
 
     @property

@@ -21,7 +21,7 @@ GENERATOR = ("sphinx", "myst_parser", "furo")
 
 
 @command()
-def docs(out: Annotated[Path | None, Option("folder to write", none="`site/`")] = None) -> None:
+def docs(out: Annotated[Path | None, Option("folder to write", writes="folder", none="`site/`")] = None) -> None:
     """Make a site of the docs, with a gallery of the papers."""
     from harness.errors import RunError
 

@@ -17,7 +17,8 @@ def export(
     result: SetName,
     to: Annotated[ExportFormat, Option("output format, see below")],
     out: Annotated[
-        Path | None, Option("file or folder to write", none="`EXPERIMENT-ID` and a suffix, in this folder")
+        Path | None,
+        Option("file or folder to write", writes="either", none="`EXPERIMENT-ID` and a suffix, in this folder"),
     ] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:

@@ -18,7 +18,9 @@ from harness.paths import RESULTS
 def figures(
     result: SetName,
     to: Annotated[FigureFormat, Option("file format")] = "svg",
-    out: Annotated[Path | None, Option("folder for the files", none="`figures/ID`, in this folder")] = None,
+    out: Annotated[
+        Path | None, Option("folder for the files", writes="folder", none="`figures/ID`, in this folder")
+    ] = None,
     results: ResultsFolder = RESULTS,
     trust: Trust = None,
 ) -> int:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from typing import Annotated
 
 from harness.commands.declaration import Option, command
+from harness.commands.writable import check_writable
 from harness.paths import RESULTS
 
 PROOF = "uname -r; ls -l /dev/kvm; grep . /sys/module/kvm_amd/parameters/npt"
@@ -30,9 +32,16 @@ def kvmhost(
     from pathlib import Path
 
     from harness.build.store import Store
+    from harness.errors import UsageError
+    from harness.host import check_memory
     from harness.machine.kvmhost import KvmHost
 
     folders = [Path(folder) for folder in out] if out else [RESULTS]
+    for folder in out or ():
+        check_writable("--out", Path(folder).absolute(), "folder")
     words = ["sh", "-c", PROOF] if exec is None else shlex.split(exec)
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"{words[0]}: is no program of this host (a program's path, or its name)")
+    check_memory(memory)
     with KvmHost(Store.default(), writable=folders, cpus=cpus, memory_mb=memory) as host:
         return host.run(words, timeout_s=60.0 * minutes, echo=True).status

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from harness.choices import MOST_CPUS
 from harness.commands import cli
 from harness.commands.declaration import Option, command
 from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
@@ -19,7 +20,7 @@ def locks(
     experiment: Whose = None,
     kernel: Kernel = None,
     cpus: Annotated[
-        int | None, Option("CPUs of the guest; one has the virtual clock", least=1, none="the tracer's")
+        int | None, Option("CPUs of the guest; one has the virtual clock", least=1, most=MOST_CPUS, none="the tracer's")
     ] = None,
     filter: Annotated[
         tuple[str, ...] | None,
@@ -43,7 +44,9 @@ def locks(
     package: Package = None,
     copy_in: CopyIn = None,
     with_: With = None,
-    out: Annotated[Path | None, Option("new folder for the report", none="`PROGRAM.locks`, in this folder")] = None,
+    out: Annotated[
+        Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.locks`, in this folder")
+    ] = None,
     memory: Memory = None,
     timeout: Timeout = 600,
 ) -> int:

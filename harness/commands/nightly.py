@@ -21,7 +21,7 @@ def nightly(
     ] = 480,
     profile: Annotated[Profile, Option("number of repetitions per arm")] = "full",
     results: ResultsFolder = RESULTS,
-    out: Annotated[Path, Option("folder for state, JUnit XML and summary")] = RESULTS / "nightly",
+    out: Annotated[Path, Option("folder for state, JUnit XML and summary", writes="folder")] = RESULTS / "nightly",
     experiment: Annotated[
         tuple[str, ...] | None,
         Option("names from `experiments/` or folders, comma-separated", path=True, least=1, none="all"),

@@ -53,8 +53,10 @@ def table_lines(command: Command[Any]) -> list[str]:
 def _values(option: Parameter) -> str:
     if option.choices:
         return ", ".join(f"`{choice}`" for choice in option.choices)
-    least = option.option.least
-    return f"{option.value_kind}, at least {least}" if least and option.value_kind == "number" else option.value_kind
+    if option.value_kind != "number":
+        return option.value_kind
+    bounds = ["at least", option.option.least or None], ["at most", option.option.most]
+    return ", ".join(["number", *(f"{word} {bound}" for word, bound in bounds if bound is not None)])
 
 
 def _meaning(command: Command[Any], option: Parameter) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +62,12 @@ def _usage() -> Iterator[None]:
     try:
         yield
     except ParseError as error:
-        raise Exit(f"krepro: {' '.join(str(error).split())} ({PROGRAM} --list)", EXIT_USAGE) from error
+        raise Exit(f"krepro: {_plain(str(error))} ({PROGRAM} --list)", EXIT_USAGE) from error
+
+
+def _plain(message: str) -> str:
+    """In one line, with options called as a user calls them: Python has the word `with` for itself."""
+    return re.sub(r"'(\w+)_'", r"'\1'", " ".join(message.split()))
 
 
 _name = Path(PROGRAM).name

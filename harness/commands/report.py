@@ -21,7 +21,8 @@ def report(
         Option(f"{SET} (with bare `invoke` not as a word)", word=True, path=True, none="an index of all"),
     ] = None,
     out: Annotated[
-        Path | None, Option("the file for one set, the folder for the index", none="below `results/reports/`")
+        Path | None,
+        Option("the file for one set, the folder for the index", writes="either", none="below `results/reports/`"),
     ] = None,
     results: ResultsFolder = RESULTS,
 ) -> None:

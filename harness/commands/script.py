@@ -18,6 +18,7 @@ from pathlib import Path
 from harness.build.store import Store
 from harness.commands.byhand import Asked, machine_by_hand
 from harness.commands.declaration import expanded
+from harness.commands.writable import check_writable
 from harness.errors import RunError, UsageError
 from harness.guest.pipe import Feed
 from harness.guest.ssh import SshSession
@@ -68,6 +69,13 @@ def script_of(command: str, timeout_s: float, copy_in: Sequence[str], copy_out: 
     for one in (*into, *out):
         if not one.source:
             raise UsageError("--copy-in and --copy-out name a file first: F, or F:TARGET")
+    for one in out:
+        if not Path(one.source).name:
+            raise UsageError(f"--copy-out {one.source}: name a file or a folder in it")
+        place = Path(one.target).absolute()
+        if not place.parent.is_dir():
+            raise UsageError("--copy-out: its folder is not there", where=str(place))
+        check_writable("--copy-out", place, "either")
     return Script(command, timeout_s, tuple(into), tuple(out))
 
 

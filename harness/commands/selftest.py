@@ -33,7 +33,8 @@ class SelftestOptions:
     )
     minutes: Annotated[int, Option("after so many nothing more is begun; building kernels does not count")] = 10
     out: Annotated[
-        Path | None, Option("the file to attach to an issue, or its folder", none="here, `selftest-TIME.json`")
+        Path | None,
+        Option("the file to attach to an issue, or its folder", writes="either", none="here, `selftest-TIME.json`"),
     ] = None
 
 

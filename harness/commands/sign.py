@@ -23,11 +23,11 @@ def sign(
     from harness.store.resultset import find_result_set
     from harness.store.seal import verify_files
 
+    path = find_result_set(results, result).path
     key = settings.text(settings.SIGNING_KEY)
     if not key:
         raise UsageError(
             "no key to sign with", hint="KREPRO_SIGNING_KEY=~/.ssh/id_ed25519, or signing_key in krepro.toml"
         )
-    path = find_result_set(results, result).path
     verify_files(path)
     print(harmless(str(signature.sign(path, Path(expanded(key))))))

@@ -9,9 +9,12 @@ from typing import Any
 from invoke import Collection, Context, Task
 
 from harness import debian, settings
+from harness.build.store import Store
+from harness.build.tree import tree_home
 from harness.commands import cli
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import Command, Parameter
+from harness.host import check_room
 
 
 def collection() -> Collection:
@@ -26,8 +29,8 @@ def task_of(command: Command[Any]) -> Task[Any]:
         def action() -> int | None:
             values = command.values(given)
             settings.check()
-            if command.with_guests(values) and debian.host_tools():
-                debian.ensure_guest_packages()
+            if command.with_guests(values):
+                prepare_host()
             return command.run(values)
 
         cli.guarded(action, debug=given["debug"])
@@ -44,6 +47,16 @@ def task_of(command: Command[Any]) -> Task[Any]:
         help={parameter.name: parameter.help for parameter in command.parameters},
         auto_shortflags=False,  # a letter that changes its meaning with the next option is none to get used to
     )
+
+
+def prepare_host() -> None:
+    """What a command with guests needs before all else; UsageError where it is not to be had."""
+    if debian.host_tools():
+        debian.ensure_guest_packages()
+        return
+    root = Store.default().root
+    if not tree_home(root).is_dir():
+        check_room(root)
 
 
 def _option(parameter: Parameter) -> inspect.Parameter:

@@ -25,7 +25,9 @@ def trace(
     package: Package = None,
     copy_in: CopyIn = None,
     with_: With = None,
-    out: Annotated[Path | None, Option("new folder for the report", none="`PROGRAM.trace`, in this folder")] = None,
+    out: Annotated[
+        Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.trace`, in this folder")
+    ] = None,
     memory: Memory = None,
     timeout: Timeout = 600,
 ) -> int:

@@ -38,6 +38,7 @@ from harness.experiment.prepare import (
 )
 from harness.experiment.scalar import Scalar
 from harness.experiment.trial import TrialRecord, TrialSpec
+from harness.host import check_memory
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
 from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
@@ -98,6 +99,7 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
     modules = module_folders(wanted.modules)
     experiment = load_experiment(folder)
     kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
+    arm = _possible(_arm(kernel, tracer.tracer, wanted.cpus, params), wanted, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
         here = Path.cwd()
@@ -118,7 +120,6 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         for text in things.notes:
             note(text)
         command = _command(tracer.tracer.command, str(here), [*loaded, *words], wanted.timeout)
-        arm = _arm(built.recipe.spec.name, tracer.tracer, wanted.cpus, params)
         spec = _trial(
             store, scratch, _only(experiment, arm, command, wanted.timeout + MORE_S), built, things, wanted.memory
         )
@@ -206,6 +207,13 @@ def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Sc
     return Arm(
         kernel=kernel, clock="wall", session="mailbox", cpus=cpus, cmdline=cmdline, params=dict(params), devices=devices
     )
+
+
+def _possible(arm: Arm, wanted: Wanted, folder: Path) -> Arm:
+    """The arm; UsageError where no machine can be as it wants it, before anything is built for one."""
+    check_memory(wanted.memory)
+    machine_for(NAME, arm, load_kernel(arm.kernel, folder), "tcg")
+    return arm
 
 
 def _kernel(wanted: str | None, usual: str, folder: Path) -> str:

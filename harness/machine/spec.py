@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from harness.build.spec import Hardware
+from harness.choices import MOST_CPUS
 from harness.errors import UsageError
 from harness.machine.board import Board, board_of
 from harness.machine.kvmcpu import tsc_khz
@@ -56,7 +57,7 @@ class MachineSpec(Strict):
     accelerator: Accelerator
     clock: Clock
     session: SessionKind
-    cpus: int = Field(default=1, ge=1, le=64)
+    cpus: int = Field(default=1, ge=1, le=MOST_CPUS)
     cmdline: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
     icount_shift: int = Field(default=DEFAULT_ICOUNT_SHIFT, ge=0, le=10)

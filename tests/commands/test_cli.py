@@ -23,7 +23,7 @@ from invoke import Exit
 from invoke.program import Program
 
 from harness.commands import cli
-from harness.commands.catalogue import COMMANDS, GROUPS
+from harness.commands.catalogue import COMMANDS, GROUPS, check_command
 from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import experiment_names
@@ -246,8 +246,8 @@ def test_impossible_arms_are_refused_with_the_reason(invoke, example, tmp_path, 
         (("nightly", "--profile", "x"), "--profile x: must be one of quick, full"),
         (("nightly", "--experiment", ","), "--experiment ,: names no experiment"),
         (("nightly", "--experiment", "nonsense"), "unknown experiment 'nonsense'"),
-        (("nightly", "--minutes", "0", "--out", "/dev/null"), "/dev/null: is no folder"),
-        (("nightly", "--minutes", "0", "--out", "/dev/null/x"), "/dev/null/x: cannot write: Not a directory"),
+        (("nightly", "--minutes", "0", "--out", "/dev/null"), "--out /dev/null: is no folder"),
+        (("nightly", "--minutes", "0", "--out", "/dev/null/x"), "--out /dev/null/x: /dev/null is no folder"),
         (("bench", "--repetitions", "0"), "--repetitions 0: must be 1 or more"),
         (("bench", "--repetitions", "x"), "--repetitions x: must be a whole number"),
     ],
@@ -262,6 +262,68 @@ def test_a_program_that_is_not_there_is_told_before_anything_is_built(invoke, tm
     monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
     assert "no program called nosuchprogram on PATH" in refused(invoke(name, "--exec", "nosuchprogram"))
     assert not any(path.is_file() for path in (tmp_path / "store").rglob("*"))
+
+
+#: What can be known of a guest before there is a kernel for it.
+NO_GUESTS = [
+    (("boot", "classic", "--cpus", "2", "--exec", "true"), "boot classic: this kernel drives one CPU only"),
+    (("boot", "classic", "--cpus", "0"), "--cpus 0: must be 1 or more"),
+    (("boot", "modern-6.1", "--cpus", "65"), "--cpus 65: must be 64 or less"),
+    (("boot", "classic", "--exec", "true", "--copy-out", "/"), "--copy-out /: name a file or a folder in it"),
+    (("boot", "classic", "--exec", "true", "--copy-out", "x:/proc/x"), "--copy-out /proc/x: cannot write in /proc: "),
+    (("boot", "classic", "--exec", "true", "--copy-out", "x:/absent/x"), "/absent/x: --copy-out: its folder is not"),
+    (("trace", "--memory", "999999999", "--exec", "true"), "--memory 999999999: this host has "),
+    (("locks", "--memory", "999999999", "--exec", "true"), "--memory 999999999: this host has "),
+    (("kvmhost", "--memory", "999999999", "--exec", "true"), "--memory 999999999: this host has "),
+    (("kvmhost", "--exec", "absent"), "absent: is no program of this host"),
+    (("kvmhost", "--exec", "true", "--out", "/proc/x"), "--out /proc/x: cannot write in /proc: "),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), NO_GUESTS, ids=[" ".join(words) for words, _ in NO_GUESTS])
+@needs_guest_packages
+def test_what_no_guest_can_be_is_told_before_anything_is_built(invoke, tmp_path, monkeypatch, words, says):
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
+    assert says in refused(invoke(*words))
+    assert not (tmp_path / "store").exists()
+
+
+WRITING = [(name, option) for name in COMMANDS for option in COMMANDS[name].parameters if option.option.writes]
+
+
+def test_all_that_write_where_they_are_told_say_so():
+    told = {name for name in COMMANDS for option in COMMANDS[name].parameters if option.name == "out"}
+    assert told - {name for name, _ in WRITING} == {"kvmhost"}, "whose folders are a list"
+
+
+@pytest.mark.parametrize(("name", "option"), WRITING, ids=[name for name, _ in WRITING])
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_made(name, option, tmp_path):
+    (tmp_path / "file").touch()
+    for place, says in ((Path("/proc/x"), "cannot write in /proc: "), (tmp_path / "file/x", "file is no folder")):
+        with pytest.raises(UsageError, match=f"^{option.flag} {re.escape(str(place))}: .*{says}"):
+            option.value(str(place))
+    assert option.value(str(tmp_path / "a/b")) == tmp_path / "a/b"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "nothing is left behind"
+    if option.option.writes == "folder":
+        with pytest.raises(UsageError, match="file: is no folder"):
+            option.value(str(tmp_path / "file"))
+
+
+def test_a_first_word_that_is_no_command_is_told_before_there_is_an_environment():
+    with pytest.raises(UsageError, match="No idea what 'nonsense' is!"):
+        check_command(["nonsense", "irq-hotspot"])
+    for words in ([], ["--list"], ["run", "nonsense"]):
+        check_command(words)
+
+
+def test_an_empty_store_without_room_is_told_before_anything_is_fetched(invoke, tmp_path, monkeypatch):
+    monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
+    monkeypatch.delenv("KREPRO_HOST_TOOLS", raising=False)
+    full = shutil.disk_usage(tmp_path)._replace(free=2 << 30)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: full)
+    line = refused(invoke("run", "irq-hotspot", "--results", str(tmp_path / "results")))
+    assert line.startswith(f"{tmp_path}/store: 2.0 GiB are free, and the tools and a kernel need 3 (")
+    assert not list(tmp_path.iterdir())
 
 
 @needs_guest_packages
