@@ -72,10 +72,10 @@ def script_of(command: str, timeout_s: float, copy_in: Sequence[str], copy_out: 
     for one in out:
         if not Path(one.source).name:
             raise UsageError(f"--copy-out {one.source}: name a file or a folder in it")
-        place = Path(one.target).absolute()
-        if not place.parent.is_dir():
-            raise UsageError("--copy-out: its folder is not there", where=str(place))
-        check_writable("--copy-out", place, "either")
+        taken = Path(one.target).absolute()
+        if not taken.parent.is_dir():
+            raise UsageError("--copy-out: its folder is not there", where=str(taken))
+        check_writable("--copy-out", taken, "either")
     return Script(command, timeout_s, tuple(into), tuple(out))
 
 
