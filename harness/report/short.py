@@ -14,7 +14,7 @@ from harness.report.terminal import measured
 from harness.store.shown import Shown, ShownTable
 
 #: Of one verdict, and of the news, that many are told; the others are counted.
-MOST_TOLD, MOST_NEWS = 6, 5
+MOST_TOLD, MOST_NEWS = 6, 4
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,10 @@ def _news(claims: Sequence[ClaimResult]) -> list[str]:
     lines = news_lines(claims)
     if not lines:
         return [f"All {_counted(len(judged), 'verdict')} are as known"] if judged else []
+    names = ", ".join(claim.id for claim in news(claims)[:MOST_NEWS])
     more = [f"and {len(lines) - MOST_NEWS} more"] if len(lines) > MOST_NEWS else []
-    return [f"News: {len(lines)} of {_counted(len(judged), 'verdict')} other than known", *lines[:MOST_NEWS], *more]
+    told = f"News: {' '.join([names, *more])}: {len(lines)} of {_counted(len(judged), 'verdict')} other than known"
+    return [told, *lines[:MOST_NEWS], *more]
 
 
 def _group(

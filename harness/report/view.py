@@ -65,12 +65,12 @@ def _table(table: ShownTable, rows: int) -> list[RenderableType]:
 
 
 def _above(told: Short) -> list[RenderableType]:
-    lines: list[RenderableType] = []
-    if told.says:
-        lines += [Text.assemble(("The paper says: ", "bold"), told.says), Text("")]
     style = "bold red" if told.is_news else "bold"
-    lines += [Text(line, style) for line in told.news[:1]]
+    lines: list[RenderableType] = [Text(line, style) for line in told.news[:1]]
     lines += [Padding(Text(line, style), (0, 0, 0, 2), expand=False) for line in told.news[1:]]
+    if told.says:
+        says: list[RenderableType] = [Text.assemble(("The paper says: ", "bold"), told.says), Text("")]
+        lines = [*lines, *says] if told.is_news else [*says, *lines]
     for group in told.groups:
         lines.append(Text(group.heading, "bold"))
         grid = Table.grid(padding=(0, 1), expand=True)

@@ -84,10 +84,15 @@ def test_news_is_first(tmp_path):
     yaml = YAML.replace("id: counted", "id: counted, known: contradicted")
     lines = seen(made(tmp_path, yaml))
     assert lines[:2] == [
-        "News: 1 of 2 verdicts other than known",
+        "News: counted: 1 of 2 verdicts other than known",
         "  counted is reproduced, known as contradicted: 1 where = 1 is expected",
     ]
     assert seen(made(tmp_path / "known", YAML))[0] == "All 2 verdicts are as known"
+    says = yaml.replace("title: Waiting}", "title: Waiting, says: It waits.}")
+    assert [line for line in seen(made(tmp_path / "says", says)) if line][:3:2] == [
+        lines[0],
+        "The paper says: It waits.",
+    ]
 
 
 def test_what_could_not_be_measured_is_counted(tmp_path):
