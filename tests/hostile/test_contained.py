@@ -88,7 +88,12 @@ def strangers(tmp_path: Path, more: str = "", early: str = "") -> ResultSet:
 
 @pytest.fixture(
     scope="module",
-    params=[(box, name) for box in BOXES for name in COMMANDS if name in ("verify", "figures") or box.program],
+    params=[
+        pytest.param((box, name), marks=[pytest.mark.deep] * (name != "verify"))
+        for box in BOXES
+        for name in COMMANDS
+        if name in ("verify", "figures") or box.program
+    ],
     ids=lambda param: f"{param[1]}-{'view' if param[0].program else 'landlock'}",
 )
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -143,6 +148,8 @@ def test_no_attack_was_left_out(outcomes):
 
 # -- how it ends ----------------------------------------------------------------------------------------------------
 
+#: Of ENDINGS, those that are tried each time: the codes of verdicts and of Ctrl-C, a crash, and none at all.
+SHALLOW = ("os._exit(1)", "Ctrl-C", "SIGSEGV", "SIGKILL", "no end")
 HOOK = "\n\ndef tables(trials):\n    for trial in trials:\n        {ending}\n"
 
 
@@ -165,7 +172,9 @@ def analysed(
     return error
 
 
-@pytest.mark.parametrize("name", ENDINGS)
+@pytest.mark.parametrize(
+    "name", [name if name in SHALLOW else pytest.param(name, marks=pytest.mark.deep) for name in ENDINGS]
+)
 def test_however_an_analysis_ends_one_line_says_which_hook_which_trial_and_what(tmp_path, monkeypatch, name):
     code, says = ENDINGS[name]
     # The first process of its own gets no signal that it has not asked for.
@@ -177,6 +186,7 @@ def test_however_an_analysis_ends_one_line_says_which_hook_which_trial_and_what(
     assert "trial short 0" in str(error)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", FORGED)
 def test_what_it_hands_out_is_data_of_a_declared_form(tmp_path, monkeypatch, name):
     code, says = FORGED[name]

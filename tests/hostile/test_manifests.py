@@ -56,6 +56,7 @@ def test_a_reader_that_fails_is_told(tmp_path, monkeypatch):
     assert all("careless: KeyError: 'x'" in failure for failure in failures)
 
 
+@pytest.mark.deep
 def test_mutations_are_of_all_of_it(tmp_path):
     values = json.loads((good_sets(tmp_path)[0].path / MANIFEST).read_text())
     chance = random.Random(1)

@@ -383,6 +383,7 @@ def editing(folder: Path, edit: str, hook: str = "tables(trials)") -> str:
     return text
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("edit", "what", "name"), EDITS.values(), ids=EDITS)
 def test_an_analysis_cannot_edit_what_it_reads(made, results, tmp_path, edit, what, name):
     """At e4efdb2 it could."""
@@ -393,6 +394,7 @@ def test_an_analysis_cannot_edit_what_it_reads(made, results, tmp_path, edit, wh
     assert set_paths(results) == [made.path]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("edit", "what", "name"), EDITS.values(), ids=EDITS)
 def test_no_set_is_written_with_raw_files_that_the_analysis_edited(folder, results, unboxed, edit, what, name):
     """At e4efdb2 it was, sealed with the edited files."""

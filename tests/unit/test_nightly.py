@@ -215,6 +215,7 @@ def test_over_the_budget_nothing_is_begun(options):
     assert not options.results.exists()
 
 
+@pytest.mark.deep
 def test_done_experiments_are_not_run_again_unless_the_night_is_begun_anew(options, capfd):
     nightly(options, Console(width=200))
     state = load_night(options.out / STATE)

@@ -62,6 +62,7 @@ def test_what_a_needed_thing_was_made_of_is_needed_too(tmp_store, tmp_path, monk
     assert not {other, tcg, foreign} & reasons.keys()
 
 
+@pytest.mark.deep
 def test_every_experiment_s_kernels_and_images_are_needed_of_a_whole_store(tmp_path, monkeypatch):
     """In the store that this host has: what a run of an experiment asks for, and nobody else."""
     store = Store.default()

@@ -83,6 +83,7 @@ def test_a_set_as_it_was_written_verifies_and_is_not_changed_by_that(one, capsys
     assert {path: path.stat().st_mtime_ns for path in one.path.rglob("*")} == before
 
 
+@pytest.mark.deep
 def test_one_bit_anywhere_is_found_and_its_file_named(one):
     """Every file: its first bit, its last, and some between; every 13th bit of the manifest."""
     files = [path for path in sorted(one.path.rglob("*")) if path.is_file()]
@@ -209,6 +210,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str, str]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES.keys())
 def test_what_does_not_follow_from_the_raw_files_is_told(one, forgery, tmp_path):
     change, name, says = forgery

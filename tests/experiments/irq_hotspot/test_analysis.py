@@ -600,6 +600,7 @@ def test_summary_and_figures_of_a_whole_run(lab):
     }
 
 
+@pytest.mark.deep
 def test_any_arm_alone_gets_its_summary_and_its_figures(lab):
     for trial in every_arm(lab):
         tables = analysis.tables([trial])
