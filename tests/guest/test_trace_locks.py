@@ -28,9 +28,11 @@ WRITERS = """\
 #include <unistd.h>
 static char block[1 << 16];
 static int file;
+static pthread_barrier_t begin; /* a busy host may run all of one before the other's CPU has a turn */
 static void *writes(void *name)
 {
 	prctl(PR_SET_NAME, name);
+	pthread_barrier_wait(&begin);
 	for (int i = 0; i < 400; i++)
 		if (pwrite(file, block, sizeof(block), 0) < 0)
 			_exit(1);
@@ -40,6 +42,7 @@ int main(void)
 {
 	pthread_t one;
 	file = open("/run/both", O_RDWR | O_CREAT, 0600);
+	pthread_barrier_init(&begin, 0, 2);
 	pthread_create(&one, 0, writes, "anna");
 	writes("bert");
 	pthread_join(one, 0);
