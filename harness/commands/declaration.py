@@ -96,7 +96,7 @@ class Parameter:
         if not text:
             raise UsageError(f"{self.flag} needs a value")
         if self.option.words:
-            return tuple(self._converted(str, word) for word in _unquoted(self.flag, text))
+            return tuple(self._converted(str, word) for word in unquoted(self.flag, text))
         return self._converted(_plain(self.type), text)
 
     def _converted(self, kind: Any, text: str) -> Any:
@@ -294,7 +294,8 @@ def _told_apart(chosen: Command[Any], words: Sequence[str]) -> tuple[list[str], 
     return own, others
 
 
-def _unquoted(flag: str, text: str) -> list[str]:
+def unquoted(flag: str, text: str) -> list[str]:
+    """The words of a shell text; UsageError naming `flag` where its quotes do not match."""
     try:
         return shlex.split(text)
     except ValueError as error:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
+from harness.commands.declaration import Option, command, unquoted
 from harness.commands.writable import check_writable
 from harness.paths import RESULTS
 
@@ -39,9 +38,11 @@ def kvmhost(
     folders = [Path(folder) for folder in out] if out else [RESULTS]
     for folder in out or ():
         check_writable("--out", Path(folder).absolute(), "folder")
-    words = ["sh", "-c", PROOF] if exec is None else shlex.split(exec)
-    if shutil.which(words[0]) is None:
-        raise UsageError(f"{words[0]}: is no program of this host (a program's path, or its name)")
+    words = ["sh", "-c", PROOF] if exec is None else unquoted("--exec", exec)
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(
+            f"{words[0] if words else '--exec'}: is no program of this host (a program's path, or its name)"
+        )
     check_memory(memory)
     with KvmHost(Store.default(), writable=folders, cpus=cpus, memory_mb=memory) as host:
         return host.run(words, timeout_s=60.0 * minutes, echo=True).status

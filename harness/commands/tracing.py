@@ -21,6 +21,7 @@ from harness.build.layouts import build_layouts
 from harness.build.spec import load_kernel
 from harness.build.store import Store
 from harness.commands.belongings import Belongings
+from harness.commands.declaration import unquoted
 from harness.commands.ownmodules import BUSYBOX, load_words, module_folders, not_loaded
 from harness.commands.watching import watching
 from harness.errors import EXIT_OK, RunError, UsageError
@@ -179,10 +180,7 @@ def _check(record: TrialRecord, left: Path) -> None:
 
 
 def _words(text: str | None) -> list[str]:
-    try:
-        words = shlex.split(text or "")
-    except ValueError as error:
-        raise UsageError(f"--exec {text}: {error}") from None
+    words = unquoted("--exec", text or "")
     if not words:
         raise UsageError("no program to trace", hint="give it after --, as in -- PROGRAM ARGUMENTS")
     return words

@@ -91,6 +91,7 @@ def test_an_unknown_experiment_is_one_line_and_exit_2():
         (("run", "x", "--nonsense"), "No idea what '--nonsense' is! (./inv --list)"),
         (("run",), "'run' did not receive required positional arguments: 'experiment' (./inv --list)"),
         (("run", "x", "--seed"), "Flag <Argument: seed> needed value and was not given one! (./inv --list)"),
+        (("predict", "x"), "'predict' did not receive required positional arguments: 'with' (./inv --list)"),
         (("--nonsense",), "No idea what '--nonsense' is! (./inv --list)"),
     ],
 )
@@ -276,6 +277,9 @@ NO_GUESTS = [
     (("locks", "--memory", "999999999", "--exec", "true"), "--memory 999999999: this host has "),
     (("kvmhost", "--memory", "999999999", "--exec", "true"), "--memory 999999999: this host has "),
     (("kvmhost", "--exec", "absent"), "absent: is no program of this host"),
+    (("kvmhost", "--exec", " "), "--exec: is no program of this host"),
+    (("kvmhost", "--exec", "a 'b"), "--exec a 'b: No closing quotation"),
+    (("trace", "--exec", "a 'b"), "--exec a 'b: No closing quotation"),
     (("kvmhost", "--exec", "true", "--out", "/proc/x"), "--out /proc/x: cannot write in /proc: "),
 ]
 
