@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""docs/claims.md: every claim and finding, where its bound comes from, and the mutation that turns it.
-
-`python -m tests.claims_page` writes it; a test compares.
-"""
+"""The page of claims, which `./inv docs` makes: each claim and finding, where its bound comes from, what turns it."""
 
 from __future__ import annotations
 
 from harness.experiment.model import Claim, experiment_names, load_experiment
 from harness.measure.known import expected
-from harness.paths import EXPERIMENTS, ROOT
+from harness.paths import EXPERIMENTS
 from tests.golden import records
 from tests.mutation import mutations
 
-PAGE = ROOT / "docs" / "claims.md"
 HEAD = """\
 # Claims and findings
 
-Made by `python -m tests.claims_page` from the experiments and their tests; do not edit.
+Made by `./inv docs` from the experiments and their tests.
 
 A *claim* is the paper's, a *finding* is ours. The bound is written with where it comes from. What was chosen after data
 had been seen says so. *Turned by* is the mutation that turns the verdict: a test makes it (`tests/mutations/`), so no
@@ -82,8 +78,3 @@ def _turned(name: str, claim: Claim, tried: set[str]) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(claims_page())
-    print(PAGE)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/dictionary.md: what every table, column and metric of the experiments means.
-
-`python -m tests.dictionary_page` writes it; a test compares.
-"""
+"""The dictionary, which `./inv docs` makes: what every table, column and metric of the experiments means."""
 
 from __future__ import annotations
 
@@ -12,14 +9,13 @@ from harness.experiment.model import experiment_names
 from harness.measure.analysis import STANDARD, Analysis
 from harness.measure.declared import Metric, Table
 from harness.measure.units import MEANINGS
-from harness.paths import EXPERIMENTS, ROOT
+from harness.paths import EXPERIMENTS
 
-PAGE = ROOT / "docs" / "dictionary.md"
 HEAD = """\
 # Dictionary
 
-Made by `python -m tests.dictionary_page` from what the experiments declare; do not edit. `./inv show SET --verbose`
-prints the same of a result set, and its report has it too.
+Made by `./inv docs` from what the experiments declare. `./inv show SET --verbose` prints the same of a result set, and
+its report has it too.
 
 ## Units
 """
@@ -59,8 +55,3 @@ def _columns(table: Table) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
     return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {row} |" for row in cells)])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(dictionary_page())
-    print(PAGE)

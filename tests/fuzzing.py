@@ -48,7 +48,7 @@ from harness.measure.raw import read_answer, read_csv, read_json_lines, read_las
 from harness.measure.symbols import read_system_map, with_kallsyms
 from harness.oracle.reader import Oracle
 from harness.store.listing import describe
-from harness.store.migrate import load_manifest
+from harness.store.manifest import load_manifest
 from harness.store.resultset import read_metrics, read_tables
 from harness.store.shown import read_shown
 from tests.conftest import EXPERIMENT

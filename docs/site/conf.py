@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Sphinx' settings for the site of the docs: the pages as they lie in the project, and a figure of each dossier.
+"""Sphinx' settings for the site of the docs: the pages as they lie in the project, those that are made of what the code
+declares, and a figure of each dossier.
 
 `./inv docs` builds it. docs/README.md is its first page and its only list of pages: a heading there with links is a
 group of the navigation. Nothing is fetched by who reads it.
@@ -13,7 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import harness
+from harness.commands.optiontables import with_tables
+from harness.paths import ROOT
 from harness.report.figures import write_figures
+from harness.store.schema import manifest_schema
+from tests.claims_page import claims_page
+from tests.dictionary_page import dictionary_page
 from tests.golden import unpack
 
 if TYPE_CHECKING:
@@ -43,6 +49,8 @@ FIGURES = {
     "lock-trace": ("pair-cost-virtual", "What a traced pair of acquire and release costs"),
     "probe-cost": ("predicted-virtual", "Cost of a trace: predicted, and measured"),
 }
+#: Pages that are made, by their place in docs/; git ignores them.
+MADE = {"claims.md": claims_page, "dictionary.md": dictionary_page, "schema/manifest.json": manifest_schema}
 LINK = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\):? ?(.*(?:\n  .*)*)", re.MULTILINE)
 
 
@@ -53,8 +61,18 @@ def pages_of(text: str) -> dict[str, list[tuple[str, str, str]]]:
     return {head: links for head, links in groups.items() if links}
 
 
+def make(_app: Sphinx) -> None:
+    """Write the pages that are made, before Sphinx looks for pages."""
+    for place, text in MADE.items():
+        page = ROOT / "docs" / place
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(text())
+
+
 def read(_app: Sphinx, name: str, source: list[str]) -> None:
-    """The first page gets its gallery and the navigation, a dossier its figure."""
+    """The first page gets its gallery and the navigation, a dossier its figure, the page of commands its tables."""
+    if name == "docs/commands":
+        source[0] = with_tables(source[0])
     if name == FIRST:
         groups = pages_of(source[0])
         for head, links in groups.items():
@@ -104,5 +122,6 @@ def begin(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """What Sphinx calls."""
+    app.connect("builder-inited", make)
     app.connect("source-read", read)
     app.connect("build-finished", begin)

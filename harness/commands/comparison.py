@@ -15,7 +15,7 @@ from harness.measure.known import news_lines
 from harness.progress import warn
 from harness.report.comparison import comparison_lines, comparison_table, worth_showing
 from harness.store.digest import first_difference
-from harness.store.listing import describe, find_set
+from harness.store.listing import find_set
 from harness.store.reference import compare as compare_bits
 from harness.store.reference import reference_of
 from harness.store.resultset import ResultSet
@@ -63,7 +63,6 @@ def compared_sets(
     """Both sets, the arms that `over` opposes, and every metric of the arms compared; UsageError as `compare`."""
     if arms and over:
         raise UsageError("--arms and --set: give one of them")
-    _refuse(_schema_objections(a, b), force)
     left, right = ResultSet(a), ResultSet(b)
     pairs = [arms] if arms else [(name, name) for name in _arms(left) if name in _arms(right)]
     opposed = opposed_arms(_placed(left), _placed(right), over) if over else None
@@ -84,11 +83,6 @@ def _refuse(objections: list[str], force: bool) -> None:
         raise UsageError("; ".join(objections), hint="--force compares them all the same")
     for objection in objections:
         warn(objection)
-
-
-def _schema_objections(a: Path, b: Path) -> list[str]:
-    versions = describe(a).schema_version, describe(b).schema_version
-    return [f"schema versions differ: {versions[0]} and {versions[1]}"] if versions[0] != versions[1] else []
 
 
 def _objections(a: ResultSet, b: ResultSet, pairs: list[tuple[str, str]]) -> list[str]:

@@ -46,6 +46,7 @@ from harness.store.reference import (
     foreign_inputs,
     load_reference,
     reference_file,
+    trial_hashes,
 )
 
 KERNELS, BITS, COUNTERS = "kernels", "bits", "PMU"
@@ -214,7 +215,7 @@ class Kit:
             plan = [PlannedTrial(arm, 0, trial_seed(reference.inputs["seed"], 0))]
             prepared = prepare_trials(self._store, experiment, folder, plan, scratch, "tcg")
             inputs = {**_inputs(prepared), TEXT: hash_file(folder / "experiment.yaml")}
-            here = Reference(experiment=experiment.name, inputs=inputs, digest="", files={})
+            here = Reference(experiment=experiment.name, inputs=inputs, digest="", trials={})
             there = _only(reference, here)
             foreign = first_input_difference(foreign_inputs(there), foreign_inputs(here))
             if foreign is not None:
@@ -222,7 +223,7 @@ class Kit:
             record = run_one(prepared.trials[0], scratch)
             inside = {"path": record.path.relative_to(scratch)}
             files = deterministic_files(scratch, [record.model_copy(update=inside)])
-            difference = compare(there, here.model_copy(update={"files": files}))
+            difference = compare(there, here.model_copy(update={"trials": trial_hashes(files)}))
             if difference is not None and "all inputs are equal" not in difference:
                 other = str(first_input_difference(there.inputs, here.inputs)).partition(":")[0]
                 raise Absent(f"the reference is of another {other}")
@@ -235,7 +236,7 @@ class Kit:
 
 def shortest_arm(experiment: Experiment, reference: Reference) -> str:
     """Of the arms that the reference has, the one whose workloads may take the least time."""
-    arms = {name.split("/")[1] for name in reference.files} & set(experiment.arms)
+    arms = {name.split("/")[1] for name in reference.trials} & set(experiment.arms)
     return min(sorted(arms), key=lambda arm: seconds_of(experiment, arm))
 
 

@@ -1,35 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The tables of options in docs/commands.md: `python -m harness.commands.optiontables` writes them into it."""
+"""The tables of options and settings, which `./inv docs` puts into docs/commands.md where that names them."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import Command, Parameter
-from harness.paths import ROOT
 from harness.settings import SETTINGS
 
-PAGE = ROOT / "docs/commands.md"
-#: Between these two lines of a command stands its table.
-BEGIN, END = "<!-- options of {} -->", "<!-- end of options -->"
-SETTINGS_BEGIN, SETTINGS_END = "<!-- settings -->", "<!-- end of settings -->"
+#: The line that a table takes the place of.
+OPTIONS_OF, SETTINGS_HERE = "<!-- options of {} -->", "<!-- settings -->"
 
 
 def with_tables(text: str) -> str:
-    """The page with the table of every command as it is declared; ValueError when one has no place."""
-    for command in COMMANDS.values():
-        begin = BEGIN.format(command.name)
-        pattern = re.compile(f"^{re.escape(begin)}\n.*?^{re.escape(END)}$", re.MULTILINE | re.DOTALL)
-        places = list(pattern.finditer(text))
-        if len(places) != 1:
-            raise ValueError(f"{begin} … {END} stands {len(places)} times in the page")
-        text = text.replace(places[0][0], "\n".join([begin, *table_lines(command), END]))
-    before, _, rest = text.partition(SETTINGS_BEGIN)
-    after = rest.partition(SETTINGS_END)[2]
-    return "\n".join([f"{before}{SETTINGS_BEGIN}", *settings_lines(), f"{SETTINGS_END}{after}"])
+    """The page with the table of every command as it is declared; ValueError when one has no place, or two."""
+    tables = {OPTIONS_OF.format(name): table_lines(command) for name, command in COMMANDS.items()}
+    for line, table in {**tables, SETTINGS_HERE: settings_lines()}.items():
+        before, *after = text.split(f"\n{line}\n")
+        if len(after) != 1:
+            raise ValueError(f"{line} stands {len(after)} times in the page")
+        text = "\n".join([before, *table, after[0]])
+    return text
 
 
 def settings_lines() -> list[str]:
@@ -66,12 +58,3 @@ def _meaning(command: Command[Any], option: Parameter) -> str:
         return option.option.help
     place = ("first", "second")[command.words.index(option)]
     return f"also as the {place} argument, or as `{option.name}=…`: {option.option.help}"
-
-
-def main(page: Path = PAGE) -> None:
-    """Write the tables into the page."""
-    page.write_text(with_tables(page.read_text()))
-
-
-if __name__ == "__main__":
-    main()

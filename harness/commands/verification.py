@@ -17,7 +17,7 @@ from harness.choices import Trusted
 from harness.commands.analysis import analyse
 from harness.commands.contained import Contained
 from harness.commands.trust import contained
-from harness.errors import EXIT_OK, KreproError, RunError, exit_code
+from harness.errors import EXIT_OK, RunError, exit_code
 from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.known import news, news_lines
@@ -25,16 +25,13 @@ from harness.measure.views import VIEWS
 from harness.progress import step
 from harness.scratch import discard, scratch_folder
 from harness.store.digest import deterministic_files, digest, first_difference
-from harness.store.listing import CLAIMS, MANIFEST, describe, find_set
+from harness.store.listing import CLAIMS, MANIFEST, find_set
 from harness.store.provenance import OWN, package_versions
 from harness.store.reference import first_input_difference
 from harness.store.resultset import DOCUMENTS, METRICS, ResultSet, Writer, view_file
 from harness.store.seal import unchanged, verify_files
 from harness.store.shown import SHOWN
 from harness.store.signature import signed_by
-
-#: Manifests from this version of the schema say why there are no verdicts.
-SAYS_WHY_UNANALYSED = 3
 
 
 def verify(results: Path, text: str, console: Console, *, trust: Trusted = None, signers: Path | None = None) -> int:
@@ -140,14 +137,9 @@ def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord], analysis: 
     claims = result.claims
     scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
     try:
-        try:
-            analysis.like = result.path
-            writer = Writer(scratch, scratch)
-            made = analyse(analysis, result.manifest.experiment.claims, trials, writer, part=result.manifest.part)
-        except KreproError as error:
-            if claims or not _may_lack_verdicts(result):
-                raise
-            return [f"only the raw files are verified: the analysis fails, and gave no claims in the run: {error}"]
+        analysis.like = result.path
+        writer = Writer(scratch, scratch)
+        made = analyse(analysis, result.manifest.experiment.claims, trials, writer, part=result.manifest.part)
         _same_tables(result, made.tables, made.metrics)
         _same_claims(result, claims, made.claims)
         _same_views(result, scratch)
@@ -159,11 +151,6 @@ def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord], analysis: 
         return [f"{counts} follow from the raw files", _verify_figures(result, scratch / "figures"), *failures]
     finally:
         discard(scratch)
-
-
-def _may_lack_verdicts(result: ResultSet) -> bool:
-    """Whether the set is so old that it cannot say itself that its analysis has failed, and there is nothing of one."""
-    return describe(result.path).schema_version < SAYS_WHY_UNANALYSED and not (result.path / METRICS).is_file()
 
 
 def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> None:

@@ -17,11 +17,3 @@ SIGNS: dict[Verdict, str] = {
     "not-measurable": "?",
 }
 HOLDS: frozenset[Verdict] = frozenset({"reproduced", "confirmed"})
-
-#: What a finding's verdict was called before findings had words of their own.
-_FINDINGS: dict[str, str] = {"reproduced": "confirmed", "contradicted": "refuted"}
-
-
-def word_of_today(kind: str, verdict: str) -> str:
-    """A stored verdict of a claim (`kind` paper) or a finding, which may be in the words of an older set."""
-    return _FINDINGS.get(verdict, verdict) if kind == "finding" else verdict

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from harness.errors import UsageError
-from harness.measure.verdict import Verdict, word_of_today
+from harness.measure.verdict import Verdict
 from harness.scratch import try_lock
 
 MANIFEST = "manifest.json"
@@ -73,7 +73,6 @@ class _Head(BaseModel):
 
 
 class _Claim(BaseModel):
-    kind: str = "paper"
     verdict: Verdict
 
 
@@ -142,7 +141,7 @@ def describe(path: Path) -> Listed:
         schema_version=head.schema_version,
         created=head.created,
         profile=head.profile,
-        verdicts=Counter(word_of_today(claim.kind, claim.verdict) for claim in claims),
+        verdicts=Counter(claim.verdict for claim in claims),
         trials=len(head.trials),
         failed=sum(trial.status != "ok" for trial in head.trials),
         unanalysed=head.unanalysed,

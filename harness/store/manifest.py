@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import ValidationError, field_validator, model_validator
 
 from harness.build.arch import ARCHES
+from harness.errors import UsageError
 from harness.experiment.model import Experiment
 from harness.experiment.prepare import KernelBuild
 from harness.experiment.trial import TrialRecord
 from harness.store.absent import Reasons, check_reasons
+from harness.store.listing import read_plain
 from harness.store.provenance import Host, Repository
 from harness.yamlfile import Misfit, Strict, about, raise_misfits
 
-#: A new one needs a step in migrate.py and a schema file of its own (`python -m harness.store.schema`).
+#: The one version that is read. Until krepro 1.0 an older set is read by the krepro that made it.
 SCHEMA_VERSION: Literal[4] = 4
 #: Of a plan that a set tells: more would be no run of anybody's, and recomputing it would fill the memory.
 MOST_TRIALS = 10_000_000
@@ -208,6 +212,32 @@ class Manifest(Strict):
     def part(self) -> str:
         """What part of its plan the set is, in words; empty: all of it, or nobody knows."""
         return self.plan.part_of(len(self.trials))
+
+
+def load_manifest(path: Path) -> Manifest:
+    """The manifest in this file.
+
+    UsageError naming file and field when it cannot be understood; OSError when it cannot be read.
+    """
+    where = str(path)
+    try:
+        data = json.loads(read_plain(path))
+        json.dumps(data, ensure_ascii=False).encode()  # JSON can escape half a surrogate pair, which is no text
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"is not JSON: {error}", where=where) from error
+    if not isinstance(data, dict):
+        raise UsageError("is not a JSON object", where=where)
+    if type(version := data.get("schema_version")) is not int or version != SCHEMA_VERSION:
+        reads = f"this krepro reads version {SCHEMA_VERSION}"
+        raise UsageError(
+            f"field schema_version: {reads}, got {version!r}", where=where, hint="use the krepro that made the set"
+        )
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "(whole file)"
+        raise UsageError(f"field {field}: {first['msg'].removeprefix('Value error, ')}", where=where) from error
 
 
 def describe_kernel(build: KernelBuild) -> KernelManifest:

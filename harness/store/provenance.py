@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import os
 import platform
 import re
 import subprocess
+import tokenize
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Annotated
 from pydantic import field_validator, model_validator
 
 import harness
-from harness.build.store import hash_file, hash_of
+from harness.build.store import hash_of
 from harness.paths import CODE, INSTALLED, ROOT
 from harness.store.absent import Reasons, check_reasons
 from harness.store.hostcpu import cpu_settings
@@ -140,9 +143,31 @@ def host(load_before: float) -> Host:
 
 @cache
 def source_hash(folders: tuple[str, ...]) -> str:
-    """sha256 over the Python files of these folders of krepro, as they were when this was asked first."""
+    """sha256 over the code in these folders of krepro, as it was when this was asked first.
+
+    Docstrings, comments and blank lines are left out: they change no bit, so they void no trial.
+    """
     sources = [path for folder in folders for path in sorted((CODE / "harness" / folder).rglob("*.py"))]
-    return hash_of({path.relative_to(CODE).as_posix(): hash_file(path) for path in sources})
+    return hash_of({path.relative_to(CODE).as_posix(): code_of(path.read_text()) for path in sources})
+
+
+def code_of(source: str) -> list[str]:
+    """The lines of a Python text that are code, without what stands there for people.
+
+    It is made of the text, not of bytecode or a syntax tree: those are others in each version of Python.
+    """
+    text = source.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            text[row - 1] = text[row - 1][:column]
+    lines = [line.encode() for line in text]  # a syntax tree counts bytes, where a token counts characters
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+            kept = lines[first][: node.col_offset] + lines[last][node.end_col_offset :]
+            lines[first : last + 1] = [kept] + [b""] * (last - first)
+    return [line.rstrip().decode() for line in lines if line.strip(b" \t;")]
 
 
 def package_versions() -> dict[str, str]:

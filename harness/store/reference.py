@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from harness.build.store import hash_of
 from harness.errors import RunError, UsageError
 from harness.machine.qemu import qemu_version
 from harness.paths import ROOT
@@ -25,12 +27,24 @@ DIGEST = "digest.json"
 
 
 class Reference(Strict):
-    """A run's deterministic part: the digest, the files under it, and the inputs that it is a function of."""
+    """A run's deterministic part: the digest, the trials under it, and the inputs that it is a function of."""
 
     experiment: str
     inputs: dict[str, Any]
     digest: str
-    files: dict[str, str]
+    trials: dict[str, str]  #: folder (raw/ARM/REPETITION) to the hash over its files, by name
+    files: dict[str, str] = Field({}, exclude=True)  #: of a set at hand: what tells which file of a trial differs
+
+    @classmethod
+    def of_files(cls, experiment: str, inputs: dict[str, Any], digest: str, files: Mapping[str, str]) -> Reference:
+        """From the deterministic files of its trials, by their paths in the set."""
+        return cls(experiment=experiment, inputs=inputs, digest=digest, trials=trial_hashes(files), files=dict(files))
+
+    def write(self, path: Path) -> None:
+        """Write it, a line per trial and input, so that a change is readable in a diff."""
+        data = self.model_dump(mode="json")
+        parts = [f' "{key}": {_lines(value)}' for key, value in data.items()]
+        path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
 def reference_of(result: ResultSet) -> Reference:
@@ -46,9 +60,7 @@ def reference_of(result: ResultSet) -> Reference:
     )
     inputs["seed"] = manifest.seed
     inputs["experiment"] = manifest.experiment_files
-    return Reference(
-        experiment=manifest.experiment.name, inputs=inputs, digest=manifest.digest, files=manifest.deterministic
-    )
+    return Reference.of_files(manifest.experiment.name, inputs, manifest.digest, manifest.deterministic)
 
 
 def deterministic_inputs(
@@ -69,7 +81,7 @@ def deterministic_inputs(
 
 
 def check_digest(result: ResultSet, wanted: str, other: Reference | None) -> None:
-    """RunError when the set's digest is not the wanted one, naming the first file that differs where it is known.
+    """RunError when the set's digest is not the wanted one, naming the first trial that differs, or file.
 
     `other` is what `find_reference` made of `wanted` before the run (`latest` is this set after it). Against a
     known set or reference the trials that both have are compared, so a run of some arms can be checked too.
@@ -81,7 +93,7 @@ def check_digest(result: ResultSet, wanted: str, other: Reference | None) -> Non
         raise RunError(
             f"digest is {mine.digest}, not {wanted}",
             where=str(result.path),
-            hint="give a result set or a reference file to learn which file differs",
+            hint="give a result set to learn which file differs",
         )
     difference = compare(other, mine)
     if difference is None and is_digest(wanted) and mine.digest != wanted:
@@ -96,24 +108,40 @@ def is_digest(text: str) -> bool:
 
 
 def compare(other: Reference, mine: Reference) -> str | None:
-    """The first file that differs among the trials that both have, with the input that may explain it; else None."""
-    shared = trial_folders(other.files) & trial_folders(mine.files)
+    """The first of the trials that both have which differs, with the input that may explain it; else None.
+
+    Where the files of both are known, it is the first file.
+    """
+    shared = other.trials.keys() & mine.trials.keys()
     if not shared:
         return "no trial is in both"
-    difference = first_difference(_below(other.files, shared), _below(mine.files, shared))
-    if difference is None:
+    unlike = sorted(trial for trial in shared if other.trials[trial] != mine.trials[trial])
+    if not unlike:
         return None
+    there, here = (_below(one.files, unlike[0]) for one in (other, mine))
+    difference = first_difference(there, here) if there and here else f"{unlike[0]} differs"
     changed = first_input_difference(other.inputs, mine.inputs)
     return f"{difference} ({f'input {changed}' if changed else 'all inputs are equal'})"
 
 
-def trial_folders(files: Mapping[str, str]) -> set[str]:
-    """The raw/ARM/REPETITION/ folders of these files."""
-    return {"/".join(name.split("/")[:3]) + "/" for name in files}
+def trial_hashes(files: Mapping[str, str]) -> dict[str, str]:
+    """A hash over each trial's files, by its folder (raw/ARM/REPETITION), sorted."""
+    folders: dict[str, dict[str, str]] = {}
+    for name, value in files.items():
+        folders.setdefault("/".join(name.split("/")[:3]), {})[name] = value
+    return {folder: hash_of(folders[folder]) for folder in sorted(folders)}
 
 
-def _below(files: Mapping[str, str], folders: set[str]) -> dict[str, str]:
-    return {name: value for name, value in files.items() if "/".join(name.split("/")[:3]) + "/" in folders}
+def _below(files: Mapping[str, str], folder: str) -> dict[str, str]:
+    return {name: value for name, value in files.items() if name.startswith(f"{folder}/")}
+
+
+def _lines(value: object) -> str:
+    """JSON of a field: a mapping has a line per entry."""
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    entries = [f"{json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items()]
+    return "{\n  " + ",\n  ".join(entries) + "\n }"
 
 
 def foreign_inputs(reference: Reference) -> dict[str, Any]:
@@ -159,14 +187,14 @@ def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Pa
         if _version(there) != _version(here):
             values_of(result)  # which refuses what failed
             own = _own_file(folder, here)
-            own.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
+            reference_of(result).write(own)
             return [own]
     written = [write_values(result, folder)]
     digest_file = folder / DIGEST
     if result.manifest.digest is None:
         digest_file.unlink(missing_ok=True)
         return written
-    digest_file.write_text(reference_of(result).model_dump_json(indent=1) + "\n")
+    reference_of(result).write(digest_file)
     return [digest_file, *written]
 
 

@@ -30,8 +30,7 @@ from harness.store import listing
 from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.store.inside import check_inside
 from harness.store.maker import FIELD, NO_SOURCES, maker_of
-from harness.store.manifest import Manifest
-from harness.store.migrate import load_manifest, migrated_claims
+from harness.store.manifest import Manifest, load_manifest
 from harness.store.seal import Each, check_found, content_hash, entries, manifest_pieces
 from harness.store.shown import SHOWN, Shown, read_shown
 
@@ -73,7 +72,7 @@ class ResultSet:
         try:
             stored = json.loads((self.path / CLAIMS).read_bytes())
             json.dumps(stored, ensure_ascii=False).encode()  # half a surrogate pair can be escaped, and is no text
-            claims = _CLAIM_LIST.validate_python(migrated_claims(stored), strict=False)
+            claims = _CLAIM_LIST.validate_python(stored, strict=False)
             known = {claim.id for claim in self.manifest.experiment.claims}
             if strange := [claim.id for claim in claims if claim.id not in known]:
                 raise ValueError(f"the experiment has no claim {strange[0]!a}")

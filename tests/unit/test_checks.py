@@ -16,7 +16,7 @@ from harness.store.reference import reference_of
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.values import Value, Values
 
-SET = ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f"
+SET = ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662"
 
 
 def claim(verdict: Verdict, measured: float | None = 1.0, **fields: object) -> ClaimResult:

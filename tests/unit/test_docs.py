@@ -7,6 +7,7 @@ import ast
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from harness.commands.attachment import Attachment
 from harness.commands.catalogue import COMMANDS
 from harness.commands.declaration import spelled_out
 from harness.commands.kindtrial import Row
+from harness.commands.optiontables import with_tables
 from harness.experiment.expect import Expect
 from harness.experiment.model import (
     Arm,
@@ -64,6 +66,9 @@ PAGES = sorted(
         *ROOT.glob("kernel-patches/*/README.md"),
     ]
 )
+#: What `./inv docs` makes.
+MADE = {DOCS / place for place in runpy.run_path(str(DOCS / "site/conf.py"))["MADE"]}
+PAGES = [page for page in PAGES if page not in MADE]
 WRITING, FORMATS = DOCS / "writing-an-experiment.md", DOCS / "file-formats.md"
 
 INTERRUPTS = """\
@@ -339,8 +344,9 @@ def test_a_wrong_word_in_a_printed_command_is_seen():
     ]
 
 
-def test_every_command_and_option_is_documented():
-    page = DOCS / "commands.md"
+def test_every_command_and_option_is_documented(tmp_path):
+    page = tmp_path / "commands.md"
+    page.write_text(with_tables((DOCS / "commands.md").read_text()))
     for context in Collection.from_module(tasks).to_contexts():
         assert context.name is not None
         options = {
@@ -362,6 +368,8 @@ def broken_links(page: Path) -> Iterator[str]:
             continue
         name, _, anchor = target.partition("#")
         file = (page.parent / name) if name else page
+        if file.resolve() in MADE:
+            continue
         if not file.exists():
             yield f"{target} in {page.name}"
         elif anchor:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -188,12 +187,3 @@ def test_latest_is_what_the_link_says_and_not_where_it_led(made):
     (home / "latest").unlink()
     (home / "latest").symlink_to("gone")
     assert latest_of(home) == made.path
-
-
-def test_findings_of_older_sets_are_counted_in_the_words_of_today(made):
-    path = made.path / "claims.json"
-    claims = [
-        {"kind": kind, "verdict": word} for kind in ("paper", "finding") for word in ("reproduced", "contradicted")
-    ]
-    path.write_text(json.dumps(claims))
-    assert describe(made.path).verdicts == dict.fromkeys(("reproduced", "contradicted", "confirmed", "refuted"), 1)

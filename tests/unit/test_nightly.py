@@ -253,7 +253,7 @@ def test_two_nights_do_not_share_a_folder(options):
 
 
 def test_an_experiment_that_will_not_fit_is_skipped_with_both_times(options, tmp_path):
-    fixture = Path(ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f")
+    fixture = Path(ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662")
     home = options.results / "example"
     home.mkdir(parents=True)
     (home / fixture.name).mkdir()

@@ -281,8 +281,8 @@ def test_what_was_not_begun_is_untried(tmp_store, monkeypatch):
 
 def test_the_arm_with_the_least_to_do_shows_its_bits():
     one = experiment(long={}, short={"workloads": ["short"]}, unknown={"workloads": []})
-    files = {"raw/long/0/pmu": "x", "raw/short/0/pmu": "x", "raw/gone/0/pmu": "x"}
-    reference = Reference(experiment="one", inputs={}, digest="", files=files)
+    trials = {"raw/long/0": "x", "raw/short/0": "x", "raw/gone/0": "x"}
+    reference = Reference(experiment="one", inputs={}, digest="", trials=trials)
     assert shortest_arm(one, reference) == "short"
     assert seconds_of(one, "long") == 605
 

@@ -19,7 +19,6 @@ from harness.commands.figures import figures
 from harness.commands.show import show
 from harness.errors import RunError, UsageError
 from harness.report.site import write_report
-from harness.store.manifest import SCHEMA_VERSION
 from harness.store.resultset import ResultSet
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 
@@ -356,13 +355,6 @@ def test_two_fidelities_are_never_compared_silently(write, capsys):
     capsys.readouterr()
     compared(a, b, force=True)
     assert "fidelity of wall differs" in capsys.readouterr().err
-
-
-def test_another_schema_is_refused_before_it_is_read(write):
-    a, b = write(), write()
-    path = b.path / "manifest.json"
-    path.write_text(path.read_text().replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99'))
-    assert refusal(a, b).startswith(f"schema versions differ: {SCHEMA_VERSION} and 99 (")
 
 
 def test_arms_that_do_not_exist_are_refused(write):

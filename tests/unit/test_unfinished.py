@@ -326,3 +326,35 @@ def test_the_hash_of_what_runs_trials_covers_its_sources_and_no_others(tmp_path,
         hashes.append(now())
     assert len(set(hashes)) == len(provenance.MEASURING) + 1
     assert hashes[-1] == hashes[-2]
+
+
+CODE = """\
+#!/usr/bin/python3
+'''What it is: a; b.'''
+import os
+
+
+class Thing:
+    "One; of them."
+
+    size = 3  # bytes; at most
+
+    def weigh(self):
+        '''Grams;
+
+        "twice" # each
+        '''; return "# 3 ä" + str(self.size)  # ä
+"""
+
+
+def test_what_is_said_of_code_is_not_in_its_hash():
+    bare = provenance.code_of(CODE)
+    assert bare == [
+        *("import os", "class Thing:", "    size = 3", "    def weigh(self):"),
+        '        ; return "# 3 ä" + str(self.size)',
+    ]
+    said = CODE.replace("; a", ", a").replace("Grams;", "Grams").replace("at most", "least").replace("\n\n", "\n")
+    assert said != CODE
+    assert provenance.code_of(said) == bare
+    for old, new in (("3 ä", "4 ä"), ("size = 3", "size = 2"), ("import os", "import io")):
+        assert provenance.code_of(CODE.replace(old, new)) != bare

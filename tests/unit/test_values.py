@@ -16,7 +16,9 @@ from harness.store.reference import REFERENCES, load_reference, reference_file, 
 from harness.store.resultset import MANIFEST, ResultSet
 from harness.store.values import VALUES, load_values
 
-SET = ROOT / "tests/fixtures/20261121T061822.78Z-72ebb59f"
+SET = ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662"
+
+NONE = {"digest": "there is none", "accelerator_asked": "nobody asked"}
 
 
 def changed(folder: Path, **manifest: object) -> ResultSet:
@@ -74,7 +76,7 @@ def test_a_failed_set_of_another_qemu_is_no_reference_either(tmp_path):
 
 def test_without_a_digest_the_old_one_does_not_stay(tmp_path):
     write_reference(ResultSet(SET), tmp_path)
-    (path,) = write_reference(changed(tmp_path, digest=None, deterministic={}), tmp_path)
+    (path,) = write_reference(changed(tmp_path, digest=None, deterministic={}, absent=NONE), tmp_path)
     assert path.name == VALUES
     assert not (tmp_path / "example/digest.json").exists()
 

@@ -250,16 +250,6 @@ def test_a_set_without_a_good_trial_verifies(tmp_path, capsys):
     assert "no trial succeeded: there is nothing to analyse" in verified(poor.path, capsys)
 
 
-def test_an_old_set_whose_analysis_failed_verifies_and_says_so(one, capsys):
-    def change(root: Path) -> None:
-        (root / "experiment/analysis.py").write_text("def tables(trials):\n    raise ValueError('no')\n")
-        (root / "claims.json").write_text("[]")
-        (root / "metrics.parquet").unlink()
-
-    lines = verified(reseal(one.path, change, schema_version=2), capsys)
-    assert any(line.startswith("only the raw files are verified: the analysis fails") for line in lines)
-
-
 def test_an_analysis_without_claims_that_fails_now_is_an_error(tmp_path):
     made = write_set(tmp_path / "results", experiment_folder(tmp_path, YAML.partition("claims:")[0]), VALUES)
     assert verify(tmp_path / "results", str(made.path), Console()) == 0
