@@ -14,8 +14,8 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.build.fetch import PACKAGES
-from harness.build.store import Store
+from harness.artefacts.store import Store
+from harness.packages.fetch import PACKAGES
 from harness.paths import ROOT
 from tests.networks import FIRST, Network
 from tests.processes import DEFAULT_SIGNALS, eventually

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from harness.build.tree import tools
+from harness.packages.tree import tools
 
 
 def start(*argv: str | Path, cwd: Path | None = None, **options: Any) -> subprocess.Popen[str]:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from harness import debian
-from harness.build.store import Store
-from harness.build.uses import release
+from harness.artefacts.store import Store
+from harness.artefacts.uses import release
 from harness.paths import ROOT
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background; what a test starts would never end

@@ -47,10 +47,10 @@ from harness.measure.interrupts import read_interrupts
 from harness.measure.raw import read_answer, read_csv, read_json_lines, read_last_json_line, read_tsv
 from harness.measure.symbols import read_system_map, with_kallsyms
 from harness.oracle.reader import Oracle
-from harness.store.listing import describe
-from harness.store.manifest import load_manifest
-from harness.store.resultset import read_metrics, read_tables
-from harness.store.shown import read_shown
+from harness.sets.listing import describe
+from harness.sets.manifest import load_manifest
+from harness.sets.resultset import read_metrics, read_tables
+from harness.sets.shown import read_shown
 from tests.conftest import EXPERIMENT
 from tests.golden import GOLDEN
 

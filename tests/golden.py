@@ -21,10 +21,10 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from harness.experiment.model import Experiment, load_experiment
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import ClaimResult, judge
 from harness.paths import EXPERIMENTS, ROOT
+from harness.trial.model import TrialRecord
 from tests.archives import extract_all
 
 GOLDEN = ROOT / "tests" / "golden"

@@ -10,12 +10,12 @@ from pathlib import Path
 from experiments.lock_trace.locks.events import read_events
 from experiments.lock_trace.locks.status import LockTraceStatus, accounting, read_status
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.plan import PlannedTrial
 
 KERNEL = "modern-6.1-bare"
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.choices import AcceleratorChoice
-from harness.experiment.execution import session_on
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.trial import TrialSpec
 from harness.machine.machine import GuestLost, Machine
 from harness.machine.spec import prepare_folder
-from harness.oracle.attach import prepare_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.execution import session_on
+from harness.trial.model import TrialSpec
+from harness.trial.plan import PlannedTrial
 
 HANG_S = 6.0
 #: For those that end by themselves, also on a host that is emulated.

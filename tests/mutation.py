@@ -26,8 +26,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
+from harness.trial.model import TrialRecord
 from tests.golden import Golden, records, unpack
 
 #: A trial's arm and repetition.

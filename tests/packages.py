@@ -8,8 +8,8 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.build.lock import Entry, Lock
-from harness.build.store import hash_file
+from harness.artefacts.store import hash_file
+from harness.packages.lock import Entry, Lock
 
 MOMENT = "20240102T030405Z"
 

@@ -16,13 +16,13 @@ import numpy as np
 from experiments.page_trace.trace.records import EXEC, LOST, TASK, VISIT, Trace, totals
 from experiments.page_trace.trace.stats import TraceStats
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
 from harness.measure.raw import read_answer
-from harness.oracle.attach import prepare_trials
 from harness.paths import ROOT
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.plan import PlannedTrial
 from tests.experiments.page_trace.known import CASES, GUEST, known_of, visits
 
 PROGRAMS = ROOT / "tests" / "guest" / "page_trace"

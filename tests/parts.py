@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.build.store import hash_tree
-from harness.commands.analysis import analyse
-from harness.commands.here import Here
+from harness.analysis.analyse import analyse
+from harness.analysis.here import Here
+from harness.artefacts.store import hash_tree
 from harness.experiment.model import load_experiment
-from harness.experiment.part import parse_part
-from harness.experiment.plan import PlannedTrial, make_plan
 from harness.measure.analysis import Analysis
-from harness.store.digest import deterministic_files, digest
-from harness.store.manifest import Manifest
-from harness.store.provenance import package_versions
-from harness.store.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
-from harness.store.union import planned
+from harness.run.union import planned
+from harness.sets.digest import deterministic_files, digest
+from harness.sets.manifest import Manifest
+from harness.sets.provenance import package_versions
+from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
+from harness.trial.part import parse_part
+from harness.trial.plan import PlannedTrial, make_plan
 from tests.result_sets import HOST, IMAGE, KERNEL, REPOSITORY, host_sched, record
 
 Wait = Callable[[PlannedTrial], float | None]

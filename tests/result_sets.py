@@ -10,16 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.build.store import hash_tree
-from harness.commands.analysis import analyse
-from harness.commands.here import Here
+from harness.analysis.analyse import analyse
+from harness.analysis.here import Here
+from harness.artefacts.store import hash_tree
 from harness.experiment.model import load_experiment
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
-from harness.store.digest import deterministic_files, digest
-from harness.store.manifest import ImageManifest, KernelManifest, Manifest
-from harness.store.provenance import Host, Repository, package_versions
-from harness.store.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
+from harness.sets.digest import deterministic_files, digest
+from harness.sets.manifest import ImageManifest, KernelManifest, Manifest
+from harness.sets.provenance import Host, Repository, package_versions
+from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
+from harness.trial.model import TrialRecord
 
 YAML = """\
 name: waits

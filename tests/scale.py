@@ -21,14 +21,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands import pipeline
-from harness.commands.merging import merge
-from harness.commands.run import RunOptions
-from harness.commands.verification import verify
-from harness.experiment.execution import failed_record
-from harness.experiment.runner import Finished
-from harness.experiment.trial import TrialSpec
+from harness.analysis.verification import verify
+from harness.run import pipeline
+from harness.run.executor import Finished
+from harness.run.merging import merge
+from harness.run.request import RunOptions
 from harness.scratch import PREFIX
+from harness.trial.execution import failed_record
+from harness.trial.model import TrialSpec
 from tests.faults.test_resume import ANALYSIS, YAML
 
 #: Files of the smallest trial, and their bytes; `console.log` and `dmesg` are most of a real one.

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
-from harness.experiment.trial import TrialRecord
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.model import TrialRecord
+from harness.trial.plan import PlannedTrial
 
 SHIM = EXPERIMENTS / "shim"
 SMP = {"kernel": "modern-6.1", "clock": "wall", "session": "mailbox", "cpus": 2}

@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 
 from harness.experiment.model import load_experiment
-from harness.experiment.plan import make_plan
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.measure.declared import Column, ColumnType, Metric, Table
-from harness.store.digest import deterministic_files, digest
-from harness.store.manifest import ImageManifest, KernelManifest, Manifest
-from harness.store.resultset import ResultSet, copy_experiment, write_result_set
-from harness.store.shown import Shown
+from harness.sets.digest import deterministic_files, digest
+from harness.sets.manifest import ImageManifest, KernelManifest, Manifest
+from harness.sets.resultset import ResultSet, copy_experiment, write_result_set
+from harness.sets.shown import Shown
+from harness.trial.model import TrialRecord
+from harness.trial.plan import make_plan
 from tests.result_sets import HOST, REPOSITORY
 
 KERNEL = KernelManifest(

@@ -17,7 +17,7 @@ import harness
 from harness.commands.optiontables import with_tables
 from harness.paths import ROOT
 from harness.report.figures import write_figures
-from harness.store.schema import manifest_schema
+from harness.sets.schema import manifest_schema
 from tests.claims_page import claims_page
 from tests.dictionary_page import dictionary_page
 from tests.golden import unpack

@@ -29,13 +29,14 @@ from .profile.buffer import ProfileTable, decode, decode_as_printed, decode_as_r
 from .profile.misread import misread
 from .stepped import CELLS, Steps, cell_rows
 from .stepped import WORKLOAD as STEP
+from .trialrows import EXIT
 
 #: The arms of the N sweep, finest first, and what they run.
 SWEEP = tuple(f"n{n}" for n in range(2, 8))
 SWEEP_WORKLOAD = "syscalls"
 #: The parts of a workload, as the table `problems` names them; without a clean exit none of them is decoded.
-EXIT, LINES, BRACKET, ANSWER, CALLED, BUFFER, HANDLERS, TRUTH, NMIS = (
-    *("exit", "interrupts", "bracket", "answer", "called", "buffer", "handlers", "truth", "nmis"),
+LINES, BRACKET, ANSWER, CALLED, BUFFER, HANDLERS, TRUTH, NMIS = (
+    *("interrupts", "bracket", "answer", "called", "buffer", "handlers", "truth", "nmis"),
 )
 _SIZES = np.unique(np.round(np.geomspace(8, 65536, 27)))
 

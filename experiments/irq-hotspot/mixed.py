@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -13,9 +12,7 @@ from harness.measure.rows import MetricRows
 
 from .decoding import BRACKET, BUFFER, CALLED, HANDLERS, LINES
 from .printed import AFTER, ARMS, BEFORE, WORKLOAD
-
-if TYPE_CHECKING:
-    from .metrics import TrialRows
+from .trialrows import TrialRows
 
 _PARTS = (LINES, BRACKET, CALLED, BUFFER, HANDLERS)
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,7 @@ from harness.oracle.truth import distance
 
 from .handlers import EDU
 from .profile.buffer import ProfileTable
-
-if TYPE_CHECKING:
-    from .metrics import TrialRows
+from .trialrows import TrialRows
 
 #: The workload, the arm without a profiler, and the part of a workload, as the table `problems` names it.
 WORKLOAD, PLAIN, PEERS = "peers", "peer-none", "peers"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -13,9 +12,7 @@ from harness.measure.rows import MetricRows
 from harness.oracle.truth import against_independent, distance
 
 from .decoding import BUFFER, CALLED, TRUTH
-
-if TYPE_CHECKING:
-    from .metrics import TrialRows
+from .trialrows import TrialRows
 
 #: The patched kernel with everything off, and the one without patches, on the same load.
 PATCHED, STOCK, LOAD = "patched", "stock", "syscalls"

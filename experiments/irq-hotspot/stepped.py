@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,7 @@ from harness.measure.symbols import SymbolMap
 from harness.oracle.reader import LAP, Oracle
 
 from .handlers import BY_NMI, TASK_WORK
-
-if TYPE_CHECKING:
-    from .metrics import TrialRows
+from .trialrows import TrialRows
 
 #: The workload, and the arms of the map.
 WORKLOAD = "step"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.commands.comparison import compared_sets
 from harness.errors import UsageError
 from harness.measure.claims import ClaimResult
 from harness.measure.comparison import Compared
 from harness.paths import RESULTS
 from harness.report.columns import column_frame, metric_frame
-from harness.store.listing import describe, find_set, set_paths
-from harness.store.manifest import Manifest
-from harness.store.resultset import ResultSet
+from harness.report.compared import compared_sets
+from harness.sets.listing import describe, find_set, set_paths
+from harness.sets.manifest import Manifest
+from harness.sets.resultset import ResultSet
 
 SET_COLUMNS = ("id", "experiment", "created", "profile", "trials", "failed", "verdicts", "broken", "path")
 COMPARED_COLUMNS = (

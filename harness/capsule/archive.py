@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 import pyarrow
 
-from harness.build.store import hash_file
+from harness.artefacts.store import hash_file
 from harness.errors import UsageError
 
 #: sha256 and name of each other member, as sha256sum has them; the first member.

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.build.store import Store, hash_file
+from harness.artefacts.store import Store, hash_file
 from harness.capsule import archive, project, wheels
 from harness.capsule.archive import Member
 from harness.capsule.crate import capsule_crate
 from harness.capsule.packages import used_packages
 from harness.errors import UsageError
 from harness.scratch import discard, scratch_folder
-from harness.store.listing import METADATA
-from harness.store.manifest import Manifest
-from harness.store.resultset import EXPERIMENT, MANIFEST, ResultSet
-from harness.store.seal import verify_files
-from harness.store.signature import signature_file
+from harness.sets.listing import METADATA
+from harness.sets.manifest import Manifest
+from harness.sets.resultset import EXPERIMENT, MANIFEST, ResultSet
+from harness.sets.seal import verify_files
+from harness.sets.signature import signature_file
 
 #: Of a run's command line: options whose value is a place on the host of then, and what is said anew.
 _PLACES = ("--search-root", "--results", "--executor")

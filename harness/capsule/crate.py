@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from harness.capsule.archive import Member
-from harness.store.export.crate import Entity, crate
-from harness.store.resultset import ResultSet
+from harness.sets.export.crate import Entity, crate
+from harness.sets.resultset import ResultSet
 
 LICENCE = "Several: see LICENCES.md"
 _TYPES = {".deb": "application/vnd.debian.binary-package", ".whl": "application/zip", ".md": "text/markdown"}

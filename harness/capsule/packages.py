@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from harness.build.arch import ARCHES, ArchName
-from harness.build.fetch import fetch
-from harness.build.lock import NAME, Entry, Lock, load, lock_for
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.capsule.archive import Member
 from harness.errors import UsageError
-from harness.store.resultset import EXPERIMENT, ResultSet
+from harness.kernel.arch import ARCHES, ArchName
+from harness.packages.fetch import fetch
+from harness.packages.lock import NAME, Entry, Lock, load, lock_for
+from harness.sets.resultset import EXPERIMENT, ResultSet
 
 #: What `tools` of a manifest begins with where QEMU and compiler were those of the lock.
 TREE = "tree "

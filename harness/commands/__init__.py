@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The commands of `./inv`, one module each, and what several of them share. They are on top: nothing imports them."""
+"""The commands of `./inv`, one module each: its words, and what is done with them. Nothing imports them but the api."""

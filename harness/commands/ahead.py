@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import progress, stagetimes
-from harness.build.source import fetch_source, patched_tree, source_identity
-from harness.build.spec import KernelRecipe, load_kernel
-from harness.build.store import Store
-from harness.build.tree import tools
+from harness.artefacts.store import Store
 from harness.commands.catalogue import called
 from harness.experiment.model import find_experiment, load_experiment
-from harness.host import check_room
+from harness.host.examine import check_room
+from harness.kernel.source import fetch_source, patched_tree, source_identity
+from harness.kernel.spec import KernelRecipe, load_kernel
+from harness.packages.tree import tools
 
 
 def first_kernel(words: Sequence[str]) -> KernelRecipe | None:

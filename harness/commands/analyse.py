@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName, Trust, Verbose
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName, Trust, Verbose
 from harness.paths import RESULTS
 
 
@@ -26,6 +26,6 @@ def analyse(
 
     Executes `analysis.py`, of the set or of `--with`. The exit codes are those of `run`.
     """
-    from harness.commands import reanalysis
+    from harness.run import reanalysis
 
-    return reanalysis.reanalyse(results, result, with_, cli.output(), verbose=verbose, trust=trust)
+    return reanalysis.reanalyse(results, result, with_, terminal.output(), verbose=verbose, trust=trust)

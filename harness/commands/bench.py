@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
 
 
 @command(guests=True)
@@ -23,9 +23,9 @@ def bench(
     repetitions: Annotated[int, Option("measurements of each kind", least=1)] = 5,
 ) -> int:
     """Measure the harness: restore beside a cold boot and ssh."""
-    from harness.build.store import Store
+    from harness.artefacts.store import Store
     from harness.commands import benchmark
 
     if experiment is not None:
-        return benchmark.of_experiment(experiment, repetitions, cli.output())
-    return benchmark.bench(Store.default(), repetitions, cli.output())
+        return benchmark.of_experiment(experiment, repetitions, terminal.output())
+    return benchmark.bench(Store.default(), repetitions, terminal.output())

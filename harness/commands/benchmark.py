@@ -14,12 +14,9 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
-from harness.experiment.execution import run_trial
 from harness.experiment.model import Experiment, find_experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import KernelBuild, boot_files, build_for
 from harness.guest.mailbox import MailboxSession
 from harness.guest.ssh import SshSession
 from harness.machine.accelerator import prove_kvm
@@ -28,11 +25,14 @@ from harness.machine.saved import saved_state
 from harness.machine.spec import Accelerator, MachineSpec, prepare_folder
 from harness.measure.analysis import load_module
 from harness.measure.statistics import median_estimate
-from harness.oracle.attach import prepare_trials
 from harness.progress import note, step
 from harness.report.terminal import frame_table
+from harness.run.prepared import prepare_trials
 from harness.scratch import discard, scratch_folder
-from harness.store.listing import CLAIMS, MANIFEST, describe
+from harness.sets.listing import CLAIMS, MANIFEST, describe
+from harness.trial.execution import run_trial
+from harness.trial.plan import PlannedTrial
+from harness.trial.prepare import KernelBuild, boot_files, build_for
 
 KERNEL = "classic"
 TIMEOUT_S = 120.0

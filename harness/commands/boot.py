@@ -7,8 +7,8 @@ import sys
 from typing import Annotated
 
 from harness.choices import MOST_CPUS
-from harness.commands.declaration import Option, command
-from harness.commands.shared import Accelerator, KernelName
+from harness.cli.declaration import Option, command
+from harness.cli.shared import Accelerator, KernelName
 from harness.errors import UsageError
 
 #: A shell that reads its commands from its standard input.
@@ -43,18 +43,18 @@ def boot(
     timeout: Annotated[int, Option("seconds that the command may take", least=1)] = 600,
 ) -> int:
     """Boot a kernel and give a shell in the guest, or run a command."""
-    from harness.build.store import Store
-    from harness.commands.byhand import Asked
+    from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment
+    from harness.program.interactive import Asked
 
     folder = find_experiment(experiment) if experiment else None
     store, asked = Store.default(), Asked(kernel, folder, accel, tuple((append or "").split()), cpus)
     if exec is None and sys.stdin is not None and sys.stdin.isatty():
         if copy_in or copy_out:
             raise UsageError("--copy-in and --copy-out need a command", hint="--exec, or -- and the command")
-        from harness.commands.shell import shell
+        from harness.program.shell import shell
 
         return shell(store, asked)
-    from harness.commands.script import run_script, script_of
+    from harness.program.script import run_script, script_of
 
     return run_script(store, asked, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
 
 
 @command(guests=True)
@@ -25,13 +25,13 @@ def build(
     """Build kernels and images, and print their paths; or list kernels."""
     from pathlib import Path
 
-    from harness.build.spec import kernel_names
-    from harness.build.store import Store
+    from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment, load_experiment
-    from harness.experiment.prepare import build_for
+    from harness.kernel.spec import kernel_names
     from harness.report.kernels import kernels_table
+    from harness.trial.prepare import build_for
 
-    console = cli.output()
+    console = terminal.output()
     folder: Path | None = find_experiment(experiment) if experiment else None
     if kernel is None and folder is None:
         console.print(kernels_table())

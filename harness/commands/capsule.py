@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName
 from harness.harmless import harmless
 from harness.paths import CAPSULE_SUFFIX, RESULTS
 
@@ -24,10 +24,10 @@ def capsule(
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write a set and all it was made of into one file, for offline."""
-    from harness.build.store import Store, usable
+    from harness.artefacts.store import Store, usable
     from harness.capsule import contents, wheels
     from harness.errors import UsageError
-    from harness.store.resultset import find_result_set
+    from harness.sets.resultset import find_result_set
 
     found = find_result_set(results, result)
     path = (out or Path(contents.folder_name(found.manifest) + CAPSULE_SUFFIX)).absolute()

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness import debian
+from harness.cli.declaration import Command
 from harness.commands.analyse import analyse
 from harness.commands.bench import bench
 from harness.commands.boot import boot
 from harness.commands.build import build
 from harness.commands.capsule import capsule
 from harness.commands.compare import compare
-from harness.commands.declaration import Command
 from harness.commands.docs import docs
 from harness.commands.doctor import doctor
 from harness.commands.export import export

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName
 from harness.paths import RESULTS
 
 
@@ -31,6 +31,6 @@ def compare(
     results: ResultsFolder = RESULTS,
 ) -> int:
     """Compare two sets, with effect sizes and their intervals."""
-    from harness.commands import comparison
+    from harness.report import compared
 
-    return comparison.compare(results, result, with_, arms, force, cli.output(), over=set_)
+    return compared.compare(results, result, with_, arms, force, terminal.output(), over=set_)

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
-from harness.commands.shared import check_checkout
+from harness.cli.declaration import Option, command
+from harness.cli.shared import check_checkout
 from harness.paths import ROOT
 
 LOCK = ROOT / "requirements-docs.lock"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.choices import ExportFormat
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName
 from harness.paths import RESULTS
 
 
@@ -23,7 +23,7 @@ def export(
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write a result set in a format that other tools read."""
-    from harness.store.export import export as write
-    from harness.store.resultset import find_result_set
+    from harness.sets.export import export as write
+    from harness.sets.resultset import find_result_set
 
     print(write(find_result_set(results, result), to, out))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.choices import FigureFormat
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName, Trust
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName, Trust
 from harness.errors import EXIT_OK, RunError, UsageError
 from harness.paths import RESULTS
 
@@ -28,9 +28,9 @@ def figures(
 
     UsageError when `out` is in a result set, which does not change; RunError when there is nothing to draw.
     """
-    from harness.commands.trust import contained
-    from harness.store.resultset import MANIFEST, find_result_set
-    from harness.store.seal import unchanged
+    from harness.analysis.trust import contained
+    from harness.sets.resultset import MANIFEST, find_result_set
+    from harness.sets.seal import unchanged
 
     finished = find_result_set(results, result)
     target = Path("figures") / finished.path.name if out is None else out
@@ -46,7 +46,7 @@ def figures(
             written = analysis.redraw(finished.path, to, target)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
-    console = cli.output()
+    console = terminal.output()
     for path in written:
         console.print(path, markup=False, soft_wrap=True)
     if not written:

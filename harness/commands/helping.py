@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
+from harness.cli.declaration import Command, Parameter
 from harness.commands.catalogue import GROUPS
-from harness.commands.declaration import Command, Parameter
 from harness.paths import PROGRAM
 
 #: Longer lines are hard to read.

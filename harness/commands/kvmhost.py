@@ -6,8 +6,8 @@ from __future__ import annotations
 import shutil
 from typing import Annotated
 
-from harness.commands.declaration import Option, command, unquoted
-from harness.commands.writable import check_writable
+from harness.cli.declaration import Option, command, unquoted
+from harness.cli.writable import check_writable
 from harness.paths import RESULTS
 
 PROOF = "uname -r; ls -l /dev/kvm; grep . /sys/module/kvm_amd/parameters/npt"
@@ -30,9 +30,9 @@ def kvmhost(
     """Run a command in an emulated host that has /dev/kvm."""
     from pathlib import Path
 
-    from harness.build.store import Store
+    from harness.artefacts.store import Store
     from harness.errors import UsageError
-    from harness.host import check_memory
+    from harness.host.examine import check_memory
     from harness.machine.kvmhost import KvmHost
 
     folders = [Path(folder) for folder in out] if out else [RESULTS]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import check_checkout
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import check_checkout
 from harness.errors import EXIT_OK
 
 
@@ -24,12 +24,12 @@ def lock(
     ] = False,
 ) -> int:
     """Check or renew the lock of packages that everything is made with."""
-    from harness.build.store import Store
-    from harness.commands import locking
+    from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment
+    from harness.run import locking
 
     folder = find_experiment(experiment) if experiment else None
-    console = cli.output()
+    console = terminal.output()
     if update and folder is None:
         check_checkout("lock --update")
     if update:

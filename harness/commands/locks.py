@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.choices import MOST_CPUS
-from harness.commands import cli
-from harness.commands.declaration import Option, command
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
 from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
 
 KEYS = ("lock", "type", "waiter", "holder", "thread")
@@ -51,9 +51,9 @@ def locks(
     timeout: Timeout = 600,
 ) -> int:
     """Trace the kernel's locks while a program of yours runs."""
-    from harness.build.store import Store
-    from harness.commands.tracing import Wanted, trace_program
+    from harness.artefacts.store import Store
     from harness.errors import UsageError
+    from harness.program.tracing import Wanted, trace_program
 
     for text in filter or ():
         if text.partition("=")[0] not in KEYS or "=" not in text:
@@ -74,4 +74,4 @@ def locks(
         memory=memory,
         timeout=timeout,
     )
-    return trace_program(Store.default(), wanted, cli.output())
+    return trace_program(Store.default(), wanted, terminal.output())

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import SET, ResultsFolder, Trust, Verbose
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import SET, ResultsFolder, Trust, Verbose
 from harness.paths import RESULTS
 
 
@@ -19,6 +19,6 @@ def merge(
     trust: Trust = None,
 ) -> int:
     """Unite sets of one plan, run in parts, and judge the claims."""
-    from harness.commands import merging
+    from harness.run import merging
 
-    return merging.merge(results, result, cli.output(), verbose=verbose, trust=trust)
+    return merging.merge(results, result, terminal.output(), verbose=verbose, trust=trust)

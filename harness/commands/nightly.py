@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.choices import Profile
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder
 from harness.paths import RESULTS
 
 
@@ -29,8 +29,8 @@ def nightly(
     fresh: Annotated[bool, Option("begin a new night even if the last one was stopped")] = False,
 ) -> int:
     """Run every experiment in a time budget; compare with references."""
-    from harness.commands import night
     from harness.experiment.model import experiment_names
+    from harness.run import night
 
     options = night.NightOptions(
         experiments=experiment or tuple(experiment_names()),
@@ -40,4 +40,4 @@ def nightly(
         out=out,
         fresh=fresh,
     )
-    return night.nightly(options, cli.output())
+    return night.nightly(options, terminal.output())

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.cli.declaration import Command, Parameter
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import Command, Parameter
 from harness.settings import SETTINGS
 
 #: The line that a table takes the place of.

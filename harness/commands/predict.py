@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import SET, ResultsFolder, Trust
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import SET, ResultsFolder, Trust
 from harness.paths import RESULTS
 
 
@@ -25,6 +25,6 @@ def predict(
     trust: Trust = None,
 ) -> int:
     """Predict from what an experiment has fitted, before it runs."""
-    from harness.commands import prediction
+    from harness.program import prediction
 
-    return prediction.predict_script(results, result, with_, cli.output(), trust=trust)
+    return prediction.predict_script(results, result, with_, terminal.output(), trust=trust)

@@ -12,9 +12,10 @@ from pathlib import Path
 from invoke import Exit, ParseError, Program
 
 import harness
-from harness.commands import cli, helping
+from harness.cli import terminal
+from harness.cli.declaration import rest_as_option, spelled_out
+from harness.commands import helping
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import rest_as_option, spelled_out
 from harness.commands.tasks import collection
 from harness.errors import EXIT_USAGE
 from harness.paths import PROGRAM
@@ -77,16 +78,16 @@ program = Krepro(name="krepro", binary=_name, binary_names=[_name], version=harn
 def main() -> None:
     """All of it, of a process that runs nothing else."""
     sys.argv[1:] = sys.argv[1:] or ["--list"]
-    cli.end_in_order()
+    terminal.end_in_order()
     try:
-        with cli.read_or_not():
+        with terminal.read_or_not():
             program.run()
     except KeyboardInterrupt as error:  # before the command began, or after it was done
-        sys.exit(cli.interrupted(error))
+        sys.exit(terminal.interrupted(error))
     except Exception as error:
-        if not cli.asked_to_end():
+        if not terminal.asked_to_end():
             raise
-        sys.exit(cli.interrupted(error))
+        sys.exit(terminal.interrupted(error))
 
 
 if __name__ == "__main__":

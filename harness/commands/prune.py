@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder
 from harness.errors import EXIT_OK, UsageError
 from harness.paths import RESULTS
 
@@ -45,7 +45,7 @@ def prune(
         return yes or _confirmed(what)
 
     if kind == "store":
-        from harness.commands.pruning import prune_store
+        from harness.run.pruning import prune_store
 
         return prune_store(results, below=below, agreed=agreed)
     if below is not None:
@@ -56,9 +56,9 @@ def prune(
 def _prune_sets(results: Path, keep: int, *, unfinished: bool, agreed: Callable[[str], bool]) -> int:
     from harness.progress import warn
     from harness.report.amounts import size
-    from harness.store.prune import broken_off, choose, remove
+    from harness.sets.prune import broken_off, choose, remove
 
-    console = cli.output()
+    console = terminal.output()
     choice = broken_off(results) if unfinished else choose(results, keep)
     for path in choice.broken:
         warn(f"{path} is broken and is left alone")
@@ -84,5 +84,5 @@ def _confirmed(what: str) -> bool:
         raise UsageError(
             f"{what} would be removed, and there is no terminal for confirmation", hint="--yes removes them"
         )
-    cli.output().print(f"Remove {what}? [y/N] ", end="", markup=False)
+    terminal.output().print(f"Remove {what}? [y/N] ", end="", markup=False)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName, Trust
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName, Trust
 from harness.paths import RESULTS
 
 
@@ -21,6 +21,6 @@ def replay(
     trust: Trust = None,
 ) -> int:
     """Run a set's virtual-clock trials again and compare bit by bit."""
-    from harness.commands import reexecution
+    from harness.run import reexecution
 
-    return reexecution.replay(results, result, arms, cli.output(), trust=trust)
+    return reexecution.replay(results, result, arms, terminal.output(), trust=trust)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
-from harness.commands.shared import SET, ResultsFolder
+from harness.cli.declaration import Option, command
+from harness.cli.shared import SET, ResultsFolder
 from harness.paths import RESULTS
 
 #: With the index: of so many of the newest sets of each experiment, where there is none yet.
@@ -28,7 +28,7 @@ def report(
 ) -> None:
     """Write an HTML report on one set, or an index over all."""
     from harness.report import site
-    from harness.store.resultset import find_result_set
+    from harness.sets.resultset import find_result_set
 
     if result:
         print(site.write_report(find_result_set(results, result), results, out))

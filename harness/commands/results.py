@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder
 from harness.errors import UsageError
 from harness.harmless import harmless
 from harness.paths import RESULTS
@@ -19,7 +19,7 @@ def results(
 ) -> None:
     """List result sets with their verdicts, and unfinished runs."""
     from harness.report.setlist import list_lines, unfinished_lines
-    from harness.store.listing import describe, set_paths, unfinished_runs
+    from harness.sets.listing import describe, set_paths, unfinished_runs
 
     paths = set_paths(results, experiment)
     runs = unfinished_runs(results, experiment)

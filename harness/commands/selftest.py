@@ -3,45 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-from harness.choices import Profile
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-
-
-@dataclass(frozen=True)
-class SelftestOptions:
-    """What a user chose for one test of a host."""
-
-    experiment: Annotated[
-        tuple[str, ...] | None,
-        Option("names from `experiments/` or folders, comma-separated: whose arms", path=True, least=1, none="all"),
-    ] = None
-    kind: Annotated[
-        tuple[str, ...] | None,
-        Option(
-            "only kinds that have all of these words in their names, comma-separated: `kvm,tcg virtual`",
-            least=1,
-            none="all",
-        ),
-    ] = None
-    profile: Annotated[Profile, Option("kernels of this profile are built; others are used if they are there")] = (
-        "quick"
-    )
-    minutes: Annotated[int, Option("after so many nothing more is begun; building kernels does not count")] = 10
-    out: Annotated[
-        Path | None,
-        Option("the file to attach to an issue, or its folder", writes="either", none="here, `selftest-TIME.json`"),
-    ] = None
+from harness.cli import terminal
+from harness.cli.declaration import command
+from harness.host.request import SelftestOptions
 
 
 @command(guests=True)
 def selftest(options: SelftestOptions) -> int:
     """Try every kind of arm on this host, with a file for an issue."""
-    from harness.build.store import Store
-    from harness.commands import fieldkit
+    from harness.artefacts.store import Store
+    from harness.host.selftest import selftest as tried
 
-    return fieldkit.selftest(options, Store.default(), cli.output())
+    return tried(options, Store.default(), terminal.output())

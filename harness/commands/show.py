@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName
 from harness.errors import EXIT_OK
 from harness.paths import RESULTS
 
@@ -27,11 +27,11 @@ def show(
     from harness.report.columns import print_columns
     from harness.report.site import page_of
     from harness.report.view import print_set
-    from harness.store.resultset import find_result_set, read_metrics
+    from harness.sets.resultset import find_result_set, read_metrics
 
     finished = find_result_set(results, result)
     read_metrics(finished.path)  # that it is damaged is told before anything is printed
     if verbose:
-        print_columns(cli.output(), finished.declared_tables, finished.declared_metrics)
-    print_set(cli.output(), finished, page_of(finished, results), verbose=verbose)
+        print_columns(terminal.output(), finished.declared_tables, finished.declared_metrics)
+    print_set(terminal.output(), finished, page_of(finished, results), verbose=verbose)
     return EXIT_OK

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import settings
-from harness.commands.declaration import command, expanded
-from harness.commands.shared import ResultsFolder, SetName
+from harness.cli.declaration import command, expanded
+from harness.cli.shared import ResultsFolder, SetName
 from harness.errors import UsageError
 from harness.harmless import harmless
 from harness.paths import RESULTS
@@ -19,9 +19,9 @@ def sign(
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Sign a result set with an ssh key, once all of it is verified."""
-    from harness.store import signature
-    from harness.store.resultset import find_result_set
-    from harness.store.seal import verify_files
+    from harness.sets import signature
+    from harness.sets.resultset import find_result_set
+    from harness.sets.seal import verify_files
 
     path = find_result_set(results, result).path
     key = settings.text(settings.SIGNING_KEY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
+from harness.cli.declaration import Option, command
 from harness.errors import UsageError
 from harness.harmless import harmless
 
@@ -19,8 +19,8 @@ def store(
     """Show what the store holds: size, age and last use."""
     import time
 
-    from harness.build.holdings import holdings
-    from harness.build.store import Store
+    from harness.artefacts.holdings import holdings
+    from harness.artefacts.store import Store
     from harness.progress import step
     from harness.report.storelist import holding_lines, kind_lines
 

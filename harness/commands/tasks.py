@@ -9,12 +9,12 @@ from typing import Any
 from invoke import Collection, Context, Task
 
 from harness import debian, settings
-from harness.build.store import Store
-from harness.build.tree import tree_home
-from harness.commands import cli
+from harness.artefacts.store import Store
+from harness.cli import terminal
+from harness.cli.declaration import Command, Parameter
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import Command, Parameter
-from harness.host import check_room
+from harness.host.examine import check_room
+from harness.packages.tree import tree_home
 
 
 def collection() -> Collection:
@@ -33,7 +33,7 @@ def task_of(command: Command[Any]) -> Task[Any]:
                 prepare_host()
             return command.run(values)
 
-        cli.guarded(action, debug=given["debug"])
+        terminal.guarded(action, debug=given["debug"])
 
     options = [_option(parameter) for parameter in command.parameters]
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)

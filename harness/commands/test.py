@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import Annotated
 
-from harness.commands.declaration import Option, command
-from harness.commands.shared import check_checkout
+from harness.cli.declaration import Option, command
+from harness.cli.shared import check_checkout
 from harness.paths import ROOT
 
 #: pytest's exit code when nothing was collected.

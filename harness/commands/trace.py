@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from harness import settings
-from harness.commands import cli
-from harness.commands.declaration import Option, command
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
 from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
 
 
@@ -32,8 +32,8 @@ def trace(
     timeout: Timeout = 600,
 ) -> int:
     """Trace a program's memory in a guest and write a page about it."""
-    from harness.build.store import Store
-    from harness.commands.tracing import MOST_MIB, Wanted, trace_program
+    from harness.artefacts.store import Store
+    from harness.program.tracing import MOST_MIB, Wanted, trace_program
 
     most_mib = settings.number(settings.OUTPUT_MIB) or MOST_MIB
 
@@ -51,4 +51,4 @@ def trace(
         most_mib=most_mib,
         timeout=timeout,
     )
-    return trace_program(Store.default(), wanted, cli.output())
+    return trace_program(Store.default(), wanted, terminal.output())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from harness.commands.declaration import Option
+from harness.cli.declaration import Option
 
 Exec = Annotated[
     str | None,

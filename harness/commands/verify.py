@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from harness.commands import cli
-from harness.commands.declaration import Option, command
-from harness.commands.shared import ResultsFolder, SetName, Trust
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.cli.shared import ResultsFolder, SetName, Trust
 from harness.errors import UsageError
 from harness.paths import CAPSULE_SUFFIX, RESULTS
 
@@ -24,10 +24,10 @@ def verify(
     trust: Trust = None,
 ) -> int:
     """Check every bit of a set or capsule, and who signed it."""
-    from harness.commands import verification
+    from harness.analysis import verification
 
     if result.endswith(CAPSULE_SUFFIX):
         if signers is not None:
             raise UsageError("a capsule is not signed", where=result, hint="unpack it, and verify the set in it")
-        return verification.verify_capsule(Path(result), cli.output())
-    return verification.verify(results, result, cli.output(), trust=trust, signers=signers)
+        return verification.verify_capsule(Path(result), terminal.output())
+    return verification.verify(results, result, terminal.output(), trust=trust, signers=signers)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Experiments: the model of experiment.yaml, the plan of trials, the runner."""
+"""What a paper's folder declares in experiment.yaml: arms, workloads, matrices, claims."""

@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from harness.build.spec import Name, Package
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.across import Across
@@ -27,6 +26,7 @@ from harness.experiment.expect import Expect
 from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
+from harness.packages.choice import Name, Package
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
 

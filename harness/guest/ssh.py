@@ -23,6 +23,8 @@ from harness.guest.session import JobResult, collect
 from harness.machine.machine import GuestLost, Machine
 from harness.machine.tail import BLOCK_BYTES, Kept
 
+log = logging.getLogger(__name__)
+
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # failed attempts while the guest boots are no news
 
 CONNECT_TRY_S = 10.0
@@ -157,6 +159,7 @@ class SshSession:
                     raise self._machine.lost(f"did not answer ssh within {timeout_s:.0f} s: {error}") from error
                 time.sleep(RETRY_S)
             else:
+                log.debug("the guest at port %d answers ssh", port)
                 return
 
     def _log_in(self, port: int, key: paramiko.PKey) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""QEMU: command line, QMP, accelerator proof, clock, saved states."""
+"""QEMU: command line, QMP, accelerator proof, clock, plugins, saved states, and the sandbox."""

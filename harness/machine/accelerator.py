@@ -7,6 +7,7 @@ a slow boot prove the contrary: a host that is itself a virtual machine takes it
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from harness.build.store import Artefact, Store
+from harness.artefacts.store import Artefact, Store
 from harness.choices import AcceleratorChoice
 from harness.errors import UsageError
 from harness.machine.hostsched import read_thread
@@ -27,6 +28,8 @@ from harness.machine.spec import KVM_CPU
 from harness.progress import step
 from harness.scratch import discard
 from harness.yamlfile import Strict
+
+log = logging.getLogger(__name__)
 
 LOOK_S = 0.05
 #: A console that says nothing for so long is a guest that hangs: the first line comes within a tenth of a second.
@@ -181,6 +184,7 @@ def choose_accelerator(store: Store, wanted: AcceleratorChoice, kernel: Artefact
         return Choice("tcg")
     foreign = foreign_to_host(kernel.inputs["arch"])
     verdict = KvmVerdict(works=False, reason=foreign) if foreign else prove_kvm(store, kernel)
+    log.debug("KVM: %s", verdict.reason)
     if verdict.works:
         return Choice("kvm")
     if wanted == "kvm":

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.build.arch import ARCHES, ArchName
-from harness.build.tree import QEMU
+from harness.kernel.arch import ARCHES, ArchName
+from harness.packages.tree import QEMU
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from typing import TextIO
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from harness.build.kvmhost import build_kvm_host
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
+from harness.machine.kvmhostimage import build_kvm_host
 from harness.machine.qemu import qemu_words
 from harness.progress import step
 from harness.scratch import discard

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -19,6 +21,8 @@ from harness.errors import RunError
 from harness.machine.qemu import qemu_words, tools_of
 from harness.machine.sandbox import Sandbox, View, environment, limits, sandbox, started
 from harness.machine.syscalls import program
+
+log = logging.getLogger(__name__)
 
 ENTER = Path(__file__).with_name("enter.py")
 ENTER_S = 30.0
@@ -83,6 +87,7 @@ class QemuProcess:
                 os.close(filters)
         self._status = os.fdopen(reader, "rb")  # open to the end: bubblewrap writes into it once more
         self.pid = self._find()
+        log.debug("QEMU is process %d: %s", self.pid, shlex.join(self.argv))
         with suppress(OSError):
             self._handle = os.pidfd_open(self.pid)
 

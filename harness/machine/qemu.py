@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Sequence
 from functools import cache
 
-from harness.build.tree import QEMU, Tools, tools
 from harness.errors import UsageError
 from harness.machine.board import board_by_qemu
+from harness.packages.tree import QEMU, Tools, tools
 
 
 def qemu_words(argv: Sequence[str]) -> list[str]:

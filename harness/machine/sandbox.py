@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.build.tree import MERGED, Tools, bubblewraps, ready, tools
 from harness.choices import FILE_MIB
 from harness.errors import KreproError
 from harness.machine import confine
 from harness.machine.qemu import qemu_version
 from harness.machine.syscalls import program
+from harness.packages.tree import MERGED, Tools, bubblewraps, ready, tools
 from harness.paths import CODE, PACKAGE
 from harness.progress import warn
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.build.store import Artefact, Store, hash_file
+from harness.artefacts.store import Artefact, Store, hash_file
 from harness.errors import RunError
 from harness.machine.kvmcpu import kvm_cpu
 from harness.machine.machine import Machine

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from harness.build.spec import Hardware
 from harness.choices import MOST_CPUS
 from harness.errors import UsageError
+from harness.kernel.spec import Hardware
 from harness.machine.board import Board, board_of
 from harness.machine.kvmcpu import tsc_khz
 from harness.machine.sandbox import View

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Decoders: what came out of a guest, as typed tables. Pure functions of the files they are given."""
+"""Decoders: what came out of a guest, as typed tables, metrics and verdicts. Pure functions of files."""

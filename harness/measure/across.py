@@ -24,7 +24,7 @@ from harness.experiment.expect import Expect
 from harness.experiment.matrix import matches
 from harness.experiment.model import Claim
 from harness.experiment.scalar import Value, same, text_of
-from harness.experiment.trial import TrialRecord
+from harness.trial.model import TrialRecord
 
 #: Two sizes always lie on a line.
 LEAST_SIZES = 3

@@ -22,13 +22,13 @@ import pandas as pd
 from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError, raise_all
 from harness.experiment.model import Claim, Experiment
 from harness.experiment.scalar import Value
-from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables
 from harness.measure.dimensions import GROUP, matches_texts, places
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows, problem_of
 from harness.measure.trials import TRIALS, trial_table, trials_declared, without_disturbed
 from harness.measure.views import PROFILE_COLUMNS, TIMELINE_COLUMNS
+from harness.trial.model import TrialRecord
 from harness.yamlfile import line_of
 
 if TYPE_CHECKING:

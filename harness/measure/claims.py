@@ -13,12 +13,12 @@ import pandas as pd
 from harness.experiment.across import Across
 from harness.experiment.expect import Expect
 from harness.experiment.model import Claim
-from harness.experiment.trial import TrialRecord
 from harness.measure.across import Comparison, comparisons, unit_of
 from harness.measure.declared import family
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE
 from harness.measure.statistics import Estimate, median_estimate
 from harness.measure.verdict import Verdict
+from harness.trial.model import TrialRecord
 from harness.yamlfile import Strict
 
 __all__ = ["METRIC_COLUMNS", "ClaimResult", "bounds", "judge"]

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.build.tree import tools
+from harness.packages.tree import tools
 
 
 def gcc(arguments: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -13,8 +13,8 @@ import pandas as pd
 
 from harness.errors import UsageError
 from harness.experiment.scalar import Value, text_of
-from harness.experiment.trial import TrialRecord
 from harness.measure.declared import Column, number, string
+from harness.trial.model import TrialRecord
 
 GROUP = string("group", "the arm of experiment.yaml whose matrix the arm is of; null: it is of none")
 

@@ -18,8 +18,8 @@ from pandas.errors import ParserWarning
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from harness.errors import RunError
-from harness.experiment.trial import TrialRecord
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT
+from harness.trial.model import TrialRecord
 
 #: What an analysis is given of a trial: `path` is its raw folder, with one folder per workload.
 Trial = TrialRecord

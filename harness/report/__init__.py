@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What people read: terminal tables, figures."""
+"""What people read: terminal tables, figures, HTML pages."""

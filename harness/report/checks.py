@@ -9,9 +9,9 @@ from harness.measure.claims import ClaimResult
 from harness.measure.known import expected, is_news, is_untold
 from harness.report.junit import Case
 from harness.report.terminal import measured, number
-from harness.store.reference import Reference, compare, first_input_difference, foreign_inputs, reference_of
-from harness.store.resultset import ResultSet
-from harness.store.values import Value, Values
+from harness.sets.reference import Reference, compare, first_input_difference, foreign_inputs, reference_of
+from harness.sets.resultset import ResultSet
+from harness.sets.values import Value, Values
 
 MAX_SHIFTS = 10
 

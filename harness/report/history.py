@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.build.store import hash_file
+from harness.artefacts.store import hash_file
 from harness.errors import KreproError
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import Verdict
-from harness.store.listing import ID
-from harness.store.resultset import LATEST, MANIFEST, ResultSet
+from harness.sets.listing import ID
+from harness.sets.resultset import LATEST, MANIFEST, ResultSet
 
 #: Sets of an experiment that histories show; more would not fit into a plot a few centimetres wide.
 MOST = 200

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pandas as pd
 from rich.table import Table
 
-from harness.build.spec import kernel_names, load_kernel
+from harness.kernel.spec import kernel_names, load_kernel
 from harness.report.terminal import frame_table
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.dimensions import dimensions_of
 from harness.measure.rows import METRIC_COLUMNS
@@ -23,10 +22,11 @@ from harness.report.reproduce import reproduction
 from harness.report.short import short
 from harness.report.summary import remark_lines, set_lines, unanalysed_line
 from harness.report.terminal import fidelity_of, measured
-from harness.store.manifest import Manifest
-from harness.store.provenance import Host
-from harness.store.resultset import ResultSet
-from harness.store.shown import ShownTable
+from harness.sets.manifest import Manifest
+from harness.sets.provenance import Host
+from harness.sets.resultset import ResultSet
+from harness.sets.shown import ShownTable
+from harness.trial.model import TrialRecord
 
 #: Rows of a stored table that the page shows; a browser sorts that many at once, and all are in the set.
 MAX_ROWS = 200

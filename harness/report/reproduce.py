@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, load_experiment
-from harness.experiment.plan import make_plan, ordered
 from harness.paths import PROGRAM, ROOT
-from harness.store.manifest import MOST_TRIALS, Manifest
-from harness.store.resultset import EXPERIMENT, ResultSet
+from harness.sets.manifest import MOST_TRIALS, Manifest
+from harness.sets.resultset import EXPERIMENT, ResultSet
+from harness.trial.plan import make_plan, ordered
 
 
 @dataclass(frozen=True)

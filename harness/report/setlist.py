@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from harness.measure.verdict import Verdict
-from harness.store.listing import Listed, Unfinished
+from harness.sets.listing import Listed, Unfinished
 
 COLUMNS = ("id", "experiment", "created", "profile", *get_args(Verdict), "trials", "failed")
 #: From this column on a row is about what is inside the set, which of a broken one is not known.

@@ -11,7 +11,7 @@ from harness.measure.claims import ClaimResult
 from harness.measure.known import news, news_lines, untold
 from harness.measure.verdict import Verdict
 from harness.report.terminal import measured
-from harness.store.shown import Shown, ShownTable
+from harness.sets.shown import Shown, ShownTable
 
 #: Of one verdict, and of the news, that many are told; the others are counted.
 MOST_TOLD, MOST_NEWS = 6, 4

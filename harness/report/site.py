@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from harness.build.store import usable
+from harness.artefacts.store import usable
 from harness.errors import KreproError, UsageError
 from harness.measure.verdict import VERDICTS
 from harness.progress import step
@@ -28,7 +28,7 @@ from harness.report.html import render
 from harness.report.page import set_page
 from harness.report.sparkline import sparkline, verdict_strip
 from harness.report.terminal import number
-from harness.store.resultset import ResultSet
+from harness.sets.resultset import ResultSet
 
 #: Folder of the site, beside the experiments' folders of sets; a finished set itself gets no file.
 SITE = "reports"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from harness.build.holdings import Holding
+from harness.artefacts.eviction import Decision
+from harness.artefacts.holdings import Holding
 from harness.report.amounts import age, size
-from harness.store.eviction import Decision
 
 COLUMNS = 80
 KEY_DIGITS = 12

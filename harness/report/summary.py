@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.build.run import HOST
 from harness.measure.claims import ClaimResult
 from harness.measure.trials import TRIALS
 from harness.measure.verdict import VERDICTS, Verdict
+from harness.packages.buildtool import HOST
 from harness.report.remarks import advice, drift_lines, outlier_lines
-from harness.store.manifest import Manifest
-from harness.store.resultset import ResultSet
+from harness.sets.manifest import Manifest
+from harness.sets.resultset import ResultSet
 
 
 def closing_lines(result: ResultSet, claims: Sequence[ClaimResult]) -> list[str]:

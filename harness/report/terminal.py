@@ -11,10 +11,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from harness.experiment.trial import TrialRecord
 from harness.measure.claims import ClaimResult
 from harness.measure.verdict import Verdict
-from harness.store.values import Value
+from harness.sets.values import Value
+from harness.trial.model import TrialRecord
 
 STYLES: dict[Verdict, str] = {
     "reproduced": "green",

@@ -19,8 +19,8 @@ from harness.paths import RESULTS
 from harness.report.short import Short, first_table, short
 from harness.report.summary import closing_lines, set_lines, taken_line, unanalysed_line
 from harness.report.terminal import STYLES, claims_table, frame_table
-from harness.store.resultset import ResultSet
-from harness.store.shown import ShownTable
+from harness.sets.resultset import ResultSet
+from harness.sets.shown import ShownTable
 
 #: The short view's size, however large the terminal is.
 MOST_LINES, WIDTH = 40, 80

@@ -22,7 +22,7 @@ import pytest
 from invoke import Exit
 from invoke.program import Program
 
-from harness.commands import cli
+from harness.cli import terminal
 from harness.commands.catalogue import COMMANDS, GROUPS, check_command
 from harness.commands.program import program
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
@@ -355,7 +355,7 @@ def test_how_an_action_ends_is_the_exit_code(capfd, action, status, says):
         return action()
 
     with pytest.raises(Exit) if status else nullcontext() as ended:
-        cli.guarded(run)
+        terminal.guarded(run)
     if ended is not None:
         assert ended.value.code == status
     assert capfd.readouterr().err.startswith(says)
@@ -368,7 +368,7 @@ def test_a_folder_that_finds_no_room_is_no_bug(capfd, tmp_path):
     (source / "x").write_text("much")
     (target / "x").symlink_to("/dev/full")
     with pytest.raises(Exit) as ended:
-        cli.guarded(lambda: shutil.copytree(source, target, dirs_exist_ok=True) and None)
+        terminal.guarded(lambda: shutil.copytree(source, target, dirs_exist_ok=True) and None)
     assert ended.value.code == EXIT_RUN_FAILED
     assert capfd.readouterr().err == f"krepro: {target}/x: No space left on device\n"
 
@@ -392,7 +392,7 @@ def test_sigterm_ends_in_order():
         "import os, signal\nfrom harness.commands import cli\n"
         "def wait():\n    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n        signal.pause()\n"
         "    finally:\n        print('cleaned up')\n"
-        "try:\n    cli.guarded(wait)\nexcept BaseException as e:\n    print(e.code)"
+        "try:\n    terminal.guarded(wait)\nexcept BaseException as e:\n    print(e.code)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.stdout == "cleaned up\n130\n"
@@ -408,9 +408,9 @@ def test_errors_of_workers_come_back_whole():
 
 def test_output_is_wide_without_a_terminal(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert cli.output().width >= 120
+    assert terminal.output().width >= 120
     monkeypatch.setenv("COLUMNS", "90")
-    assert cli.output().width == 90
+    assert terminal.output().width == 90
 
 
 def test_predict_answers_and_refuses_in_one_line(invoke, tmp_path):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from harness.report.site import write_site
-from harness.store.provenance import Repository
+from harness.sets.provenance import Repository
 from tests.chromium import Chromium
 from tests.small_sets import small_experiment, small_set
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.paths import ROOT
-from harness.store.listing import set_paths
+from harness.sets.listing import set_paths
 from tests.processes import PATIENCE_S
 from tests.result_sets import DAYS, experiment_folder, write_days, write_set
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.build.kernel import build_kernel
-from harness.build.spec import load_kernel
-from harness.build.store import Store
+from harness.artefacts.store import Store
+from harness.kernel.build import build_kernel
+from harness.kernel.spec import load_kernel
 from harness.paths import ROOT
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.build.image import modules_for
-from harness.build.kernel import build_kernel
-from harness.build.spec import load_kernel
-from harness.build.store import Store
+from harness.artefacts.store import Store
+from harness.image.build import modules_for
+from harness.kernel.build import build_kernel
+from harness.kernel.spec import load_kernel
 from harness.paths import EXPERIMENTS
 from tests.faults.rows import fault
 from tests.faults.runs import SLOW_KINDS, seeded_store

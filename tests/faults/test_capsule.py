@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED
 from harness.paths import ROOT
-from harness.store.resultset import ResultSet
+from harness.sets.resultset import ResultSet
 from tests.faults.test_resume import ANALYSIS, YAML
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]

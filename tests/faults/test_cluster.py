@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
 from harness.paths import ROOT
-from harness.store.resultset import ResultSet
-from harness.store.seal import verify_files
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import verify_files
 from tests.clusters import Cluster, dask_python
 from tests.faults.test_resume import ANALYSIS, YAML
 from tests.networks import Network

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.holdings import remove_holding
-from harness.build.kernel import build_kernel
-from harness.build.source import fetch_source, patched_tree, source_identity
-from harness.build.spec import KernelRecipe, Source, load_kernel
-from harness.build.store import Store, hash_of, hash_tree
-from harness.build.uses import release
+from harness.artefacts.holdings import remove_holding
+from harness.artefacts.store import Store, hash_of, hash_tree
+from harness.artefacts.uses import release
+from harness.kernel.build import build_kernel
+from harness.kernel.source import fetch_source, patched_tree, source_identity
+from harness.kernel.spec import KernelRecipe, Source, load_kernel
 from harness.scratch import remove_tree
-from harness.store.resultset import link_or_copy
+from harness.sets.resultset import link_or_copy
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(2400)]
 

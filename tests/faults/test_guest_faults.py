@@ -14,7 +14,7 @@ import pytest
 
 from harness.errors import EXIT_RUN_FAILED
 from harness.machine import vitals
-from harness.store.seal import verify_files
+from harness.sets.seal import verify_files
 from tests.faults.runs import Ended, Place
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]

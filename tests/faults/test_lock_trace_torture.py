@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.plan import PlannedTrial
 from tests.page_trace_suite import QUIET, splats
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import Oracle
+from harness.run.prepared import prepare_trials
+from harness.trial.execution import run_trial
+from harness.trial.plan import PlannedTrial
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 

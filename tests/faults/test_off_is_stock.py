@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.prepare import build_for
+from harness.artefacts.store import Store
+from harness.trial.prepare import build_for
 from tests.compiling import run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]

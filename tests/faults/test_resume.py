@@ -18,8 +18,8 @@ import pytest
 
 from harness.errors import EXIT_RUN_FAILED
 from harness.paths import ROOT
-from harness.store.resultset import ResultSet
-from harness.store.seal import verify_files
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import verify_files
 from tests.faults.rows import fault
 from tests.processes import DEFAULT_SIGNALS, eventually, machines, sandboxes, worker_of
 

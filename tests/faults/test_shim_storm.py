@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.kernel import build_kernel
-from harness.build.spec import load_kernel
-from harness.build.store import Store
+from harness.artefacts.store import Store
+from harness.kernel.build import build_kernel
+from harness.kernel.spec import load_kernel
 from harness.machine import stale
 from tests.faults.rows import fault
 from tests.shim_guests import SMP, check_storm

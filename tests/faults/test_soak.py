@@ -19,19 +19,19 @@ from statistics import median
 
 import pytest
 
-from harness.build.plugin import build_plugin, plugin_api
-from harness.build.store import Store, hash_tree
+from harness.artefacts.store import Store, hash_tree
 from harness.errors import EXIT_NEWS
 from harness.experiment.model import Experiment, load_experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import boot_files, build_for, machine_for
-from harness.experiment.runner import run_trials
 from harness.machine import halt
+from harness.machine.plugin import build_plugin, plugin_api
 from harness.machine.saved import qemu_version
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS, ROOT
-from harness.store.reference import compare, find_reference, reference_of
-from harness.store.resultset import ResultSet
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.sets.reference import compare, find_reference, reference_of
+from harness.sets.resultset import ResultSet
+from harness.trial.plan import PlannedTrial
+from harness.trial.prepare import boot_files, build_for, machine_for
 from tests.faults.rows import fault
 from tests.faults.runs import Place
 from tests.halting import booted_memory, slow_halts

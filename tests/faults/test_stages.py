@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
 from harness.paths import ROOT
 from tests.faults.rows import fault

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.keys import image_keys
-from harness.build.store import Store
-from harness.experiment.prepare import KernelBuild, build_for
+from harness.artefacts.store import Store
 from harness.guest.ssh import Keys, SshSession
+from harness.image.keys import image_keys
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, Clock, MachineSpec, SessionKind, prepare_folder
 from harness.paths import EXPERIMENTS
+from harness.trial.prepare import KernelBuild, build_for
 
 READY_S = 120.0
 

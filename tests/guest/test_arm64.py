@@ -10,19 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.build.holdings import holdings
-from harness.build.kernel import kernel_is_built
-from harness.build.spec import load_kernel
-from harness.build.store import Store, hash_tree
+from harness.artefacts.holdings import holdings
+from harness.artefacts.store import Store, hash_tree
 from harness.experiment.model import Experiment, load_experiment
-from harness.experiment.plan import PlannedTrial, trial_seed
-from harness.experiment.runner import run_trials
-from harness.experiment.trial import TrialRecord
+from harness.kernel.build import kernel_is_built
+from harness.kernel.spec import load_kernel
 from harness.measure.analysis import Analysis
 from harness.measure.symbols import SymbolMap, read_system_map
-from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import LAP, Oracle
 from harness.paths import EXPERIMENTS
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.model import TrialRecord
+from harness.trial.plan import PlannedTrial, trial_seed
 from tests.guest.test_oracle import ACCESSES, LOOP, PAGES, PLACE, SEED, bits, expected_pages
 
 #: Long enough for its kernel.

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.build.kernel import configure, parse_config
-from harness.build.source import fetch_source, patched_tree, source_identity
-from harness.build.spec import load_kernel
+from harness.kernel.build import configure, parse_config
+from harness.kernel.source import fetch_source, patched_tree, source_identity
+from harness.kernel.spec import load_kernel
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]  # the first that needs the kernel builds it
 SPEC = """\

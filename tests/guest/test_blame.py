@@ -13,12 +13,12 @@ import pytest
 from experiments.lock_trace.locks.blame import blame_table
 from experiments.lock_trace.run import Run
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.plan import PlannedTrial
 
 KERNEL = "modern-6.1-bare"
 ROUNDS, HOLD = 20, 200_000

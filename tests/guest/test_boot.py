@@ -65,7 +65,7 @@ def test_a_guest_with_another_host_key_is_refused(classic, ssh_guest, tmp_path):
     del other
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from harness.build.keys import _public_line
+    from harness.image.keys import _public_line
 
     wrong = tmp_path / "host.pub"
     wrong.write_text(_public_line(Ed25519PrivateKey.generate()))
@@ -74,8 +74,8 @@ def test_a_guest_with_another_host_key_is_refused(classic, ssh_guest, tmp_path):
 
 
 def _client_key(built):
-    from harness.build.keys import image_keys
-    from harness.build.store import Store
+    from harness.artefacts.store import Store
+    from harness.image.keys import image_keys
 
     return image_keys(Store.default(), built.image, built.kernel).file("client")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.experiment.execution import run_trial
 from harness.machine import machine, spec
+from harness.trial.execution import run_trial
 from tests.mailbox_guests import ENDINGS, ends_as_it_should, mailbox_trial, panics_before_its_mailbox
 
 pytestmark = pytest.mark.timeout(1800)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.prepare import KernelBuild, build_for
+from harness.artefacts.store import Store
 from harness.paths import EXPERIMENTS
+from harness.trial.prepare import KernelBuild, build_for
 from tests.faults.rows import fault
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.errors import RunError
-from harness.experiment.prepare import boot_files
 from harness.machine import machine
 from harness.machine.sandbox import View
 from harness.machine.spec import view
+from harness.trial.prepare import boot_files
 from tests.halting import booted_memory, slow_halts
 
 

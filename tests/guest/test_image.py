@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.build.spec import Package
 from harness.errors import UsageError
-from harness.experiment.prepare import build_for
+from harness.packages.choice import Package
+from harness.trial.prepare import build_for
 
 pytestmark = pytest.mark.timeout(600)
 

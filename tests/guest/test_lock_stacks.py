@@ -10,10 +10,10 @@ from experiments.lock_trace.locks.callers import Stacks
 from experiments.lock_trace.locks.events import RELEASE, WAITS, read_events
 from experiments.lock_trace.locks.kerneltables import read_stacks
 
-from harness.build.store import Store
-from harness.experiment.prepare import build_for
+from harness.artefacts.store import Store
 from harness.measure.symbols import read_system_map, with_kallsyms
 from harness.paths import EXPERIMENTS
+from harness.trial.prepare import build_for
 from tests.newcomer import inv
 
 KERNEL = "modern-6.1-stacks"

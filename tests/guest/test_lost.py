@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RunError
-from harness.experiment.prepare import boot_files
 from harness.machine import saved
 from harness.machine.machine import Machine
 from harness.machine.spec import prepare_folder
+from harness.trial.prepare import boot_files
 
 
 @pytest.fixture

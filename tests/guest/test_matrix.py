@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.paths import ROOT
-from harness.store.resultset import ResultSet
+from harness.sets.resultset import ResultSet
 from tests.unit.test_docs import DOCS, blocks
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]

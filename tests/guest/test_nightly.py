@@ -13,13 +13,13 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from harness.commands.night import JUNIT, STATE, NightOptions, nightly
 from harness.paths import ROOT
 from harness.report.night import load_night, write_whole
-from harness.store.listing import UNFINISHED
-from harness.store.reference import write_reference
-from harness.store.resultset import find_result_set
-from harness.store.seal import verify_files
+from harness.run.night import JUNIT, STATE, NightOptions, nightly
+from harness.sets.listing import UNFINISHED
+from harness.sets.reference import write_reference
+from harness.sets.resultset import find_result_set
+from harness.sets.seal import verify_files
 from tests.faults.rows import fault
 from tests.guest.test_run import outside  # noqa: F401  (a fixture)
 from tests.processes import eventually, machines

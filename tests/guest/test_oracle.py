@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from experiments.irq_hotspot.profile.buffer import decode
 
-from harness.build.store import Store, hash_tree
+from harness.artefacts.store import Store, hash_tree
 from harness.experiment.model import Experiment, load_experiment
-from harness.experiment.plan import PlannedTrial, trial_seed
-from harness.experiment.runner import run_trials
-from harness.experiment.trial import TrialRecord
 from harness.measure.symbols import SymbolMap, read_system_map
-from harness.oracle.attach import prepare_trials
 from harness.oracle.reader import LAP, Oracle
 from harness.oracle.truth import agreement, kernel_truth
 from harness.paths import EXPERIMENTS
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.model import TrialRecord
+from harness.trial.plan import PlannedTrial, trial_seed
 
 pytestmark = pytest.mark.timeout(1800)
 

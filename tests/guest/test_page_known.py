@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import build_program, program_sources
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
-from harness.oracle.attach import prepare_trials
+from harness.image.programs import build_program, program_sources
 from harness.oracle.reader import Oracle
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.plan import PlannedTrial
 from tests.experiments.page_trace.known import ALL_CASES, CASES, GUEST, Known, known_of, visits
 
 pytestmark = pytest.mark.timeout(1800)

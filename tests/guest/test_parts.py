@@ -11,8 +11,8 @@ import pytest
 
 from harness.errors import EXIT_OK
 from harness.paths import ROOT
-from harness.store.digest import HOST_TIMED
-from harness.store.resultset import ResultSet
+from harness.sets.digest import HOST_TIMED
+from harness.sets.resultset import ResultSet
 from tests.faults.test_resume import ANALYSIS, YAML
 
 pytestmark = pytest.mark.timeout(1200)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store
 from harness.experiment.model import Workload, load_experiment
-from harness.experiment.plan import PlannedTrial
 from harness.measure.analysis import Analysis
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
+from harness.run.prepared import prepare_trials
+from harness.trial.execution import run_trial
+from harness.trial.plan import PlannedTrial
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 FOLDER = EXPERIMENTS / "probe-cost"

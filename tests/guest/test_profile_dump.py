@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from experiments.irq_hotspot.profile.buffer import decode
 
-from harness.build.store import Store
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store
 from harness.experiment.model import load_experiment
-from harness.experiment.plan import PlannedTrial
 from harness.measure.symbols import read_system_map
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
+from harness.run.prepared import prepare_trials
+from harness.trial.execution import run_trial
+from harness.trial.plan import PlannedTrial
 from tests.readprofile import assert_same_counters
 
 pytestmark = pytest.mark.timeout(1800)

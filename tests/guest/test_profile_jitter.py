@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store
 from harness.experiment.model import Workload, load_experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.prepare import build_for
 from harness.experiment.scalar import Scalar
-from harness.experiment.trial import TrialRecord
-from harness.oracle.attach import prepare_trials
 from harness.paths import EXPERIMENTS
+from harness.run.prepared import prepare_trials
+from harness.trial.execution import run_trial
+from harness.trial.model import TrialRecord
+from harness.trial.plan import PlannedTrial
+from harness.trial.prepare import build_for
 from tests.compiling import run
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.build.tree import tools
 from harness.machine.qmp import Qmp, QmpLost
+from harness.packages.tree import tools
 
 #: Longer than a test may take: a wait that ends was ended.
 FOREVER_S = 1e5

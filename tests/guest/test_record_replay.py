@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store, hash_tree
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store, hash_tree
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.trial import TrialSpec
 from harness.guest.recorded import RecordedSession
 from harness.machine.machine import GuestLost, Machine
 from harness.machine.spec import RECORDING, prepare_folder
-from harness.oracle.attach import prepare_trials
 from harness.paths import ROOT
-from harness.store.resultset import ResultSet
+from harness.run.prepared import prepare_trials
+from harness.sets.resultset import ResultSet
+from harness.trial.execution import run_trial
+from harness.trial.model import TrialSpec
+from harness.trial.plan import PlannedTrial
 
 pytestmark = pytest.mark.timeout(1800)
 

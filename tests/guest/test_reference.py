@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from harness.paths import RESULTS, ROOT
-from harness.store.reference import (
+from harness.sets.reference import (
     compare,
     first_input_difference,
     foreign_inputs,
@@ -14,7 +14,7 @@ from harness.store.reference import (
     reference_file,
     reference_of,
 )
-from harness.store.resultset import ResultSet
+from harness.sets.resultset import ResultSet
 from tests.guest.test_run import invoke, result_path
 
 pytestmark = pytest.mark.timeout(1800)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.kernel import build_kernel
-from harness.build.spec import load_kernel
-from harness.build.store import Store
-from harness.experiment.prepare import build_for
+from harness.artefacts.store import Store
+from harness.kernel.build import build_kernel
+from harness.kernel.spec import load_kernel
 from harness.paths import EXPERIMENTS
+from harness.trial.prepare import build_for
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(2400)]
 

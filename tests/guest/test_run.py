@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness.paths import KERNELS, PATCHES, ROOT
-from harness.store.resultset import ResultSet
-from harness.store.seal import verify_files
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import verify_files
 from tests.processes import eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)

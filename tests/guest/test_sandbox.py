@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.plugin import build_plugin, plugin_api
-from harness.build.store import Store
-from harness.build.tree import tools
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store
 from harness.machine import process
+from harness.machine.plugin import build_plugin, plugin_api
 from harness.machine.qemu import qemu_version
 from harness.machine.sandbox import Sandbox, View, environment, sandbox
 from harness.machine.spec import Plugin
+from harness.packages.tree import tools
 from harness.paths import ROOT
 from harness.scratch import PREFIX, discard, scratch_folder, sweep
+from harness.trial.execution import run_trial
 from tests.faults.rows import fault
 from tests.mailbox_guests import mailbox_trial
 from tests.processes import PATIENCE_S, eventually, machines, sandboxes

@@ -9,8 +9,8 @@ import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from harness.commands import pipeline
-from harness.commands.run import RunOptions
+from harness.run import pipeline
+from harness.run.request import RunOptions
 from tests.scale import NoGuests, experiment
 
 #: So many that what waits for the garbage collector, at most some MB, counts little in each: 12 to 15 KiB were seen.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The field kit on real guests: a kind that works, one whose guest panics, and Ctrl-C in the middle."""
+"""The self-test on real guests: a kind that works, one whose guest panics, and Ctrl-C in the middle."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.build.store import Store, hash_file
-from harness.commands import fieldkit
-from harness.commands.fieldkit import Kit, selftest
-from harness.commands.kindwork import Absent
-from harness.commands.selftest import SelftestOptions
+from harness.artefacts.store import Store, hash_file
 from harness.errors import RunError
 from harness.experiment.model import load_experiment
+from harness.host import selftest as fieldkit
+from harness.host.kindwork import Absent
+from harness.host.request import SelftestOptions
+from harness.host.selftest import Kit, selftest
 from harness.paths import EXPERIMENTS, ROOT
-from harness.store.reference import DIGEST, REFERENCES
+from harness.sets.reference import DIGEST, REFERENCES
 from tests.processes import DEFAULT_SIGNALS, PATIENCE_S, eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)

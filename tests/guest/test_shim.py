@@ -12,8 +12,8 @@ import pytest
 
 from experiments.shim.observer.answers import Observed
 from experiments.shim.observer.pieces import read_pieces
-from harness.experiment.trial import TrialRecord
 from harness.measure.raw import read_answer, read_csv
+from harness.trial.model import TrialRecord
 from tests.shim_guests import SMP, check_storm, read, run
 
 pytestmark = [

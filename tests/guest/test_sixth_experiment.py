@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness.paths import ROOT
-from harness.store.columns import declared_metrics, declared_table
-from harness.store.resultset import ResultSet
+from harness.sets.columns import declared_metrics, declared_table
+from harness.sets.resultset import ResultSet
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -241,7 +241,7 @@ def test_what_a_changed_harness_decodes_in_another_way_is_laid_at_its_door(finis
 
 def own_version(checkout: Path) -> str:
     """What the harness there says of its own version."""
-    code = "from harness.store.provenance import package_versions as v; print(v()['krepro'])"
+    code = "from harness.sets.provenance import package_versions as v; print(v()['krepro'])"
     return subprocess.run(
         [sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True, check=True
     ).stdout.strip()

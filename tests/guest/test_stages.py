@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import pipeline, stages
-from harness.commands.run import RunOptions
+from harness.run import pipeline, stages
+from harness.run.request import RunOptions
 from tests.faults.test_resume import ANALYSIS
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store, hash_tree
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store, hash_tree
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial
-from harness.experiment.runner import run_trials
 from harness.machine import vitals
 from harness.machine.saved import why_not_restored
-from harness.oracle.attach import prepare_trials
+from harness.run.executor import run_trials
+from harness.run.prepared import prepare_trials
+from harness.trial.execution import run_trial
+from harness.trial.plan import PlannedTrial
 
 pytestmark = pytest.mark.timeout(1800)
 

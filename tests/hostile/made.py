@@ -14,17 +14,20 @@ import pytest
 from rich.console import Console
 
 from harness import api, settings
-from harness.build.store import hash_tree
-from harness.commands import comparison, merging, prediction, reanalysis, reexecution, verification
+from harness.analysis import verification
+from harness.artefacts.store import hash_tree
 from harness.commands.capsule import capsule
 from harness.commands.export import export
 from harness.commands.figures import figures
 from harness.commands.report import report
 from harness.commands.show import show
 from harness.commands.sign import sign
-from harness.store.reference import write_reference
-from harness.store.resultset import MANIFEST, ResultSet, find_result_set
-from harness.store.seal import content_hash, manifest_pieces
+from harness.program import prediction
+from harness.report import compared
+from harness.run import merging, reanalysis, reexecution
+from harness.sets.reference import write_reference
+from harness.sets.resultset import MANIFEST, ResultSet, find_result_set
+from harness.sets.seal import content_hash, manifest_pieces
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -66,7 +69,7 @@ def commands(path: Path, out: Path) -> dict[str, Callable[[], object]]:
         "figures": lambda: figures(text, "svg", out / "figures", results),
         "verify": lambda: verification.verify(results, text, console),
         "analyse": lambda: reanalysis.reanalyse(results, text, None, console, verbose=False),
-        "compare": lambda: comparison.compare(results, text, text, None, False, console),
+        "compare": lambda: compared.compare(results, text, text, None, False, console),
         "replay": lambda: reexecution.replay(results, text, None, console),
         "predict": lambda: prediction.predict_script(results, text, out / "script", console),
         "reference": lambda: write_reference(find_result_set(results, text), out / "references"),

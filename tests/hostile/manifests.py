@@ -21,25 +21,27 @@ import pandas as pd
 from rich.console import Console
 
 from harness import api
-from harness.build.lock import load as load_lock
+from harness.analysis import verification
 from harness.capsule import contents, packages
 from harness.capsule.crate import capsule_crate
-from harness.commands import comparison, merging, reanalysis, reexecution, verification
 from harness.errors import KreproError
+from harness.packages.lock import load as load_lock
 from harness.paths import ROOT
+from harness.report import compared
 from harness.report.history import experiments
 from harness.report.page import set_page
 from harness.report.reproduce import reproduction
 from harness.report.setlist import list_lines
 from harness.report.view import print_set
-from harness.store import resultset
-from harness.store.export.crate import crate
-from harness.store.listing import MANIFEST, describe
-from harness.store.reference import deterministic_inputs, reference_of
-from harness.store.resultset import ResultSet
-from harness.store.seal import content_hash, manifest_pieces, verify_files
-from harness.store.union import hosts_of, unite
-from harness.store.values import values_of
+from harness.run import merging, reanalysis, reexecution
+from harness.run.union import hosts_of, unite
+from harness.sets import resultset
+from harness.sets.export.crate import crate
+from harness.sets.listing import MANIFEST, describe
+from harness.sets.reference import deterministic_inputs, reference_of
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import content_hash, manifest_pieces, verify_files
+from harness.sets.values import values_of
 from tests.fuzzing import limited
 from tests.parts import write_part
 from tests.result_sets import YAML, experiment_folder
@@ -157,8 +159,8 @@ def readers(other: ResultSet) -> dict[str, Callable[[ResultSet], object]]:
         "report, how to make it again": reproduction,
         "reference, digest": reference_of,
         "reference, values": values_of,
-        "compare": lambda result: comparison.compared_sets(result.path, other.path, None, True),
-        "compare, the other way": lambda result: comparison.compared_sets(other.path, result.path, None, True),
+        "compare": lambda result: compared.compared_sets(result.path, other.path, None, True),
+        "compare, the other way": lambda result: compared.compared_sets(other.path, result.path, None, True),
         "merge": lambda result: union(result, other),
         "merge, the other way": lambda result: union(other, result),
         "export": crate,

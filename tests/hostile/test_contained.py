@@ -22,19 +22,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.build.store import hash_tree
-from harness.commands import contained as containing
-from harness.commands import merging, prediction, reanalysis, trust, verification
-from harness.commands.analysis import analyse
-from harness.commands.contained import Contained
+from harness.analysis import contained as containing
+from harness.analysis import trust, verification
+from harness.analysis.analyse import analyse
+from harness.analysis.contained import Contained
+from harness.artefacts.store import hash_tree
 from harness.commands.figures import figures
 from harness.errors import EXIT_RUN_FAILED, KreproError, RunError, UsageError
 from harness.experiment.model import load_experiment
-from harness.experiment.runner import worker_pool
 from harness.machine import syscalls
 from harness.machine.sandbox import Sandbox, sandbox_of_analyses
 from harness.paths import ROOT
-from harness.store.resultset import ResultSet, Writer
+from harness.program import prediction
+from harness.run import merging, reanalysis
+from harness.run.executor import worker_pool
+from harness.sets.resultset import ResultSet, Writer
 from tests.hostile.made import resealed
 from tests.hostile.sets import ANSWERS, ATTACKS, ENDINGS, FORGED, IS_PIPE, attacking
 from tests.parts import write_part
@@ -237,7 +239,7 @@ def test_it_outlives_the_workers_that_run_trials(tmp_path):
 def test_verdicts_are_judged_outside(tmp_path, monkeypatch):
     """Whatever the analysis makes of this project in its process. At e4efdb2 it was judged there."""
     everything = (
-        "\nimport harness.commands.analysis as _a, harness.measure.claims as _c\n"
+        "\nimport harness.analysis.analyse as _a, harness.measure.claims as _c\n"
         "_real = _c.judge\n"
         "_c.judge = _a.judge = lambda *w, **k: [r.model_copy(update={'verdict': 'refuted'}) for r in _real(*w, **k)]\n"
     )

@@ -9,8 +9,8 @@ import random
 import pytest
 
 from harness.capsule.crate import capsule_crate
-from harness.store.listing import MANIFEST
-from harness.store.resultset import ResultSet
+from harness.sets.listing import MANIFEST
+from harness.sets.resultset import ResultSet
 from tests.hostile import manifests
 from tests.hostile.made import forged
 from tests.hostile.manifests import fuzz, good_sets, mutated, readers

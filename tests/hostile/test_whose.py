@@ -16,27 +16,27 @@ import pyarrow
 import pytest
 from rich.console import Console
 
-from harness.build.store import hash_file, hash_tree
+from harness.analysis import contained
+from harness.analysis.contained import Contained
+from harness.analysis.trust import execute
+from harness.analysis.verification import verify, verify_capsule
+from harness.artefacts.store import hash_file, hash_tree
 from harness.capsule import archive
-from harness.commands import contained
-from harness.commands.contained import Contained
-from harness.commands.merging import merge
-from harness.commands.reanalysis import reanalyse
-from harness.commands.reexecution import replay
-from harness.commands.resuming import earlier_set, take_earlier
-from harness.commands.run import RunOptions
-from harness.commands.trust import execute
-from harness.commands.verification import verify, verify_capsule
 from harness.commands.verify import verify as verify_command
 from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE, KreproError, RunError, UsageError
 from harness.experiment.model import load_experiment
 from harness.machine.sandbox import Sandbox
-from harness.store.listing import set_paths
-from harness.store.maker import is_known, is_vouched_for, made_here
-from harness.store.resultset import EXPERIMENT, MANIFEST, MEASURED, ResultSet, copy_experiment, find_result_set
-from harness.store.seal import unchanged, verify_files
-from harness.store.signature import signature_file
-from harness.store.unfinished import open_run
+from harness.run.merging import merge
+from harness.run.reanalysis import reanalyse
+from harness.run.reexecution import replay
+from harness.run.request import RunOptions
+from harness.run.resuming import earlier_set, take_earlier
+from harness.run.unfinished import open_run
+from harness.sets.listing import set_paths
+from harness.sets.maker import is_known, is_vouched_for, made_here
+from harness.sets.resultset import EXPERIMENT, MANIFEST, MEASURED, ResultSet, copy_experiment, find_result_set
+from harness.sets.seal import unchanged, verify_files
+from harness.sets.signature import signature_file
 from tests.hostile.made import commands, forged, key, resealed, signed, signers
 from tests.parts import write_part
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, record, write_set
@@ -117,7 +117,7 @@ def projects(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     own = tmp_path / "experiments"
     own.mkdir()
     folder.rename(own / "waits")
-    for module in ("harness.store.maker", "harness.experiment.model", "harness.commands.reexecution"):
+    for module in ("harness.sets.maker", "harness.experiment.model", "harness.run.reexecution"):
         monkeypatch.setattr(f"{module}.EXPERIMENTS", own)
     return own / "waits"
 
@@ -434,7 +434,7 @@ def test_verify_and_figures_notice_what_their_analysis_does_to_a_finished_set(fo
 
 
 def test_a_file_that_is_only_looked_at_is_not_hashed_again(made, monkeypatch):
-    monkeypatch.setattr("harness.store.seal.verify_files", lambda path: pytest.fail("nothing has changed"))
+    monkeypatch.setattr("harness.sets.seal.verify_files", lambda path: pytest.fail("nothing has changed"))
     with unchanged(made.path), Contained(made.path / EXPERIMENT, made.path) as analysis:
         analysis.redraw(made.path, "svg", made.path.parent / "drawn")
     monkeypatch.undo()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.keys import image_keys
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.experiment.model import load_experiment
-from harness.experiment.prepare import KernelBuild, build_for
+from harness.image.keys import image_keys
 from harness.machine.kvmhost import Ended, KvmHost
 from harness.paths import EXPERIMENTS, ROOT
+from harness.trial.prepare import KernelBuild, build_for
 
 #: Tests that need KVM themselves: test_inside.py names them, one by one, in the KVM host.
 collect_ignore = ["inside"]

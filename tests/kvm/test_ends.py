@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.machine.kvmhost import KvmHost, KvmHostLost
 from harness.paths import ROOT
 from tests.processes import DEFAULT_SIGNALS, eventually

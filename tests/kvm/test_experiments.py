@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.verification import verify
+from harness.analysis.verification import verify
 from harness.experiment.model import load_experiment
-from harness.experiment.prepare import needs_tcg
 from harness.paths import EXPERIMENTS
-from harness.store.resultset import find_result_set
+from harness.sets.resultset import find_result_set
+from harness.trial.prepare import needs_tcg
 
 pytestmark = pytest.mark.timeout(3600)
 

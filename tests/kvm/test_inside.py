@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from harness.build.keys import image_keys
-from harness.build.store import Store
-from harness.experiment.prepare import build_for
+from harness.artefacts.store import Store
+from harness.image.keys import image_keys
 from harness.machine.kvmhost import KvmHost
 from harness.paths import ROOT
+from harness.trial.prepare import build_for
 
 pytestmark = pytest.mark.timeout(3600)
 

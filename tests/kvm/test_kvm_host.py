@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.tree import tools
 from harness.machine.kvmhost import KvmHost
+from harness.packages.tree import tools
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.experiment.trial import TrialRecord
+from harness.trial.model import TrialRecord
 from tests.golden import Golden
 from tests.mutation import turns
 

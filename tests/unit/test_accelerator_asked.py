@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.experiment.model import Arm, Experiment
-from harness.experiment.plan import make_plan
-from harness.experiment.prepare import needs_tcg
-from harness.oracle.attach import prepare_trials
 from harness.report.page import set_page
 from harness.report.summary import accelerator_lines, closing_lines
+from harness.run.prepared import prepare_trials
+from harness.trial.plan import make_plan
+from harness.trial.prepare import needs_tcg
 from tests.small_sets import small_experiment, small_set
 
 VIRTUAL = {"clock": "virtual"}

@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 
 from harness.experiment.model import Claim
-from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.measure.statistics import least_trials, median_estimate
+from harness.trial.model import TrialRecord
 
 KERNELS, METHODS, SIZES = ("old", "new"), ("read", "mmap"), (1, 2, 4, 8)
 Place = Mapping[str, Any]

@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 import pytest
 
 from harness import bootstrap
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.commands import ahead
 from harness.errors import UsageError
 from harness.paths import ROOT

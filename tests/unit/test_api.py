@@ -16,8 +16,8 @@ import pytest
 import harness.api as krepro
 from harness.api.loading import COMPARED_COLUMNS, SET_COLUMNS
 from harness.api.running import _words
-from harness.commands.run import RunOptions
 from harness.paths import ROOT
+from harness.run.request import RunOptions
 from tests.result_sets import experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "long": [200.0, None, 190.0]}

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.arch import ARCHES
-from harness.build.image import init_of
-from harness.build.lock import load
-from harness.build.programs import include_folders, library_folders, overlay_of, program_sources, with_overlay
-from harness.build.spec import Hardware, kernel_names, load_kernel
-from harness.experiment.execution import with_pmu
+from harness.image.build import init_of
+from harness.image.programs import include_folders, library_folders, overlay_of, program_sources, with_overlay
+from harness.kernel.arch import ARCHES
+from harness.kernel.spec import Hardware, kernel_names, load_kernel
 from harness.machine import accelerator
 from harness.machine.board import BOARDS, PC, VIRT, board_by_qemu, board_of
 from harness.machine.spec import BootFiles, MachineSpec, argv
 from harness.measure.symbols import parse_system_map
-from harness.oracle.attach import SOURCES
 from harness.oracle.places import describe_places
+from harness.packages.lock import load
 from harness.paths import EXPERIMENTS, IMAGES
+from harness.run.prepared import SOURCES
+from harness.trial.execution import with_pmu
 from tests.compiling import run
 
 X86 = [name for name, arch in ARCHES.items() if not arch.cross]
@@ -162,7 +162,7 @@ def isa(tmp_path_factory) -> ctypes.CDLL:
         "uint64_t read_register_of(unsigned int cpu, int number) { return cpu + (unsigned int)number; }\n"
         "uint64_t read_register(int number) { return (uint64_t)number << 32; }\n"
     )
-    include = SOURCES.parents[1] / "build/include"
+    include = SOURCES.parents[1] / "machine/include"
     flags = ["-DGUEST_ARM64", "-DQEMU_PLUGIN_VERSION=1", f"-I{include}", "-shared", "-fPIC", "-O1"]
     run("gcc", *flags, "-o", folder / "isa.so", SOURCES / "isa_arm64.c", folder / "stub.c")
     return ctypes.CDLL(str(folder / "isa.so"))

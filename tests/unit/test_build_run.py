@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.run import HOST, tool
-from harness.build.tree import PATH
 from harness.errors import RunError
+from harness.packages.buildtool import HOST, tool
+from harness.packages.tree import PATH
 from tests.processes import eventually
 
 

@@ -17,7 +17,7 @@ from harness.capsule.contents import run_words
 from harness.capsule.crate import capsule_crate
 from harness.capsule.project import check_out
 from harness.errors import RunError, UsageError
-from harness.store.resultset import ResultSet
+from harness.sets.resultset import ResultSet
 from tests.archives import extract_all
 from tests.small_sets import small_experiment, small_set
 

@@ -12,9 +12,9 @@ from harness.measure.claims import ClaimResult, Verdict
 from harness.measure.known import news, news_lines, untold
 from harness.paths import ROOT
 from harness.report.checks import MAX_SHIFTS, claim_cases, digest_case, shifts
-from harness.store.reference import reference_of
-from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.values import Value, Values
+from harness.sets.reference import reference_of
+from harness.sets.resultset import MANIFEST, ResultSet
+from harness.sets.values import Value, Values
 
 SET = ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662"
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import debs, image
-from harness.build.chosen import Chosen, choose, install_chosen, key_of
-from harness.build.image import BASE_PACKAGES, ImageRecipe, build_image
-from harness.build.spec import Package, load_kernel
-from harness.build.store import Artefact, Store, hash_file
+from harness.artefacts.store import Artefact, Store, hash_file
 from harness.errors import RunError, UsageError
+from harness.image import build as image
+from harness.image.build import BASE_PACKAGES, ImageRecipe, build_image
+from harness.kernel.spec import load_kernel
+from harness.packages import debs
+from harness.packages.choice import Package
+from harness.packages.chosen import Chosen, choose, install_chosen, key_of
 from tests.conftest import needs_guest_packages
 from tests.packages import entry_of, lock_of, make_deb
 from tests.unit.test_libraries import TRIPLET, compiled

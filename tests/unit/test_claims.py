@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from harness.commands.verification import verify
+from harness.analysis.verification import verify
 from harness.experiment.model import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.report.page import set_page

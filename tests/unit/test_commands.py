@@ -12,14 +12,14 @@ from typing import Annotated, Literal, get_args
 import pytest
 from invoke import Exit
 
+from harness.cli.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out, value_of
+from harness.cli.shared import SET
 from harness.commands import optiontables
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out, value_of
-from harness.commands.run import RunOptions
-from harness.commands.shared import SET
 from harness.commands.tasks import collection, task_of
 from harness.errors import EXIT_USAGE, UsageError
 from harness.paths import ROOT
+from harness.run.request import RunOptions
 
 OPTIONS = [(name, option) for name, one in COMMANDS.items() for option in one.parameters]
 PATHS = [(name, option) for name, option in OPTIONS if option.takes_path]

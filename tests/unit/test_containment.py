@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.analysis import Analysed, analyse
-from harness.commands.here import Here
+from harness.analysis.analyse import Analysed, analyse
+from harness.analysis.here import Here
 from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.model import load_experiment
 from harness.measure.analysis import Analysis, contained
 from harness.report.figures import write_figures
-from harness.store.resultset import Writer
+from harness.sets.resultset import Writer
 from tests.result_sets import ANALYSIS, experiment_folder, record
 
 FRAME = 'pd.DataFrame({"arm": ["short"], "trial": [0], "ms": [1.0], "problem": [None]})'

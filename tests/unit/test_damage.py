@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.experiment.trial import TrialRecord
+from harness.trial.model import TrialRecord
 from tests.golden import golden_names, records, unpack
 
 KEY = ["arm", "trial", "metric"]

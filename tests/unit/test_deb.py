@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.deb import field, fields, unpack
 from harness.errors import RunError
+from harness.packages.deb import field, fields, unpack
 from tests.packages import ar, control_of, deb_bytes, member, tar
 
 

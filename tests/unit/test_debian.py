@@ -14,7 +14,7 @@ import pytest
 
 from harness import debian
 from harness.commands.catalogue import missing_packages
-from harness.host import examine
+from harness.host.examine import examine
 from harness.paths import ROOT
 
 PRESENT, ABSENT = "dpkg", "krepro-no-such-package"

@@ -37,8 +37,8 @@ from harness.measure.raw import read_csv, read_json, read_json_lines, read_last_
 from harness.measure.rows import MOST_PARTS, NO_VALUE, MetricRows, TableRows
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
 from harness.measure.units import MEANINGS, UNITS
-from harness.store.columns import declared_metrics, declared_table, write_metrics, write_table
-from harness.store.resultset import read_tables
+from harness.sets.columns import declared_metrics, declared_table, write_metrics, write_table
+from harness.sets.resultset import read_tables
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, record
 
 TABLE = Table(

@@ -14,23 +14,23 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from harness.commands.comparison import compare
-from harness.commands.reanalysis import reanalyse
-from harness.commands.resuming import working_on
-from harness.commands.run import RunOptions
-from harness.commands.verification import verify
+from harness.analysis.verification import verify
 from harness.errors import UsageError
 from harness.experiment.model import load_experiment
-from harness.experiment.plan import make_plan
 from harness.measure.dimensions import pivot
 from harness.measure.rows import METRIC_COLUMNS
 from harness.report.columns import print_columns
+from harness.report.compared import compare
 from harness.report.figures import draw_over
 from harness.report.page import set_page
 from harness.report.reproduce import reproduction
-from harness.store.export import export
-from harness.store.resultset import ResultSet
-from harness.store.unfinished import Words
+from harness.run.reanalysis import reanalyse
+from harness.run.request import RunOptions
+from harness.run.resuming import working_on
+from harness.run.unfinished import Words
+from harness.sets.export import export
+from harness.sets.resultset import ResultSet
+from harness.trial.plan import make_plan
 from tests.result_sets import ANALYSIS, experiment_folder, write_set
 
 YAML = """\

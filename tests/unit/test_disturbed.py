@@ -12,8 +12,8 @@ from harness.measure.declared import Metric, as_stored, fact
 from harness.measure.rows import PROBLEMS, MetricRows
 from harness.measure.trials import LEFT_OUT, TRIALS, UNSAID, least_disturbed, trial_table, without_disturbed
 from harness.paths import EXPERIMENTS
-from harness.store.columns import write_table
-from harness.store.resultset import read_tables
+from harness.sets.columns import write_table
+from harness.sets.resultset import read_tables
 from tests.result_sets import record
 
 METRICS = [Metric("speed", "1", "higher", "timed", timing=True), fact("fact", "1", "higher", "not timed")]

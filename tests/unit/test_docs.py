@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -22,13 +21,9 @@ from pydantic import BaseModel
 
 import tasks
 from harness import errors
-from harness.build.programs import build_programs, program_sources
-from harness.build.spec import Hardware, KernelSpec, Package, Source, kernel_names, load_kernel
-from harness.commands import cli
-from harness.commands.attachment import Attachment
+from harness.cli import terminal
+from harness.cli.declaration import spelled_out
 from harness.commands.catalogue import COMMANDS
-from harness.commands.declaration import spelled_out
-from harness.commands.kindtrial import Row
 from harness.commands.optiontables import with_tables
 from harness.experiment.expect import Expect
 from harness.experiment.model import (
@@ -40,20 +35,25 @@ from harness.experiment.model import (
     Workload,
     load_experiment,
 )
-from harness.experiment.plan import trial_seed
-from harness.experiment.prepare import machine_for
-from harness.experiment.trial import TrialRecord
 from harness.guest.job import WorkloadCommand, trial_job
+from harness.host.attachment import Attachment
+from harness.host.kindtrial import Row
+from harness.image.programs import build_programs, program_sources
+from harness.kernel.spec import Hardware, KernelSpec, Source, kernel_names, load_kernel
 from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
+from harness.packages.choice import Package
 from harness.paths import ROOT
 from harness.report.figures import write_figures
 from harness.report.junit import Suite
 from harness.report.night import Night
-from harness.store.manifest import ImageManifest, KernelManifest, Manifest, Planned
-from harness.store.provenance import Host, Repository
-from harness.store.reference import Reference
-from harness.store.values import Value, Values
+from harness.sets.manifest import ImageManifest, KernelManifest, Manifest, Planned
+from harness.sets.provenance import Host, Repository
+from harness.sets.reference import Reference
+from harness.sets.values import Value, Values
+from harness.trial.model import TrialRecord
+from harness.trial.plan import trial_seed
+from harness.trial.prepare import machine_for
 from tests.conftest import needs_guest_packages
 
 DOCS = ROOT / "docs"
@@ -292,7 +292,7 @@ def test_exit_codes_are_documented():
         errors.EXIT_NEWS,
         errors.EXIT_USAGE,
         errors.EXIT_RUN_FAILED,
-        cli.EXIT_INTERRUPTED,
+        terminal.EXIT_INTERRUPTED,
     }
 
 
@@ -379,19 +379,7 @@ def broken_links(page: Path) -> Iterator[str]:
                 yield f"{target} in {page.name}"
 
 
-# -- architecture ------------------------------------------------------------------------------------------
-
-
-def imported(file: Path) -> set[str]:
-    """First name below `harness` of each import in a file."""
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "harness":
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness."):
-            names.add(str(node.module).split(".")[1])
-    return names
-
+# -- promises ----------------------------------------------------------------------------------------------
 
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)?::(\w+)`")
 
@@ -409,19 +397,3 @@ def test_every_promise_names_tests_that_exist():
             assert f"\ndef {match[2]}(" in (ROOT / file).read_text(), f"{file}::{match[2]}"
         assert named, promise
         assert NAMED_TEST.sub("", held).strip() == ""
-
-
-def test_folders_of_the_harness_import_only_from_those_above_them():
-    order = first_column(DOCS / "architecture.md", "Folders, in the order in which data flows")
-    package = ROOT / "harness"
-    assert set(order) == {path.parent.name for path in package.glob("*/__init__.py")}
-    text = section(DOCS / "architecture.md", "Folders, in the order in which data flows")
-    below = set(re.findall(r"`(\w+)`", text[text.index("Single files") : text.index("import none")]))
-    between = set(re.findall(r"`(\w+)`", text[text.index("may be used by all") : text.index("uses these alone")]))
-    assert below | between == {path.stem for path in package.glob("*.py")} - {"__init__"}
-    for file in sorted(package.rglob("*.py")):
-        names, home = imported(file), file.relative_to(package).parts[0]
-        if home in order:
-            assert names <= {*order[: order.index(home) + 1], *below, *(between if home == "commands" else ())}, file
-        else:
-            assert names <= below, file

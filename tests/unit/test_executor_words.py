@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from harness.cluster.executor import connected
 from harness.errors import UsageError
+from harness.run.cluster.executor import connected
 
 
 @pytest.mark.parametrize(

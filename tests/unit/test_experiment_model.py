@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.spec import Package
 from harness.errors import UsageError
-from harness.experiment.execution import EVENTS, KEPT
 from harness.experiment.expect import Expect
 from harness.experiment.model import (
     TRIAL_FILES,
@@ -20,10 +18,12 @@ from harness.experiment.model import (
     find_experiment,
     load_experiment,
 )
-from harness.experiment.prepare import boot_parameters, check_arms
 from harness.machine.hostsched import HOST_SCHED
+from harness.packages.choice import Package
 from harness.paths import EXPERIMENTS, ROOT
-from harness.store.digest import HOST_TIMED
+from harness.sets.digest import HOST_TIMED
+from harness.trial.execution import EVENTS, KEPT
+from harness.trial.prepare import boot_parameters, check_arms
 from tests.conftest import EXPERIMENT
 
 

@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from harness.build.store import hash_tree
+from harness.artefacts.store import hash_tree
 from harness.errors import KreproError, RunError, UsageError
 from harness.measure.claims import ClaimResult
-from harness.store.export import export
-from harness.store.export.speedscope import SCHEMA
-from harness.store.resultset import ResultSet
-from harness.store.seal import verify_files
+from harness.sets.export import export
+from harness.sets.export.speedscope import SCHEMA
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import verify_files
 from tests.oracle_files import write_oracle
 from tests.small_sets import small_experiment, small_set
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from harness.build import fetch as fetching
-from harness.build.fetch import fetch
-from harness.build.lock import Entry
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
+from harness.packages import fetch as fetching
+from harness.packages.fetch import fetch
+from harness.packages.lock import Entry
 from tests.packages import MOMENT, entry_of, make_deb
 
 

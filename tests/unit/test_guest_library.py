@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.programs import build_program
+from harness.image.programs import build_program
 from tests.conftest import needs_guest_packages
 from tests.processes import PATIENCE_S
 

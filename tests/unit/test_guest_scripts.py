@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.arch import ARCHES
-from harness.build.programs import (
+from harness.errors import UsageError
+from harness.image.programs import (
     CFLAGS,
     LINK_FLAGS,
     build_programs,
@@ -21,9 +21,9 @@ from harness.build.programs import (
     safe_name,
     source_files,
 )
-from harness.errors import UsageError
-from harness.experiment.prepare import guest_folders
+from harness.kernel.arch import ARCHES
 from harness.paths import EXPERIMENTS, IMAGES, ROOT
+from harness.trial.prepare import guest_folders
 from tests.compiling import start
 from tests.conftest import needs_guest_packages
 

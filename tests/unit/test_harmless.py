@@ -14,7 +14,7 @@ from invoke import Exit
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands import cli
+from harness.cli import terminal
 from harness.commands.show import show
 from harness.errors import RunError
 from harness.harmless import harmless
@@ -87,7 +87,7 @@ def test_markup_in_a_strangers_title_is_text():
 
 def test_errors_and_bars(capsys, monkeypatch):
     with pytest.raises(Exit):
-        cli.guarded(lambda: (_ for _ in ()).throw(RunError("a\x1b[2Jb\x9bc", where="d\u202ee")))
+        terminal.guarded(lambda: (_ for _ in ()).throw(RunError("a\x1b[2Jb\x9bc", where="d\u202ee")))
     assert capsys.readouterr().err == "krepro: d\\u202ee: a\\x1b[2Jb\\x9bc\n"
     file = io.StringIO()
     monkeypatch.setattr("harness.progress.console", harmless_console(file=file, force_terminal=True, width=80))

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.holdings import Holding, holdings, remove_holding
-from harness.build.store import SEAL, Store
-from harness.build.uses import USES, in_use, release
+from harness.artefacts.eviction import Decision, decide
+from harness.artefacts.holdings import Holding, holdings, remove_holding
+from harness.artefacts.store import SEAL, Store
+from harness.artefacts.uses import USES, in_use, release
 from harness.commands.prune import prune
 from harness.commands.store import store as store_command
 from harness.errors import UsageError
 from harness.paths import ROOT
 from harness.report.storelist import COLUMNS, decision_lines, holding_lines, kept_lines, kind_lines
-from harness.store.eviction import Decision, decide
 from tests.result_sets import write_days
 
 DAY_S = 86400.0
@@ -28,7 +28,7 @@ MIB = 1 << 20
 USER = """
 import sys
 from pathlib import Path
-from harness.build.store import Store
+from harness.artefacts.store import Store
 
 made = Store(Path(sys.argv[1])).obtain("thing", "name", {"a": 1}, lambda folder: (folder / "data").touch())
 print(made.key, flush=True)
@@ -177,7 +177,7 @@ def test_the_command_tells_kinds_and_refuses_an_unknown_one(tmp_store, monkeypat
 def pruned(tmp_store, tmp_path, monkeypatch):
     """Two things that nothing needs, and `prune store` of them with some options: how many are there then."""
     monkeypatch.setenv("KREPRO_STORE", str(tmp_store.root))
-    monkeypatch.setattr("harness.commands.pruning.ready", lambda: True)
+    monkeypatch.setattr("harness.run.pruning.ready", lambda: True)
     for number in (1, 2):
         make(tmp_store, "thing", number)
     release(tmp_store.root)
@@ -202,7 +202,7 @@ def test_prune_of_the_store_asks_tries_and_removes(pruned, capsys):
 
 
 def test_what_is_needed_is_not_guessed_without_the_tools(pruned, monkeypatch):
-    monkeypatch.setattr("harness.commands.pruning.ready", lambda: False)
+    monkeypatch.setattr("harness.run.pruning.ready", lambda: False)
     with pytest.raises(UsageError, match="what is needed of the store cannot be told"):
         pruned(yes=True)
     assert pruned(below=0, yes=True) == 0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.hostcpu import cpu_settings
-from harness.store.provenance import host
+from harness.sets.hostcpu import cpu_settings
+from harness.sets.provenance import host
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.build.store import hash_file
-from harness.commands import trust, verification
+from harness.analysis import trust, verification
+from harness.artefacts.store import hash_file
 from harness.commands.figures import figures
 from harness.errors import RunError, UsageError
 from harness.machine.sandbox import Sandbox, sandbox_of_analyses
-from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.seal import content_hash, manifest_pieces
+from harness.sets.resultset import MANIFEST, ResultSet
+from harness.sets.seal import content_hash, manifest_pieces
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 from tests.unit.test_export import HOOKS
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.build.kernel import (
+from harness.kernel.build import (
     base_config,
     build_id,
     kernel_inputs,
@@ -16,7 +16,7 @@ from harness.build.kernel import (
     requested_options,
     unmet_options,
 )
-from harness.build.spec import load_kernel
+from harness.kernel.spec import load_kernel
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 

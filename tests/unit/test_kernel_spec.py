@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.kernel import requested_options
-from harness.build.spec import DISTRIBUTION, kernel_names, load_kernel
 from harness.errors import UsageError
+from harness.kernel.build import requested_options
+from harness.kernel.spec import DISTRIBUTION, kernel_names, load_kernel
 from harness.paths import EXPERIMENTS, FRAGMENTS, KERNELS, PATCHES
 
 SPEC = """\

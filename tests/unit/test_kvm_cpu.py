@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.spec import load_kernel
-from harness.build.store import Store
-from harness.experiment import prepare
+from harness.artefacts.store import Store
 from harness.experiment.model import Arm
-from harness.experiment.prepare import KernelBuild, needs_tcg, needs_tcg_here
+from harness.kernel.spec import load_kernel
 from harness.machine import saved
 from harness.machine import spec as machine_spec
 from harness.machine.kvmcpu import absent_features, kvm_cpu, tsc_khz
 from harness.machine.saved import state_inputs
 from harness.machine.spec import BootFiles, argv
+from harness.trial import prepare
+from harness.trial.prepare import KernelBuild, needs_tcg, needs_tcg_here
 from tests.unit.test_recording import spec
 
 CPUINFO = """\

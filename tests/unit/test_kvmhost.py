@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.kvmhost import MODULES, load_order
 from harness.errors import RunError, UsageError
 from harness.machine.kvmhost import Echo, command_text, shared
+from harness.machine.kvmhostimage import MODULES, load_order
 
 DEPENDENCIES = """\
 kernel/drivers/virtio/virtio_pci.ko: kernel/drivers/virtio/virtio_ring.ko kernel/drivers/virtio/virtio.ko

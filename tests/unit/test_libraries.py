@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.libraries import inside, install_libraries
 from harness.errors import RunError
+from harness.packages.libraries import inside, install_libraries
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 

@@ -26,7 +26,7 @@ RULES = (
     ("harness/oracle/plugin/*.[ch]", "GPL-2.0-or-later"),
     ("harness/machine/halt/*.[ch]", "GPL-2.0-or-later"),
     ("harness/machine/stale/*.[ch]", "GPL-2.0-or-later"),
-    ("harness/build/include/*.h", "GPL-2.0-or-later"),
+    ("harness/machine/include/*.h", "GPL-2.0-or-later"),
     ("tests/faults/deaf/*", "GPL-2.0-only"),
     ("tests/guest/broken_out/*", "GPL-2.0-or-later"),
     ("*", "MIT"),

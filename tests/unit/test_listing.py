@@ -14,10 +14,10 @@ import pytest
 from harness.errors import UsageError
 from harness.paths import ROOT
 from harness.report.setlist import list_lines
-from harness.store import listing
-from harness.store.listing import CLAIMS, MANIFEST, describe, find_set, latest_of, set_paths
-from harness.store.manifest import SCHEMA_VERSION
-from harness.store.resultset import ResultSet
+from harness.sets import listing
+from harness.sets.listing import CLAIMS, MANIFEST, describe, find_set, latest_of, set_paths
+from harness.sets.manifest import SCHEMA_VERSION
+from harness.sets.resultset import ResultSet
 from tests.result_sets import experiment_folder, write_set
 
 
@@ -137,7 +137,7 @@ results(None, Path({str(results)!r}))
 print(*sys.modules)"""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert made.path.name in done.stdout
-    heavy = {"pandas", "scipy", "matplotlib", "pyarrow", "paramiko", "harness.store.manifest"}
+    heavy = {"pandas", "scipy", "matplotlib", "pyarrow", "paramiko", "harness.sets.manifest"}
     assert not heavy & set(done.stdout.split())
 
 

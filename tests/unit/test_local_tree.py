@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import localtree
-from harness.build.localtree import COPIED, LOCAL, MOST_BUILDS, MOST_TREES, local_build, local_tree
-from harness.build.source import source_identity
-from harness.build.spec import KernelRecipe, KernelSpec, Source
-from harness.build.store import Store
-from harness.build.uses import release
+from harness.artefacts.store import Store
+from harness.artefacts.uses import release
 from harness.errors import RunError, UsageError
+from harness.kernel import localtree
+from harness.kernel.localtree import COPIED, LOCAL, MOST_BUILDS, MOST_TREES, local_build, local_tree
+from harness.kernel.source import source_identity
+from harness.kernel.spec import KernelRecipe, KernelSpec, Source
 from tests.unit.test_patches import AMEND, CHANGE, CREATE, HEAD, MAKEFILE, PROFILE_C
 
 LONG_AGO = 1_000_000_000.0

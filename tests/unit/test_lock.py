@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import lock as locks
-from harness.build.lock import Entry, Lock, load, lock_for
-from harness.build.renewal import archive_of, changes, resolved
-from harness.commands import locking
 from harness.errors import UsageError
+from harness.packages import lock as locks
+from harness.packages.lock import Entry, Lock, load, lock_for
+from harness.packages.renewal import archive_of, changes, resolved
+from harness.run import locking
 from tests.packages import MOMENT, lock_of
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from harness.build.spec import Hardware
 from harness.errors import UsageError
 from harness.experiment.model import Arm
-from harness.experiment.prepare import machine_for
+from harness.kernel.spec import Hardware
 from harness.machine.spec import (
     MAILBOX_BYTES,
     BootFiles,
@@ -23,6 +22,7 @@ from harness.machine.spec import (
     prepare_folder,
     view,
 )
+from harness.trial.prepare import machine_for
 
 CLASSIC = Hardware(type="pc", cpu="qemu32", memory_mib=256, nic="e1000", disk="ide", smp=False)
 MODERN = Hardware(type="q35", cpu="qemu64", memory_mib=512)
@@ -197,7 +197,7 @@ def test_impossible_machines(fields, says):
     ],
 )
 def test_an_impossible_arm_is_named(fields, says):
-    from harness.build.spec import load_kernel
+    from harness.kernel.spec import load_kernel
 
     with pytest.raises(UsageError, match=f"^{says}"):
         machine_for("odd", Arm.model_validate({"kernel": "classic", **fields}), load_kernel("classic"), "tcg")

@@ -12,8 +12,8 @@ import pytest
 from harness.errors import UsageError
 from harness.experiment.matrix import parse_chosen
 from harness.experiment.model import Experiment, load_experiment
-from harness.experiment.plan import make_plan, trial_seed, workload_order
 from harness.guest.job import trial_job
+from harness.trial.plan import make_plan, trial_seed, workload_order
 from tests.unit.test_docs import DOCS, WRITING, blocks, section
 
 YAML = """\

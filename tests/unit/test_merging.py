@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.merging import merge
-from harness.commands.reanalysis import reanalyse
-from harness.commands.verification import verify
+from harness.analysis.verification import verify
 from harness.errors import KreproError, RunError, UsageError
 from harness.report.history import experiments
 from harness.report.reproduce import reproduction
 from harness.report.setlist import list_lines
-from harness.store.digest import HOST_TIMED
-from harness.store.listing import describe, find_set, latest_of, set_paths
-from harness.store.manifest import Planned
-from harness.store.reference import write_reference
-from harness.store.resultset import ResultSet
-from harness.store.seal import verify_files
+from harness.run.merging import merge
+from harness.run.reanalysis import reanalyse
+from harness.sets.digest import HOST_TIMED
+from harness.sets.listing import describe, find_set, latest_of, set_paths
+from harness.sets.manifest import Planned
+from harness.sets.reference import write_reference
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import verify_files
 from tests.parts import milliseconds, write_part
 from tests.result_sets import ANALYSIS, HOST, KERNEL, YAML, experiment_folder
 

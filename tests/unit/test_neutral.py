@@ -7,11 +7,11 @@ import tempfile
 
 import pytest
 
-from harness.build.neutral import neutral, neutral_words
-from harness.build.store import Store
+from harness.artefacts.neutral import neutral, neutral_words
+from harness.artefacts.store import Store
 from harness.paths import ROOT
-from harness.store.resultset import MANIFEST
-from harness.store.seal import verify_files
+from harness.sets.resultset import MANIFEST
+from harness.sets.seal import verify_files
 from tests.result_sets import REPOSITORY, experiment_folder, record, write_set
 
 HOME = "/people/ada"

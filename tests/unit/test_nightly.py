@@ -15,13 +15,8 @@ import pytest
 from filelock import FileLock
 from rich.console import Console
 
-from harness.commands import night as night_module
-from harness.commands.night import JUNIT, STATE, SUMMARY, BudgetOver, NightOptions, nightly
 from harness.errors import UsageError
-from harness.experiment.estimate import estimate_seconds
 from harness.experiment.model import load_experiment
-from harness.experiment.plan import make_plan
-from harness.experiment.trial import TrialRecord
 from harness.paths import ROOT
 from harness.report.junit import Case, Suite
 from harness.report.night import (
@@ -33,6 +28,11 @@ from harness.report.night import (
     summary,
     write_whole,
 )
+from harness.run import night as night_module
+from harness.run.estimate import estimate_seconds
+from harness.run.night import JUNIT, STATE, SUMMARY, BudgetOver, NightOptions, nightly
+from harness.trial.model import TrialRecord
+from harness.trial.plan import make_plan
 from tests.conftest import EXPERIMENT
 from tests.unit.test_resultset import record
 

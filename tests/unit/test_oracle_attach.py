@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.experiment.model import Experiment
-from harness.experiment.plan import make_plan
-from harness.oracle.attach import prepare_trials, with_oracle
+from harness.run.prepared import prepare_trials, with_oracle
+from harness.trial.plan import make_plan
 
 
 @pytest.mark.parametrize(

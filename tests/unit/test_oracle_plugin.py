@@ -11,11 +11,11 @@ from typing import get_args
 
 import pytest
 
-from harness.build.plugin import API_SINCE, CFLAGS, INCLUDE, build_plugin, plugin_api
 from harness.errors import UsageError
 from harness.experiment.model import OracleMode
 from harness.machine import halt, stale
-from harness.oracle.attach import SOURCES
+from harness.machine.plugin import API_SINCE, CFLAGS, INCLUDE, build_plugin, plugin_api
+from harness.run.prepared import SOURCES
 from tests.compiling import run
 
 MODES = set(get_args(OracleMode))

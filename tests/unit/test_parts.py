@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.experiment.part import Part, parse_part, plan_id
-from harness.experiment.plan import ordered
+from harness.trial.part import Part, parse_part, plan_id
+from harness.trial.plan import ordered
 from tests.unit.test_plan import THREE
 
 PLAN = ordered(THREE, {"a": 5, "b": 5, "c": 2}, 1)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from harness.build import source as source_module
-from harness.build.source import COMPLETE, apply_patches, fetch_source, patched_tree, source_identity
-from harness.build.spec import KernelRecipe, KernelSpec, Source
-from harness.build.store import Store, hash_file, hash_tree
+from harness.artefacts.store import Store, hash_file, hash_tree
 from harness.errors import RunError, UsageError
+from harness.kernel import source as source_module
+from harness.kernel.source import COMPLETE, apply_patches, fetch_source, patched_tree, source_identity
+from harness.kernel.spec import KernelRecipe, KernelSpec, Source
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
 PROFILE_C = "".join(f"line {number}\n" for number in range(1, 31))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.experiment.model import Experiment
-from harness.experiment.plan import PlannedTrial, make_plan, trial_seed
+from harness.trial.plan import PlannedTrial, make_plan, trial_seed
 
 
 def experiment(**counts: tuple[int, int] | None) -> Experiment:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.provenance import repository
+from harness.sets.provenance import repository
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from harness import scratch
 from harness.errors import RunError
-from harness.store import prune
-from harness.store.listing import set_paths
-from harness.store.prune import choose, remove
+from harness.sets import prune
+from harness.sets.listing import set_paths
+from harness.sets.prune import choose, remove
 from tests.result_sets import DAYS, write_days
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.build.store import hash_tree
-from harness.commands.reanalysis import measured_experiment, reanalyse
-from harness.commands.verification import verify
+from harness.analysis.verification import verify
+from harness.artefacts.store import hash_tree
 from harness.errors import KreproError, RunError, UsageError
 from harness.report.setlist import list_lines
 from harness.report.summary import closing_lines
-from harness.store.listing import describe, find_set, set_paths
-from harness.store.resultset import EXPERIMENT, ResultSet
-from harness.store.seal import verify_files
+from harness.run.reanalysis import measured_experiment, reanalyse
+from harness.sets.listing import describe, find_set, set_paths
+from harness.sets.resultset import EXPERIMENT, ResultSet
+from harness.sets.seal import verify_files
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5]}
@@ -51,7 +51,7 @@ def unanalysed(tmp_path: Path, folder: Path) -> ResultSet:
     """A set whose analysis has failed, as a run leaves it."""
     made = write_set(tmp_path / "made", folder, VALUES)
     results = tmp_path / "results"
-    from harness.store.resultset import write_result_set
+    from harness.sets.resultset import write_result_set
 
     with write_result_set(results, "waits") as writer:
         for name in ("raw", EXPERIMENT):

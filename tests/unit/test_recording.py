@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from harness.build.spec import Hardware
+from harness.kernel.spec import Hardware
 from harness.machine.spec import BootFiles, MachineSpec, argv
 
 CLASSIC = Hardware(type="pc", cpu="qemu32", memory_mib=256, nic="e1000", disk="ide", smp=False)

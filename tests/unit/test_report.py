@@ -15,10 +15,8 @@ from invoke import Collection, Program
 from invoke.parser import Parser
 
 import tasks
-from harness.commands.run import RunOptions, run
+from harness.commands.run import run
 from harness.errors import RunError, UsageError
-from harness.experiment.part import parse_part
-from harness.experiment.plan import make_plan
 from harness.report.history import ENOUGH, MetricHistory, experiments, metric_histories, verdict_histories
 from harness.report.html import table_view
 from harness.report.page import MAX_ROWS, set_page
@@ -26,9 +24,12 @@ from harness.report.reproduce import reproduction
 from harness.report.site import write_report, write_site
 from harness.report.sparkline import sparkline, verdict_strip
 from harness.report.summary import closing_lines
-from harness.store.provenance import Repository
-from harness.store.resultset import ResultSet
-from harness.store.seal import verify_files
+from harness.run.request import RunOptions
+from harness.sets.provenance import Repository
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import verify_files
+from harness.trial.part import parse_part
+from harness.trial.plan import make_plan
 from tests.result_sets import TIMED, experiment_folder, write_set
 from tests.small_sets import small_experiment, small_set
 

@@ -15,16 +15,16 @@ import pytest
 
 from harness.errors import RunError, UsageError
 from harness.experiment.model import load_experiment
-from harness.experiment.trial import TrialRecord
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.measure.declared import Metric
 from harness.report.reproduce import reproduction
-from harness.store.digest import deterministic_files, digest, first_difference
-from harness.store.manifest import SCHEMA_VERSION, Manifest
-from harness.store.provenance import Repository
-from harness.store.reference import check_digest, find_reference, first_input_difference, load_reference, reference_of
-from harness.store.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
-from harness.store.seal import verify_files
+from harness.sets.digest import deterministic_files, digest, first_difference
+from harness.sets.manifest import SCHEMA_VERSION, Manifest
+from harness.sets.provenance import Repository
+from harness.sets.reference import check_digest, find_reference, first_input_difference, load_reference, reference_of
+from harness.sets.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
+from harness.sets.seal import verify_files
+from harness.trial.model import TrialRecord
 from tests.result_sets import HOST, IMAGE, KERNEL
 from tests.small_sets import declaration
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.resuming import earlier_set, take_earlier, working_on
-from harness.commands.run import RunOptions
 from harness.errors import RunError, UsageError
-from harness.store.resultset import ResultSet
-from harness.store.unfinished import Run, open_run
+from harness.run.request import RunOptions
+from harness.run.resuming import earlier_set, take_earlier, working_on
+from harness.run.unfinished import Run, open_run
+from harness.sets.resultset import ResultSet
 from tests.result_sets import YAML, experiment_folder, record, write_set
 from tests.unit.test_unfinished import WORDS, ended, spec
 

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.experiment.runner import worker_pool
 from harness.paths import ROOT
+from harness.run.executor import worker_pool
 from tests.processes import eventually
 
 WORKER = """
 import sys
-from harness.experiment.runner import die_with_parent
+from harness.run.executor import die_with_parent
 
 die_with_parent(int(sys.argv[1]))
 print("works", flush=True)
@@ -32,7 +32,7 @@ def test_a_worker_whose_parent_is_gone_does_no_work():
 
 PARENT = """
 import os, sys, time
-from harness.experiment.runner import worker_pool
+from harness.run.executor import worker_pool
 
 if __name__ == "__main__":
     with worker_pool(1) as pool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.commands.script import Copied, script_of
 from harness.errors import UsageError
+from harness.program.script import Copied, script_of
 
 
 @pytest.fixture

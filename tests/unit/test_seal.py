@@ -8,10 +8,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.build.store import hash_of
-from harness.store.manifest import Manifest
-from harness.store.resultset import ResultSet
-from harness.store.seal import Each, content_hash, manifest_pieces
+from harness.artefacts.store import hash_of
+from harness.sets.manifest import Manifest
+from harness.sets.resultset import ResultSet
+from harness.sets.seal import Each, content_hash, manifest_pieces
 from tests.result_sets import experiment_folder, write_set
 
 values = st.recursive(

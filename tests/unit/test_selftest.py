@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The field kit without guests: kinds of arms, what is checked of a trial, table, exit codes, the file."""
+"""The self-test without guests: kinds of arms, what is checked of a trial, table, exit codes, the file."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import host
-from harness.build.store import Store
-from harness.commands import kindwork
-from harness.commands.attachment import anonymous, attachment, private_words, write_attachment
-from harness.commands.fieldkit import Kit, check, pmu_row, seconds_of, shortest_arm, table
-from harness.commands.kinds import Kind, choose_kinds, find_kinds
-from harness.commands.kindtrial import Failed, Row, attempt, kind_experiment, lost_line
-from harness.commands.kindwork import Absent, check_work, work_of
-from harness.commands.selftest import SelftestOptions
+from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, load_experiment
 from harness.guest.job import WorkloadCommand, trial_job
+from harness.host import examine, kindwork
+from harness.host.attachment import anonymous, attachment, private_words, write_attachment
+from harness.host.kinds import Kind, choose_kinds, find_kinds
+from harness.host.kindtrial import Failed, Row, attempt, kind_experiment, lost_line
+from harness.host.kindwork import Absent, check_work, work_of
+from harness.host.request import SelftestOptions
+from harness.host.selftest import Kit, check, pmu_row, seconds_of, shortest_arm, table
 from harness.machine.spec import MAILBOX_BYTES
 from harness.paths import EXPERIMENTS, ROOT
-from harness.store.reference import Reference
+from harness.sets.reference import Reference
 
 HERE = Path("/nowhere")
 
@@ -299,7 +298,7 @@ def test_no_name_of_this_host_is_in_the_file(tmp_path, monkeypatch):
     bobs = Path("/", "home", "bob", "z")
     said = f"{tmp_path}/store/kernel/x of Ada on turing, in {ROOT}/inv and /srv/people/ada/y, {bobs}; adapter"
     rows = [row("failed", console=(said,), arms=("one/a",))]
-    report = host.examine(store.root, lambda: (False, said), lambda: (True, said), {"box": lambda: (True, said)})
+    report = examine.examine(store.root, lambda: (False, said), lambda: (True, said), {"box": lambda: (True, said)})
     path = write_attachment(attachment(rows, report, {"classic": said}, False), tmp_path / "kit.json", store)
     text = path.read_text()
     for private in (str(tmp_path), str(ROOT), "Ada", "turing", "example.org", "bob", "/srv/people"):
@@ -320,7 +319,7 @@ def test_common_names_are_left_alone(monkeypatch):
 
 def test_the_file_is_a_file_or_goes_into_a_folder(tmp_path, monkeypatch, tmp_store):
     monkeypatch.chdir(tmp_path)
-    content = attachment([], host.HostReport(findings=[]), {}, True)
+    content = attachment([], examine.HostReport(findings=[]), {}, True)
     folder = tmp_path / "some"
     folder.mkdir()
     for out, parent in ((None, tmp_path), (folder, folder)):

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.commands import cli
-from harness.commands.comparison import compare
+from harness.cli import terminal
 from harness.commands.figures import figures
 from harness.commands.show import show
 from harness.errors import RunError, UsageError
+from harness.report.compared import compare
 from harness.report.site import write_report
-from harness.store.resultset import ResultSet
+from harness.sets.resultset import ResultSet
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "long": [200.0, 210.0, 190.0], "wall": [7.5, None]}
@@ -44,7 +44,7 @@ def printed(action: Callable[[Console], int]) -> str:
     """What it prints, on the console that it is given or on that of all commands."""
     console = Console(file=StringIO(), width=200)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "output", lambda: console)
+        patch.setattr(terminal, "output", lambda: console)
         assert action(console) == 0
     return console.file.getvalue()
 
@@ -55,7 +55,7 @@ def printed(action: Callable[[Console], int]) -> str:
 def shown(made: ResultSet, width: int = 80, **options: bool) -> str:
     console = Console(file=StringIO(), width=width)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "output", lambda: console)
+        patch.setattr(terminal, "output", lambda: console)
         assert show(str(made.path), made.path.parent.parent, **options) == 0
     return console.file.getvalue()
 

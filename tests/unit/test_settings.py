@@ -10,7 +10,7 @@ import pytest
 
 from harness import settings
 from harness.errors import EXIT_USAGE, UsageError
-from harness.host import settings_table
+from harness.host.examine import settings_table
 from harness.paths import ROOT
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.analysis.verification import verify
 from harness.commands.sign import sign
-from harness.commands.verification import verify
 from harness.errors import RunError, UsageError
-from harness.store import prune, signature
-from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.signature import signature_file, signed_by
+from harness.sets import prune, signature
+from harness.sets.resultset import MANIFEST, ResultSet
+from harness.sets.signature import signature_file, signed_by
 from tests.hostile.made import key, signed, signers
 from tests.result_sets import experiment_folder, write_set
 

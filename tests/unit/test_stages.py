@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.commands.stages import due, settled, stages, told
 from harness.experiment.model import Claim
-from harness.experiment.plan import PlannedTrial
 from harness.measure.claims import ClaimResult
+from harness.run.stages import due, settled, stages, told
+from harness.trial.plan import PlannedTrial
 
 
 def claim(name: str, metric: str | None = "total/one", **fields: object) -> Claim:
@@ -56,7 +56,7 @@ def test_trials_of_the_wall_clock_run_last():
 
 @pytest.mark.parametrize(("built", "parts"), [({"x", "y"}, [["a", "b", "c"]]), ({"x"}, [["a", "c"], ["b"]])])
 def test_only_a_later_kernel_that_is_absent_makes_stages(monkeypatch, built, parts):
-    monkeypatch.setattr("harness.commands.stages.kernel_is_built", lambda store, recipe: recipe in built)
+    monkeypatch.setattr("harness.run.stages.kernel_is_built", lambda store, recipe: recipe in built)
     kernels = {"a": "x", "b": "y", "c": "x"}
     experiment = SimpleNamespace(arms={arm: SimpleNamespace(kernel=kernel) for arm, kernel in kernels.items()})
     plan = [PlannedTrial(arm, 0, 1) for arm in "abc"]

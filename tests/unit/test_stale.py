@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.plugin import INCLUDE
+from harness.machine.plugin import INCLUDE
 from tests.compiling import run
 
 KERNEL = "0xffffffff81000000"

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.build.store import SEAL, Artefact, Store, hash_of, hash_tree
-from harness.build.uses import release
+from harness.artefacts.store import SEAL, Artefact, Store, hash_of, hash_tree
+from harness.artefacts.uses import release
 from harness.errors import RunError, UsageError
 from harness.paths import ROOT
 from tests.processes import PATIENCE_S
@@ -123,7 +123,7 @@ def test_a_failing_build_leaves_nothing_and_frees_the_lock(tmp_store, recipe, er
 BUILDER = """
 import sys, time
 from pathlib import Path
-from harness.build.store import Store
+from harness.artefacts.store import Store
 
 def build(folder):
     with open(sys.argv[2], "a") as log:

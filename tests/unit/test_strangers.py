@@ -19,18 +19,20 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from harness.build.store import Store, hash_tree
-from harness.commands import prediction, reanalysis, reexecution, trust, verification
+from harness.analysis import trust, verification
+from harness.artefacts.store import Store, hash_tree
 from harness.commands.export import export
 from harness.commands.results import results as results_command
 from harness.errors import KreproError, RunError, UsageError
 from harness.machine.sandbox import Sandbox
 from harness.paths import EXPERIMENTS
+from harness.program import prediction
 from harness.report.page import set_page
 from harness.report.site import write_site
-from harness.store.listing import describe
-from harness.store.maker import is_known
-from harness.store.resultset import MANIFEST, ResultSet, copy_experiment
+from harness.run import reanalysis, reexecution
+from harness.sets.listing import describe
+from harness.sets.maker import is_known
+from harness.sets.resultset import MANIFEST, ResultSet, copy_experiment
 from tests.hostile.made import commands, forged
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 from tests.small_sets import small_experiment, small_set
@@ -270,7 +272,7 @@ def test_replay_and_predict_ask_too(foreign, tmp_path):
 
 
 def test_a_strangers_recording_is_not_replayed_even_with_the_projects_code(foreign, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.commands.trust.is_known", lambda root, experiment: True)
+    monkeypatch.setattr("harness.analysis.trust.is_known", lambda root, experiment: True)
     path = forged(foreign, lambda values: values["experiment"]["arms"]["short"].update(clock="wall", record=True))
     with pytest.raises(UsageError, match="was not made on this host"):
         reexecution.replay(path.parent.parent, str(path), None, Console(quiet=True))

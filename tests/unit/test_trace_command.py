@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.build.store import Store
-from harness.commands.belongings import Belongings
-from harness.commands.tracing import Wanted, _command, _out, trace_program
-from harness.commands.watching import watching
+from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
+from harness.program.files import GuestFiles
+from harness.program.tracing import Wanted, _command, _out, trace_program
+from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 from tests.processes import eventually
@@ -34,7 +34,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def things(tmp_path):
-    return Belongings(tmp_path / "root", "x86_64")
+    return GuestFiles(tmp_path / "root", "x86_64")
 
 
 def compiled(path: Path, *flags: str) -> Path:
@@ -42,7 +42,7 @@ def compiled(path: Path, *flags: str) -> Path:
     return path
 
 
-def inside(things: Belongings, path: Path) -> Path:
+def inside(things: GuestFiles, path: Path) -> Path:
     return things.root / str(path).lstrip("/")
 
 
@@ -139,7 +139,7 @@ def test_the_folder_is_there_and_root_has_a_name(here, things):
 
 
 def test_files_that_are_too_large_are_refused(here, things, monkeypatch):
-    monkeypatch.setattr("harness.commands.belongings.MOST_BYTES", 10)
+    monkeypatch.setattr("harness.program.files.MOST_BYTES", 10)
     (here / "large").write_bytes(bytes(11))
     with pytest.raises(UsageError, match="is too large"):
         things.bring(here / "large")

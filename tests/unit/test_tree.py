@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness import debian
-from harness.build import tree
-from harness.build.run import HOST, tool
-from harness.build.store import Store, hash_file
-from harness.build.tree import LOADERS, QEMU, SEAL, Tools, Way, find_way, place, tools
+from harness.artefacts.store import Store, hash_file
 from harness.errors import RunError, UsageError
+from harness.packages import tree
+from harness.packages.buildtool import HOST, tool
+from harness.packages.tree import LOADERS, QEMU, SEAL, Tools, Way, find_way, place, tools
 from tests.packages import entry_of, lock_of, make_deb
 
 needs_tree = pytest.mark.skipif(debian.host_tools(), reason="the tools are the host's own")

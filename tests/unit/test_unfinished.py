@@ -14,18 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.spec import Hardware
 from harness.errors import RunError, UsageError
-from harness.experiment.execution import failed_record
-from harness.experiment.trial import SavedState, TrialRecord, TrialSpec
 from harness.guest.job import WorkloadCommand
+from harness.kernel.spec import Hardware
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
+from harness.run import description, unfinished
+from harness.run.description import describe_trial
+from harness.run.unfinished import Run, Words, open_run
 from harness.scratch import try_lock
-from harness.store import description, provenance, unfinished
-from harness.store.description import describe_trial
-from harness.store.listing import UNFINISHED, set_paths, unfinished_runs
-from harness.store.prune import remove
-from harness.store.unfinished import Run, Words, open_run
+from harness.sets import provenance
+from harness.sets.listing import UNFINISHED, set_paths, unfinished_runs
+from harness.sets.prune import remove
+from harness.trial.execution import failed_record
+from harness.trial.model import SavedState, TrialRecord, TrialSpec
 from tests.result_sets import record
 
 WORDS = Words(profile="quick", repetitions=None, arms=None, seed=1, accel="auto", oracle=None)

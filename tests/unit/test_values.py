@@ -12,9 +12,9 @@ import pytest
 from harness.errors import UsageError
 from harness.experiment.model import load_experiment
 from harness.paths import EXPERIMENTS, ROOT
-from harness.store.reference import REFERENCES, load_reference, reference_file, write_reference
-from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.values import VALUES, load_values
+from harness.sets.reference import REFERENCES, load_reference, reference_file, write_reference
+from harness.sets.resultset import MANIFEST, ResultSet
+from harness.sets.values import VALUES, load_values
 
 SET = ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662"
 

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from harness.commands.verification import verify
+from harness.analysis.verification import verify
 from harness.errors import RunError, UsageError
 from harness.measure.analysis import Analysis
-from harness.store.resultset import MANIFEST, ResultSet
-from harness.store.seal import content_hash, manifest_pieces, verify_files
+from harness.sets.resultset import MANIFEST, ResultSet
+from harness.sets.seal import content_hash, manifest_pieces, verify_files
 from tests.result_sets import ANALYSIS, TIMED, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "wall": [7.5, None]}
@@ -36,7 +36,7 @@ def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def reseal(path: Path, change: Callable[[Path], None] = lambda _: None, **fields: object) -> Path:
     """What a forger would do: change the set, then write all hashes and the ID anew."""
-    from harness.build.store import hash_tree
+    from harness.artefacts.store import hash_tree
 
     change(path)
     files = hash_tree(path)

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.telling import tell
 from harness.errors import UsageError
 from harness.experiment.model import Claim, find_experiment, load_experiment
 from harness.measure.claims import ClaimResult
 from harness.measure.known import expected
 from harness.report.page import set_page
 from harness.report.short import first_table, short
+from harness.report.telling import tell
 from harness.report.view import MOST_LINES, WIDTH, print_set
-from harness.store.reference import REFERENCES
-from harness.store.resultset import ResultSet
-from harness.store.shown import Shown, ShownTable
-from harness.store.values import load_values
+from harness.sets.reference import REFERENCES
+from harness.sets.resultset import ResultSet
+from harness.sets.shown import Shown, ShownTable
+from harness.sets.values import load_values
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "long": [200.0, 210.0, 190.0], "wall": [7.5]}

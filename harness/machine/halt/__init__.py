@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.build.plugin import build_plugin, plugin_api
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.machine.board import Board
+from harness.machine.plugin import build_plugin, plugin_api
 from harness.machine.qemu import qemu_version
 
 SOURCES = Path(__file__).resolve().parent

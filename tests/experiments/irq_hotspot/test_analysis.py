@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from harness.experiment.model import load_experiment
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
+from harness.trial.model import TrialRecord
 from tests.oracle_files import write_oracle
 
 FOLDER = EXPERIMENTS / "irq-hotspot"

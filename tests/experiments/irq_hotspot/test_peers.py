@@ -12,11 +12,11 @@ import pytest
 from experiments.irq_hotspot.peers import PROFILERS, peer_row
 
 from harness.errors import RunError
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.symbols import read_system_map
 from harness.oracle.reader import Oracle
 from harness.paths import EXPERIMENTS
+from harness.trial.model import TrialRecord
 from tests.experiments.irq_hotspot.test_analysis import EDU, Lab, address, measured
 from tests.oracle_files import write_oracle
 

@@ -13,11 +13,11 @@ from experiments.irq_hotspot.stepped import Steps, cell_rows, interval
 from scipy import stats
 
 from harness.errors import RunError
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.symbols import parse_system_map, read_system_map
 from harness.oracle.reader import Oracle
 from harness.paths import EXPERIMENTS
+from harness.trial.model import TrialRecord
 from tests.oracle_files import write_oracle
 
 STEXT = 0xC1000000

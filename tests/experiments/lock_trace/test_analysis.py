@@ -26,10 +26,10 @@ from experiments.lock_trace.locks.events import (
 )
 from experiments.lock_trace.locks.replay import paper_filter, per_lock_filter
 
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.figures import figure_style, write_figures
+from harness.trial.model import TrialRecord
 from tests.experiments.lock_trace.test_locks import MAP
 from tests.lock_traces import LOCKS, SITE, Made, encode, per_lock_expected, write_events
 from tests.oracle_files import write_oracle

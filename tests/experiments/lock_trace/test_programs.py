@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import build_program, build_programs, program_sources
+from harness.image.programs import build_program, build_programs, program_sources
 from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
 from tests.processes import DEFAULT_SIGNALS, PATIENCE_S

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.experiment.model import load_experiment
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.measure.claims import judge
 from harness.paths import EXPERIMENTS
+from harness.trial.model import TrialRecord
 from tests.golden import unpack
 
 FOLDER = EXPERIMENTS / "page-trace"

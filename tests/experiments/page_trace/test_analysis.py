@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from experiments.page_trace.trace.records import EXEC
 
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
+from harness.trial.model import TrialRecord
 from tests.experiments.page_trace.traces import STATS, record, words_of, write_stats, write_trace
 
 ANALYSIS = Analysis(EXPERIMENTS / "page-trace")

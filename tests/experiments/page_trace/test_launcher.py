@@ -20,7 +20,7 @@ from experiments.page_trace.trace.maps import read_maps
 from experiments.page_trace.trace.packed import blocks
 from experiments.page_trace.trace.records import LOST, VISIT, Trace
 
-from harness.build.programs import build_program, program_sources
+from harness.image.programs import build_program, program_sources
 from harness.paths import EXPERIMENTS, ROOT
 from tests.conftest import needs_guest_packages
 from tests.processes import DEFAULT_SIGNALS, PATIENCE_S, eventually

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.build.programs import build_programs, program_sources
+from harness.image.programs import build_programs, program_sources
 from tests.conftest import needs_guest_packages
 from tests.experiments.page_trace.known import CASES, GUEST, Known, known_of
 

@@ -18,9 +18,9 @@ from experiments.probe_cost.model.prediction import predict
 from experiments.probe_cost.runs import Run, words
 
 from harness.errors import UsageError
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
+from harness.trial.model import TrialRecord
 from tests.experiments.probe_cost.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
 
 FOLDER = EXPERIMENTS / "probe-cost"

@@ -14,8 +14,8 @@ from experiments.probe_cost.model.cost import Cost, CostModel, Script, stages
 from experiments.probe_cost.model.prediction import Prediction, predict
 from rich.console import Console
 
-from harness.commands import prediction
 from harness.errors import UsageError
+from harness.program import prediction
 
 
 def cost(value: float, about: float = 0.0) -> dict[str, float]:

@@ -22,7 +22,7 @@ from experiments.shim.observer.records import (
     Records,
     sample_type,
 )
-from harness.experiment.trial import TrialRecord
+from harness.trial.model import TrialRecord
 
 HZ = 2_000_000_000
 START = 10**15

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from experiments.shim.measuring import NO_CACHES
-from harness.experiment.trial import TrialRecord
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.figures import figure_style, write_figures
+from harness.trial.model import TrialRecord
 from tests.experiments.shim import files
 from tests.experiments.shim.files import HZ, START
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.shim.hello import Hello
-from harness.build.programs import build_program, build_programs, program_sources
+from harness.image.programs import build_program, build_programs, program_sources
 from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
 from tests.processes import PATIENCE_S

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.pipeline import run
-from harness.commands.run import RunOptions
 from harness.report.page import set_page
+from harness.run.pipeline import run
+from harness.run.request import RunOptions
 
 pytestmark = pytest.mark.timeout(1800)
 

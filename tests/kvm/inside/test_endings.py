@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.build.store import Store
-from harness.experiment.execution import run_trial
+from harness.artefacts.store import Store
 from harness.machine.accelerator import SILENCE_S, boot_to_end
 from harness.machine.spec import KVM_CPU
+from harness.trial.execution import run_trial
 from tests.mailbox_guests import ENDINGS, ends_as_it_should, mailbox_trial, panics_before_its_mailbox
 
 pytestmark = pytest.mark.timeout(1800)

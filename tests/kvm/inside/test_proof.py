@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.store import Store
+from harness.artefacts.store import Store
 from harness.machine.accelerator import kvm_finding
 
 pytestmark = pytest.mark.timeout(900)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.experiment.execution import run_trial
+from harness.trial.execution import run_trial
 from tests.mailbox_guests import mailbox_trial
 
 pytestmark = pytest.mark.timeout(1800)

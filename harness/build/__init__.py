@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Kernels, images and guest programs, and the content-addressed store that keeps them."""

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""The guest's initramfs: Debian's busybox and dropbear, the project's init, an experiment's programs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.artefacts.store import Artefact, Store, hash_file, hash_tree, usable
+from harness.errors import RunError, UsageError
+from harness.image.programs import (
+    CFLAGS,
+    build_modules,
+    build_programs,
+    module_sources,
+    overlay_of,
+    safe_name,
+    source_files,
+    with_overlay,
+)
+from harness.kernel.arch import ARCHES, ArchName
+from harness.kernel.build import place_of_build, toolchain
+from harness.kernel.spec import KernelRecipe
+from harness.packages import debs
+from harness.packages.choice import Package
+from harness.packages.chosen import Chosen, choose, install_chosen, key_of, versions_of
+from harness.packages.libraries import install_libraries
+from harness.packages.tree import tools
+from harness.paths import IMAGES
+from harness.progress import step
+from harness.scratch import discard
+
+#: Raised when the way of building changes in a manner that changes its output.
+RECIPE_VERSION = 2
+BUSYBOX = "busybox-static"
+BASE_PACKAGES = (BUSYBOX, "dropbear-bin")
+BASE_BINARIES = ("usr/sbin/dropbear",)
+#: Every file's time stamp, so that the same inputs give the same archive (2024-01-01 UTC).
+MTIME = 1704067200
+LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/info")
+GUEST_PATH = "/krepro/bin:/bin:/usr/sbin:/usr/bin"
+DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root", "root/.ssh", "etc", "etc/dropbear", "mnt", "krepro", "var")
+
+
+@dataclass(frozen=True)
+class ImageRecipe:
+    """What goes into one image: a kernel's modules, folders of guest sources, extra Debian packages.
+
+    A package is a name, for all of it with its dependencies, or some of its files. `named_in` is the user's file
+    that has them, for errors.
+    """
+
+    kernel: KernelRecipe
+    sources: tuple[Path, ...] = ()
+    packages: tuple[str | Package, ...] = ()
+    named_in: Path | None = None
+
+    @property
+    def whole(self) -> list[str]:
+        return [package for package in self.packages if isinstance(package, str)]
+
+    @property
+    def chosen(self) -> list[Package]:
+        return [package for package in self.packages if isinstance(package, Package)]
+
+
+def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact:
+    """The image artefact: `image.cpio`, uncompressed because TCG inflates slowly.
+
+    Raises UsageError for guest sources that do not compile and for files that a package does not have, RunError when
+    a package cannot be had.
+    """
+    arch = recipe.kernel.spec.arch
+    named = [*BASE_PACKAGES, *recipe.whole]
+    beside = recipe.named_in.parent if recipe.named_in else None
+    packages = debs.fetch(store, ARCHES[arch].debian, named, dependencies=True, beside=beside)
+    chosen = choose(store, ARCHES[arch].debian, recipe.chosen, packages, beside)
+    folders = [IMAGES / "guest", *recipe.sources]
+    overlay = overlay_of(arch)
+    modules = module_sources(folders)
+    inputs: dict[str, Any] = {
+        "recipe": RECIPE_VERSION,
+        "arch": arch,
+        "debs": dict(packages.files),
+        "packages": recipe.whole,
+        "sources": [
+            {"name": path.relative_to(folder).as_posix(), "sha256": hash_file(path)}
+            for folder in folders
+            for path in source_files([folder])
+        ],
+        "init": hashlib.sha256(init_of(arch).encode()).hexdigest(),
+        "cflags": list(CFLAGS),
+        "compiler": toolchain(arch),
+        # Modules are bound to one build of the kernel; an image without any serves every kernel of its architecture.
+        "kernel": kernel.key if modules else None,
+    }
+    if chosen:  # not an empty field: the keys of images without any stay as they were
+        inputs["files"] = key_of(chosen)
+    if overlay is not None:
+        inputs["overlay"] = hash_tree(overlay)
+        inputs["flags"] = list(ARCHES[arch].flags)
+
+    def build(folder: Path) -> dict[str, Any]:
+        _build(store, recipe, kernel, packages, chosen, folders, modules, folder)
+        versions = {**packages.info["versions"], **versions_of(chosen)}
+        return {"versions": versions, "bytes": (folder / "image.cpio").stat().st_size}
+
+    return store.obtain("image", recipe.kernel.spec.name, inputs, build)
+
+
+def _build(
+    store: Store,
+    recipe: ImageRecipe,
+    kernel: Artefact,
+    packages: Artefact,
+    chosen: Sequence[Chosen],
+    folders: Sequence[Path],
+    modules: Sequence[Path],
+    folder: Path,
+) -> None:
+    arch = recipe.kernel.spec.arch
+    scratch = store.scratch("image")
+    (store.root / "logs").mkdir(exist_ok=True)
+    log = store.root / "logs" / f"image-{recipe.kernel.spec.name}.log"
+    try:
+        with step(f"building image for {recipe.kernel.spec.name}"), usable(store.root):
+            unpacked, root = scratch / "debs", scratch / "root"
+            debs.unpack(packages, unpacked)
+            for name in DIRECTORIES:
+                (root / name).mkdir(parents=True, exist_ok=True)
+            _install_packages(unpacked, root, recipe.whole)
+            install_chosen(chosen, unpacked, scratch / "chosen", root, ARCHES[arch].triplet, recipe.named_in)
+            _install_base(unpacked, root, ARCHES[arch].triplet, _runnable_busybox(store, arch, unpacked, scratch))
+            build_programs(arch, with_overlay(folders, overlay_of(arch)), root / "krepro/bin", log)
+            if modules:
+                modules_for(store, recipe.kernel, kernel, modules, root / "krepro/modules", log)
+            (root / "init").write_text(init_of(arch))
+            (root / "init").chmod(0o755)
+            (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")
+            (root / "etc/group").write_text("root:x:0:\n")
+            (root / "etc/shells").write_text("/bin/sh\n")
+            (root / "etc/profile").write_text(f"export PATH={GUEST_PATH}\n")
+            write_cpio(kernel.file("gen_init_cpio"), root, folder / "image.cpio")
+    finally:
+        discard(scratch)
+
+
+def modules_for(
+    store: Store, recipe: KernelRecipe, kernel: Artefact, sources: Sequence[Path], target: Path, log: Path
+) -> None:
+    """Build folders of modules for a kernel of the store, and put their .ko files into `target`.
+
+    RunError when the kernel can have no more modules; UsageError when one cannot be built.
+    """
+    with place_of_build(store, recipe, kernel) as (tree, build_dir):
+        build_modules(store, recipe.spec.arch, tree, build_dir, sources, target, log)
+
+
+def init_of(arch: ArchName) -> str:
+    """The guest's first process for an architecture: images/init, with other words where the machine is another."""
+    text = (IMAGES / "init").read_text()
+    for word, other in ARCHES[arch].init:
+        text = text.replace(word, other)
+    return text
+
+
+def _runnable_busybox(store: Store, arch: ArchName, unpacked: Path, scratch: Path) -> Path:
+    """A busybox that this host can run, for the names that it goes by: the same version's, where the guest's cannot."""
+    if not ARCHES[arch].cross:
+        return unpacked / "bin/busybox"
+    debs.unpack(debs.fetch(store, "amd64", [BUSYBOX], dependencies=False), scratch / "runnable")
+    return scratch / "runnable/bin/busybox"
+
+
+def _install_base(unpacked: Path, root: Path, triplet: str, runnable: Path) -> None:
+    busybox = root / "bin/busybox"
+    busybox.parent.mkdir(exist_ok=True)
+    shutil.copy2(unpacked / "bin/busybox", busybox)
+    applets = subprocess.run([runnable, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    for applet in applets:
+        if applet != "busybox" and not (root / "bin" / applet).exists():
+            (root / "bin" / applet).symlink_to("busybox")
+    for name in BASE_BINARIES:
+        target = root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(unpacked / name, target)
+        install_libraries(target, [unpacked], root, triplet)
+
+
+def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str]) -> None:
+    """Whole extra packages with everything they depend on, less documentation."""
+    if not wanted:
+        return
+    for path in sorted(unpacked.rglob("*")):
+        relative = path.relative_to(unpacked).as_posix()
+        if relative.startswith(LEFT_OUT) or (path.is_dir() and not path.is_symlink()):
+            continue
+        target = root / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target, follow_symlinks=False)
+
+
+def write_cpio(gen_init_cpio: Path, root: Path, target: Path) -> None:
+    """Pack `root` as a newc archive owned by root, with fixed times and a console node; needs no root itself."""
+    lines = ["nod /dev/console 0600 0 0 c 5 1", "nod /dev/null 0666 0 0 c 1 3"]
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if not safe_name(name):
+            raise UsageError(f"file name {name!r} cannot go into an initramfs", where=str(root))
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if path.is_symlink():
+            lines.append(f"slink /{name} {path.readlink()} 0777 0 0")
+        elif path.is_dir():
+            lines.append(f"dir /{name} 0755 0 0")
+        else:
+            os.utime(path, (MTIME, MTIME))
+            lines.append(f"file /{name} {path} {0o755 if mode & 0o111 else 0o644:04o} 0 0")
+    listing = target.with_suffix(".list")
+    # Directories first: gen_init_cpio writes entries in the order of the list.
+    order = {"dir": 0, "nod": 1, "file": 2, "slink": 3}
+    lines.sort(key=lambda line: order[line.split(" ", 1)[0]])
+    listing.write_text("\n".join(lines) + "\n")
+    with target.open("wb") as sink:
+        done = subprocess.run(
+            tools().run_words([gen_init_cpio, "-t", str(MTIME), listing]),
+            stdout=sink,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise RunError(f"gen_init_cpio failed: {done.stderr.strip()}")
+    listing.unlink()

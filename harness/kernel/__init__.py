@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Kernels: specs, sources, patches, builds."""

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Kernel specs: `images/kernels/NAME.yaml`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from harness.errors import UsageError
+from harness.kernel.arch import ArchName
+from harness.packages.choice import Name, Sha256
+from harness.paths import FRAGMENTS, KERNELS, PATCHES
+from harness.yamlfile import Strict, load_model
+
+#: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
+DISTRIBUTION: Name = "distribution"
+
+
+class Source(Strict):
+    """Where a kernel's source comes from: exactly one of a Debian package, a URL with its sha256, a tree."""
+
+    debian: str | None = None
+    url: str | None = None
+    sha256: Sha256 | None = None
+    tree: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Source:
+        if sum(origin is not None for origin in (self.debian, self.url, self.tree)) != 1:
+            raise ValueError("give exactly one of debian, url, tree")
+        if (self.url is None) != (self.sha256 is None):
+            raise ValueError("url and sha256 go together")
+        return self
+
+
+class Hardware(Strict):
+    """The QEMU machine that a kernel is made for."""
+
+    type: str = "pc"
+    cpu: str = "qemu64"
+    memory_mib: int = Field(default=256, ge=16, le=65536)
+    nic: str = "virtio-net-pci"
+    disk: Literal["ide", "virtio"] = "virtio"
+    smp: bool = True
+
+
+class KernelSpec(Strict):
+    """A named kernel: what its build needs and what every boot of it gets."""
+
+    name: Name
+    description: str = ""
+    arch: ArchName
+    source: Source
+    config: Path | None = None
+    fragments: list[Name] = Field(min_length=1)
+    patches: list[Name] = []
+    cmdline: list[str] = []
+    version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+$")] | None = None
+    hardware: Hardware = Hardware()
+    steps: int | None = Field(default=None, gt=0, description="compile steps of a build, for the first estimate")
+
+
+@dataclass(frozen=True)
+class KernelRecipe:
+    """A kernel spec with every file it names found: fragments in merge order, patches in series order.
+
+    `config` is a whole .config below them, or None: then everything that no fragment names is off. `beside`: the
+    experiment's folder that may have brought some of them.
+    """
+
+    spec: KernelSpec
+    version: str
+    fragments: tuple[Path, ...]
+    patches: tuple[Path, ...]
+    config: Path | None = None
+    beside: Path | None = None
+
+
+def kernel_names(beside: Path | None = None) -> list[str]:
+    """Names of the kernels that an experiment's folder `beside` brings, then of those that come with the project."""
+    own = sorted(path.stem for path in (beside / "kernels").glob("*.yaml")) if beside else []
+    return list(dict.fromkeys([*own, *sorted(path.stem for path in KERNELS.glob("*.yaml"))]))
+
+
+def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
+    """The recipe of kernel `name`.
+
+    An experiment's folder `beside` may bring its own `kernels/NAME.yaml`, `kernels/fragments/` and
+    `kernel-patches/`; they come before the project's. UsageError naming the known kernels when there is none,
+    or the file, line and field that does not fit, or the fragment or patch series that does not exist.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+        raise UsageError(f"{name!r} is not a kernel name", hint=f"known: {', '.join(kernel_names(beside))}")
+    homes = [beside] if beside else []
+    path = _first([home / "kernels" / f"{name}.yaml" for home in homes] + [KERNELS / f"{name}.yaml"])
+    if path is None:
+        raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(kernel_names(beside))}")
+    spec = load_model(path, KernelSpec)
+    if spec.name != name:
+        raise UsageError(f"field name: is {spec.name!r}, but the file is called {path.name}", where=str(path))
+    if spec.source.tree is not None and not spec.source.tree.is_absolute():
+        spec = spec.model_copy(update={"source": Source(tree=(path.parent / spec.source.tree).resolve())})
+    version = _version(spec, path)
+    config = _config(spec, path)
+    names = spec.fragments if config is None else [DISTRIBUTION, *(f for f in spec.fragments if f != DISTRIBUTION)]
+    fragments = [
+        _found(
+            [home / "kernels" / "fragments" / f"{fragment}.config" for home in homes]
+            + [FRAGMENTS / f"{fragment}.config"],
+            f"field fragments: no config fragment {fragment!r}",
+            path,
+        )
+        for fragment in names
+    ]
+    patches: list[Path] = []
+    for feature in spec.patches:
+        series = _found(
+            [home / "kernel-patches" / feature / version for home in homes] + [PATCHES / feature / version],
+            f"field patches: {feature!r} has no series for {version}",
+            path,
+        )
+        patches.extend(sorted(series.glob("*.patch")))
+    return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config, beside)
+
+
+def _first(candidates: list[Path]) -> Path | None:
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _found(candidates: list[Path], message: str, path: Path) -> Path:
+    found = _first(candidates)
+    if found is None:
+        raise UsageError(message, where=str(path), hint=f"looked at {', '.join(map(str, candidates))}")
+    return found
+
+
+def _config(spec: KernelSpec, path: Path) -> Path | None:
+    """The spec's base config, which lies relative to the YAML file; UsageError when it is none."""
+    if spec.config is None:
+        return None
+    config = path.parent / spec.config
+    try:
+        text = config.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text"
+        hint = "a .config as it is in /boot; unpack /proc/config.gz first"
+        raise UsageError(f"field config: {config} cannot be read: {reason}", where=str(path), hint=hint) from error
+    if "CONFIG_" not in text:
+        raise UsageError(f"field config: {config} has no option of a kernel", where=str(path))
+    return config
+
+
+def _version(spec: KernelSpec, path: Path) -> str:
+    """The version that picks the patch series, for example "6.1"."""
+    if spec.version is not None:
+        return spec.version
+    if spec.source.debian is not None and (match := re.fullmatch(r"linux-source-(\d+\.\d+)", spec.source.debian)):
+        return match[1]
+    if spec.source.tree is not None:
+        try:
+            head = (spec.source.tree / "Makefile").read_text()[:200]
+        except OSError as error:
+            raise UsageError(
+                f"field source.tree: {spec.source.tree} is no kernel tree: {error.strerror}", where=str(path)
+            ) from error
+        if match := re.search(r"^VERSION = (\d+)\nPATCHLEVEL = (\d+)$", head, re.MULTILINE):
+            return f"{match[1]}.{match[2]}"
+    raise UsageError('field version: say which kernel this is, for example "6.1"', where=str(path))

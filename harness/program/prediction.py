@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Predicting from what an experiment has fitted: `./inv predict` asks the experiment's own hook."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from harness.analysis.contained import Contained
+from harness.analysis.trust import contained, may_be_executed
+from harness.choices import Trusted
+from harness.errors import EXIT_OK, UsageError
+from harness.experiment.model import find_experiment
+from harness.paths import EXPERIMENTS
+from harness.report.terminal import frame_table
+from harness.sets.resultset import DOCUMENTS, ResultSet, find_result_set
+from harness.sets.seal import unchanged
+
+NAMED = "is named by the document, and this executes code that is in it, "
+
+
+def load_document(results: Path, text: str, name: str = "model") -> tuple[Path | ResultSet, dict[str, Any]]:
+    """The folder of an experiment, or a set with its copy, and a document that it made, for its hook `predict`.
+
+    `text` is a file with such a document, whose field `experiment` names the experiment, or means a result set: then
+    the set's own copy of the experiment is meant, and its document `name`.
+    """
+    path = Path(text)
+    if path.is_file():
+        document = _read(path, "a document of an experiment with a hook predict")
+        if "experiment" not in document:
+            raise UsageError("has no field experiment", where=str(path), hint="nothing can predict from it")
+        return find_experiment(str(document["experiment"])), document
+    whole = find_result_set(results, text)
+    documents = whole.path / DOCUMENTS
+    names = sorted(other.stem for other in documents.glob("*.json"))
+    hint = f"another of {', '.join(names)}: give its path" if names else "its experiment makes no documents"
+    return whole, _read(documents / f"{name}.json", hint)
+
+
+def predict_script(results: Path, text: str, script: Path, console: Console, *, trust: Trusted = None) -> int:
+    """Print what the experiment's hook makes of `script`.
+
+    Code of a set is executed by `harness.analysis.trust`. So is that of a folder which a document names, if it is none
+    of the project's: who wrote the document chose it.
+    """
+    source, document = load_document(results, text)
+    if isinstance(source, ResultSet):
+        with unchanged(source.path), contained(source, script, trust=trust) as analysis:
+            shown, lines = analysis.predict(document, script)
+    else:
+        strange = source.parent != EXPERIMENTS
+        shut = may_be_executed(str(source), NAMED, trust=trust) if strange else None
+        with Contained(source, script, strange=strange, shut=shut) as analysis:
+            shown, lines = analysis.predict(document, script)
+    for table in shown.summary:
+        console.print(frame_table(table.title, table.frame))
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def _read(path: Path, hint: str) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"is no JSON: {error}", where=str(path), hint=hint) from error
+    if not isinstance(document, dict):
+        raise UsageError("is no JSON object", where=str(path), hint=hint)
+    return document

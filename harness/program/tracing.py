@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: MIT
+"""Tracing a user's own program: its files into a guest, an experiment's tracer there, and the tracer's report."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.artefacts.store import Store
+from harness.cli.declaration import unquoted
+from harness.errors import EXIT_OK, RunError, UsageError
+from harness.experiment.model import Arm, Experiment, Workload, find_experiment, load_experiment
+from harness.experiment.scalar import Scalar
+from harness.host.examine import check_memory
+from harness.image.build import write_cpio
+from harness.image.layouts import build_layouts
+from harness.kernel.spec import load_kernel
+from harness.machine.accelerator import choose_accelerator
+from harness.machine.tail import read_tail
+from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
+from harness.paths import EXPERIMENTS
+from harness.program.files import GuestFiles
+from harness.program.ownmodules import BUSYBOX, load_words, module_folders, not_loaded
+from harness.program.watching import watching
+from harness.progress import note, step
+from harness.scratch import discard, scratch_folder
+from harness.trial.execution import run_trial
+from harness.trial.model import TrialRecord, TrialSpec
+from harness.trial.plan import PlannedTrial
+from harness.trial.prepare import (
+    KernelBuild,
+    PreparedArm,
+    boot_files,
+    build_for,
+    machine_for,
+    needs_tcg_here,
+    trial_spec,
+)
+
+NAME = "program"
+_ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks"}
+SEED = 1
+#: Where the program's root lies in the guest, and its standard input in that.
+ROOT, STDIN = "/program", "/.stdin"
+#: The guest's own folders that the program and its tracer see.
+SHARED = ("dev", "proc", "sys", "run", "krepro")
+#: Of the guest, in any case: the files are there packed and unpacked.
+LEAST_MIB, TIMES_FILES = 448, 3
+#: Of a trace, unless the setting output_mib says another.
+MOST_MIB = 1024
+#: How many bytes QEMU may write beyond the trace.
+MORE_BYTES = 1 << 30
+#: In what came out of the guest: the program was ended at its timeout.
+ENDED = "timed-out"
+#: The guest's seconds beyond the program's: it is asked to end, then killed, and its tracer writes what it has.
+MORE_S = 600
+ASKED_S, KILLED_S = 5, 5
+#: Of the guest, for what waits for that.
+BELOW = "/run/krepro"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a command was asked for; fields as its options."""
+
+    traces: Traces
+    program: str | None
+    experiment: str | None = None
+    kernel: str | None = None
+    cpus: int | None = None
+    params: Mapping[str, Scalar | None] = field(default_factory=dict)  # of the tracer; None: not given
+    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)  # for its report
+    modules: Sequence[str] = ()  # folders
+    packages: Sequence[str] = ()
+    copy_in: Sequence[str] = ()
+    others: Sequence[str] = ()
+    out: Path | None = None
+    memory: int | None = None
+    most_mib: int = MOST_MIB
+    timeout: int = 600
+
+
+def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
+    """Trace, report, and print what the report says first and where it is; 0, whatever the program's own status."""
+    words = _words(wanted.program)
+    folder = _experiment(wanted.experiment, wanted.traces)
+    tracer = TracerFile(folder)
+    params = tracer.chosen(wanted.params)
+    out = _out(wanted.out, words[0], _ENDS[wanted.traces])
+    modules = module_folders(wanted.modules)
+    experiment = load_experiment(folder)
+    kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
+    arm = _possible(_arm(kernel, tracer.tracer, wanted.cpus, params), wanted, folder)
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
+    try:
+        here = Path.cwd()
+        things = GuestFiles(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
+        if wanted.packages:
+            things.packages(store, wanted.packages)
+        for name in wanted.copy_in:
+            things.bring(here / name)
+        words = [things.program(words[0], here), *words[1:]]
+        for name in wanted.others:
+            things.program(name, here)
+        things.arguments(words[1:], here)
+        built = build_for(store, kernel, folder, experiment.packages)  # a program that is not there is told before
+        loaded = load_words(store, built, modules, things.root)
+        layouts = _layouts(store, built, folder, tracer.tracer)
+        _standard_input(things.root / STDIN.strip("/"))
+        things.finish(here)
+        for text in things.notes:
+            note(text)
+        command = _command(tracer.tracer.command, str(here), [*loaded, *words], wanted.timeout)
+        spec = _trial(
+            store, scratch, _only(experiment, arm, command, wanted.timeout + MORE_S), built, things, wanted.memory
+        )
+        spec = spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES})
+        record = _run(spec, f"tracing {shlex.join(words)}", tracer if wanted.params.get("watch") else None, console)
+        _check(record, spec.folder / NAME)
+        left, system_map = spec.folder / NAME, built.kernel.file("System.map")
+        ended = wanted.timeout if (left / ENDED).exists() else None
+        program = Traced(
+            spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen, layouts, ended
+        )
+        made = scratch / "report"
+        made.mkdir()
+        try:
+            with step("writing the report"):
+                lines = tracer.traced(program, made)
+        except BaseException:
+            shutil.move(spec.folder, out)
+            note(f"there is no report; what came out of the guest is in {out}")
+            raise
+        for name in ("stdout", "stderr"):
+            shutil.copyfile(program.left / name, made / name)
+        shutil.move(made, out)
+    finally:
+        discard(scratch)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(str(out / REPORT), markup=False, highlight=False, soft_wrap=True)
+    return EXIT_OK
+
+
+def _layouts(store: Store, built: KernelBuild, folder: Path, tracer: Tracer) -> Path | None:
+    """The module of the tracer's layouts for this kernel; None, and a note, where it can have no more modules."""
+    if not tracer.layouts:
+        return None
+    try:
+        return build_layouts(store, built.recipe, built.kernel, folder / tracer.layouts)
+    except RunError as error:
+        note(f"offsets have no names: {error}")
+        return None
+
+
+def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Console) -> TrialRecord:
+    if watched is not None:  # its lines say that it goes on
+        note(label)
+        return run_trial(spec, partial(watching, watched, console))
+    with step(label):
+        return run_trial(spec)
+
+
+def _check(record: TrialRecord, left: Path) -> None:
+    """RunError when the program was not traced, with its own last words."""
+    if record.status != "ok":
+        raise RunError(f"the program was not traced: {record.reason}", hint=_hint(left))
+    if lost := not_loaded(left):
+        raise RunError(f"module {lost} was not loaded", hint=_hint(left))
+
+
+def _words(text: str | None) -> list[str]:
+    words = unquoted("--exec", text or "")
+    if not words:
+        raise UsageError("no program to trace", hint="give it after --, as in -- PROGRAM ARGUMENTS")
+    return words
+
+
+def _experiment(text: str | None, traces: Traces) -> Path:
+    if text is not None:
+        return find_experiment(text)
+    names = tracing_experiments(EXPERIMENTS, traces)
+    if len(names) != 1:
+        raise UsageError(f"--experiment is needed: {', '.join(names) or 'none'} can trace {traces} of programs")
+    return EXPERIMENTS / names[0]
+
+
+def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Scalar]) -> Arm:
+    """One CPU has the virtual clock, so that each trace of a program is the same; several have the host's."""
+    cpus = asked or tracer.cpus
+    devices = list(tracer.devices)
+    if cpus == 1:
+        return Arm(kernel=kernel, clock="virtual", params=dict(params), devices=devices)
+    cmdline = dict(tracer.several)
+    return Arm(
+        kernel=kernel, clock="wall", session="mailbox", cpus=cpus, cmdline=cmdline, params=dict(params), devices=devices
+    )
+
+
+def _possible(arm: Arm, wanted: Wanted, folder: Path) -> Arm:
+    """The arm; UsageError where no machine can be as it wants it, before anything is built for one."""
+    check_memory(wanted.memory)
+    machine_for(NAME, arm, load_kernel(arm.kernel, folder), "tcg")
+    return arm
+
+
+def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
+    """The kernel to boot; what the tracer runs on is of one architecture."""
+    if wanted is None:
+        return usual
+    arch, needed = (load_kernel(name, folder).spec.arch for name in (wanted, usual))
+    if arch != needed:
+        raise UsageError(f"--kernel {wanted}: is for {arch}, and the tracer for {needed}", hint=f"such as {usual}")
+    return wanted
+
+
+def _out(out: Path | None, program: str, end: str) -> Path:
+    """A folder that is not there yet; it is made last, so that a trace that fails leaves none."""
+    if out is not None:
+        if out.exists():
+            raise UsageError("--out: is there already", where=str(out))
+        if not out.parent.is_dir():
+            raise UsageError("--out: its folder is not there", where=str(out))
+        return out
+    base = Path.cwd() / f"{Path(program).name}.{end}"
+    tried = (base.with_name(f"{base.name}.{n}") if n > 1 else base for n in range(1, 10_000))
+    free = next((path for path in tried if not path.exists()), None)
+    if free is None:
+        raise UsageError("too many traces are here", where=str(base.parent), hint="--out FOLDER")
+    return free
+
+
+def _standard_input(target: Path) -> None:
+    """What this command's standard input has, if that is a file or a pipe; else nothing."""
+    with target.open("wb") as sink:
+        if sys.stdin is None:
+            return
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        if stat.S_ISFIFO(mode):
+            note("reading standard input, for the program")
+        if stat.S_ISFIFO(mode) or stat.S_ISREG(mode):
+            shutil.copyfileobj(sys.stdin.buffer, sink)
+
+
+def _command(tracer: str, folder: str, words: Sequence[str], timeout_s: int) -> str:
+    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
+    inside = f'cd "$1" || exit; shift\n{_until_timeout(timeout_s)}{tracer}'
+    return f"""\
+export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
+for at in {" ".join(SHARED)}; do
+	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
+done
+cp /bin/busybox {BUSYBOX} || exit
+export PATH=/krepro/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
+exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
+"""
+
+
+def _until_timeout(timeout_s: int) -> str:
+    """A shell function that runs a tracer, and ends the program when its time is over: the trace is kept.
+
+    The tracer is in the foreground, since one in the background has no standard input and ignores SIGINT. It passes
+    SIGTERM on to the program, and ends at the next one even though children of the program go on. What waits is one
+    process, with nothing below it, so that it can be ended by one signal too.
+    """
+    return f"""\
+until_timeout() {{
+	mkfifo {BELOW}/never || return
+	(
+		read -r -t {timeout_s} never <>{BELOW}/never
+		read -r tracer <{BELOW}/tracer && echo >"$KREPRO_OUT/{ENDED}" && kill "$tracer"
+		read -r -t {ASKED_S} never <>{BELOW}/never
+		for at in $(grep -ls "^PPid:.$tracer$" /proc/[0-9]*/status); do
+			at=${{at%/status}} && kill -KILL "${{at#/proc/}}"
+		done
+		read -r -t {KILLED_S} never <>{BELOW}/never
+		kill "$tracer"
+	) &
+	waiting=$!
+	{BUSYBOX} sh -c 'echo $$ >{BELOW}/tracer; exec "$@"' sh "$@"
+	set -- "$?"
+	kill "$waiting"
+	return "$1"
+}}
+"""
+
+
+def _only(experiment: Experiment, arm: Arm, command: str, timeout_s: float) -> Experiment:
+    """The experiment with this arm and nothing else."""
+    workload = Workload(command=command, timeout_s=timeout_s)
+    changed = {"arms": {NAME: arm}, "workloads": {NAME: workload}, "claims": [], "collect": []}
+    return experiment.model_copy(update=changed)
+
+
+def _trial(
+    store: Store, scratch: Path, experiment: Experiment, built: KernelBuild, things: GuestFiles, memory: int | None
+) -> TrialSpec:
+    """The trial, in a machine that boots with the program's files in a second initramfs."""
+    arm = experiment.arms[NAME]
+    needs_tcg = needs_tcg_here(arm, built.recipe)
+    accelerator = "tcg" if needs_tcg else choose_accelerator(store, "auto", built.kernel).used
+    machine = machine_for(NAME, arm, built.recipe, accelerator)
+    size = things.mebibytes
+    need = LEAST_MIB + TIMES_FILES * size
+    if memory is not None and memory < need:
+        raise UsageError(f"--memory {memory}: the program's files are {size} MiB, and {need} are needed")
+    mib = memory or max(need, machine.hardware.memory_mib)
+    machine = machine.model_copy(update={"hardware": machine.hardware.model_copy(update={"memory_mib": mib})})
+    files, keys = boot_files(store, built, machine)
+    packed = scratch / "program.cpio"
+    write_cpio(built.kernel.file("gen_init_cpio"), scratch / "files", packed)
+    files = files.model_copy(update={"initrds": (*files.initrds, packed)})
+    prepared = PreparedArm(built, machine, files, keys, None, "")
+    return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, SEED), scratch, None)
+
+
+def _hint(left: Path) -> str | None:
+    """The program's own last words."""
+    try:
+        lines = read_tail(left / "stderr").strip().splitlines()
+    except OSError:
+        return None
+    return lines[-1][:200] if lines else None

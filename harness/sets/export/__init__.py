@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Result sets in formats that other tools read. Equal sets give equal bytes, whenever and wherever they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness.artefacts.store import usable
+from harness.choices import ExportFormat
+from harness.errors import UsageError
+from harness.scratch import discard, scratch_folder
+from harness.sets.export.crate import write_crate
+from harness.sets.export.flat import write_csv, write_parquet
+from harness.sets.export.perfetto import write_perfetto
+from harness.sets.export.speedscope import write_speedscope
+from harness.sets.resultset import ResultSet
+
+#: What each format is called where no name is asked for, and what writes it to a path that is not there yet.
+_FORMATS: Mapping[ExportFormat, tuple[str, Callable[[ResultSet, Path], None]]] = {
+    "csv": ("-csv", write_csv),
+    "parquet": ("-parquet", write_parquet),
+    "ro-crate": ("-ro-crate", write_crate),
+    "speedscope": (".speedscope.json", write_speedscope),
+    "perfetto": (".trace.json", write_perfetto),
+}
+
+
+def export(result: ResultSet, form: ExportFormat, out: Path | None) -> Path:
+    """Write a set as `form` to `out`, or to a file or folder in the working directory named by the set; the path.
+
+    UsageError when that is there already, or when the set has nothing for this format. What is written appears whole
+    or not at all.
+    """
+    ending, write = _FORMATS[form]
+    path = out or Path.cwd() / f"{result.manifest.experiment.name}-{result.manifest.id}{ending}"
+    if path.exists():
+        raise UsageError("is there already", where=str(path), hint="remove it, or choose another with --out")
+    if path.resolve().is_relative_to(result.path):
+        raise UsageError("lies in the result set, which never changes", where=str(path), hint="--out")
+    with usable(path.parent):
+        scratch = scratch_folder(path.parent, "export")
+        try:
+            write(result, scratch / path.name)
+            (scratch / path.name).rename(path)
+        finally:
+            discard(scratch)
+    return path

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Result sets: written once, whole, and never changed."""
