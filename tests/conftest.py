@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from harness import debian
+from harness import debian, logs
 from harness.artefacts.store import Store
 from harness.artefacts.uses import release
 from harness.paths import ROOT
@@ -74,23 +73,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.guest)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """mypy takes seconds without its cache: it starts now, beside the other tests, and its test waits for it."""
-    if hasattr(session.config, "workerinput"):  # of pytest-xdist: each worker would start one
-        return
-    for item in session.items:
-        if item.name == "test_mypy" and not session.config.option.collectonly:
-            session.config.stash[MYPY] = subprocess.Popen(
-                [sys.executable, "-m", "mypy"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-
-
 #: Unit tests that compile, where the tools are the host's own.
 needs_guest_packages = pytest.mark.skipif(
     debian.host_tools() and bool(debian.missing(debian.GUEST_PACKAGES)), reason="the host lacks tools"
 )
 
-MYPY = pytest.StashKey["subprocess.Popen[str]"]()
+
+@pytest.fixture(autouse=True)
+def untold() -> Iterator[None]:
+    """What a test's --debug tells ends with the test."""
+    yield
+    logs.ROOT_LOGGER.handlers.clear()
+    logs.ROOT_LOGGER.setLevel(logging.NOTSET)
 
 
 @pytest.fixture

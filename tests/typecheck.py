@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""mypy over the experiments, whose folders' names are none of Python's: `python -m tests.typecheck [NAME ...]`.
+"""mypy over harness/ and the experiments, whose folders' names are none of Python's: `python -m tests.typecheck`.
 
-Each folder is seen through a link whose name is one, in a folder of its own.
+Each experiment is seen through a link whose name is one, in a folder of its own. It is one run: two would each look at
+the libraries.
 """
 
 from __future__ import annotations
@@ -9,26 +10,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.paths import EXPERIMENTS, ROOT
 
 
-def typecheck(names: Sequence[str] = ()) -> tuple[int, str]:
+def typecheck() -> tuple[int, str]:
     """mypy's exit status and what it says, with the folders' own names."""
     folders = [path.parent for path in sorted(EXPERIMENTS.glob("*/analysis.py"))]
-    chosen = [folder for folder in folders if not names or folder.name in names]
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch) / "experiments"
         base.mkdir()
-        for folder in chosen:
+        for folder in folders:
             (base / folder.name.replace("-", "_")).symlink_to(folder)
         command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--exclude", "/guest/"]
-        modules = [f"experiments/{folder.name.replace('-', '_')}" for folder in chosen]
-        cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "experiments")]
+        command += ["--cache-dir", str(ROOT / ".mypy_cache"), str(ROOT / "harness"), str(ROOT / "tasks.py")]
         done = subprocess.run(
-            [*command, *cache, *modules],
+            [*command, *(f"experiments/{folder.name.replace('-', '_')}" for folder in folders)],
             cwd=scratch,
             env={"MYPYPATH": f"{scratch}:{ROOT}", "PATH": "/usr/bin:/bin"},
             capture_output=True,
@@ -36,12 +34,12 @@ def typecheck(names: Sequence[str] = ()) -> tuple[int, str]:
             check=False,
         )
     said = done.stdout + done.stderr
-    for folder in chosen:
+    for folder in folders:
         said = said.replace(f"experiments/{folder.name.replace('-', '_')}/", f"experiments/{folder.name}/")
     return done.returncode, said
 
 
 if __name__ == "__main__":
-    status, text = typecheck(sys.argv[1:])
+    status, text = typecheck()
     print(text, end="")
     sys.exit(status)

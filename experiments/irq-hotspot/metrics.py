@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from harness.measure.rows import MetricRows
+from harness.measure.rows import Cut, MetricRows
 from harness.oracle.truth import against_independent, distance, shares
 
 from .declared_metrics import METRICS
@@ -35,8 +35,9 @@ LEAST_TICKS = 25
 def measure(tables: Tables) -> pd.DataFrame:
     """METRIC_COLUMNS; a value that a trial should have and has not is NaN with its reason."""
     out = MetricRows(METRICS, tables["problems"])
+    cuts = Cut(tables, "arm", "trial"), Cut(tables, "arm", "trial", "workload")
     for arm, index in tables["trials"][["arm", "trial"]].itertuples(index=False):
-        trial = TrialRows(tables, arm, index, out)
+        trial = TrialRows(cuts, arm, index, out)
         _handler_metrics(trial)
         _buffer_metrics(trial)
         if "idle" in trial.workloads:

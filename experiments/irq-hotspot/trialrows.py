@@ -8,9 +8,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from harness.measure.rows import MetricRows
+from harness.measure.rows import Cut, MetricRows
 
 Tables = Mapping[str, pd.DataFrame]
+#: The tables by trial, and by workload of a trial.
+Cuts = tuple[Cut, Cut]
 #: The part of a workload, as the table `problems` names it, without which none of it is decoded.
 EXIT = "exit"
 _NOTHING = "0 divided by 0: nothing was counted"
@@ -19,19 +21,18 @@ _NOTHING = "0 divided by 0: nothing was counted"
 class TrialRows:
     """The rows of one trial, and where its metrics go."""
 
-    def __init__(self, tables: Tables, arm: str, trial: int, out: MetricRows) -> None:
-        self.arm, self.trial, self._out = arm, trial, out
-        self._tables = {
-            name: frame[(frame["arm"] == arm) & (frame["trial"] == trial)] for name, frame in tables.items()
-        }
-        runs = self._tables["runs"]
+    def __init__(self, cuts: Cuts, arm: str, trial: int, out: MetricRows) -> None:
+        self.arm, self.trial, self._cuts, self._out = arm, trial, cuts, out
+        runs = self.rows("runs")
         self.workloads: list[str] = runs["workload"].tolist()
         self.sampling = str(runs["sampling"].iloc[0]) if len(runs) else "off"
 
     def rows(self, table: str, workload: str | None = None) -> pd.DataFrame:
         """Of all workloads, or of one."""
-        frame = self._tables[table]
-        return frame if workload is None else frame[frame["workload"] == workload]
+        of_trial, of_workload = self._cuts
+        if workload is None:
+            return of_trial.of(table, self.arm, self.trial)
+        return of_workload.of(table, self.arm, self.trial, workload)
 
     def value(self, table: str, column: str, workload: str) -> float:
         """Of a table that has one row per workload; NaN when that row is absent."""
@@ -40,7 +41,9 @@ class TrialRows:
 
     def problem(self, *parts: str, workload: str | None = None) -> str | None:
         """Why one of these parts of a workload, or of any, could not be decoded; None: they all were."""
-        rows = self._tables["problems"]
+        rows = self.rows("problems")
+        if rows.empty:
+            return None
         rows = rows[rows["part"].isin([EXIT, *parts])]
         if workload is not None:
             rows = rows[rows["workload"] == workload]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.measure.rows import MetricRows, problem_of
+from harness.measure.rows import Cut, MetricRows, problem_of
 from harness.measure.trials import LEFT_OUT
 
 from .decoding import PAIR_KINDS, READINGS
@@ -52,7 +52,7 @@ class Told:
     """A set's tables, by run."""
 
     def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+        self.tables, self._by_run = tables, Cut(tables, *KEY)
         trials = tables["trials"].drop_duplicates(["arm", "trial"]).set_index(["arm", "trial"])
         runs = tables["runs"].join(trials[["kernel", "clock"]], on=["arm", "trial"])
         self.runs = {(row["arm"], row["trial"], row["workload"]): row for row in runs.to_dict("records")}
@@ -90,8 +90,7 @@ class Told:
 
     def of(self, table: str, run: Key) -> pd.DataFrame:
         """The run's rows of a table."""
-        frame = self.tables[table]
-        return frame[(frame["arm"] == run[0]) & (frame["trial"] == run[1]) & (frame["workload"] == run[2])]
+        return self._by_run.of(table, *run)
 
 
 def measured(tables: Tables) -> pd.DataFrame:

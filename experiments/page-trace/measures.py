@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.rows import MetricRows
+from harness.measure.rows import Cut, MetricRows
 from harness.measure.trials import LEFT_OUT
 
 from .advised import METHOD as ADVISED
@@ -255,7 +255,7 @@ class _Trials:
     """Metrics over all programs or cases of one trial; absent when a part of one of them is."""
 
     def __init__(self, tables: Tables, rows: MetricRows) -> None:
-        self._tables = tables
+        self._tables, self._by_trial = tables, Cut(tables, "arm", "trial")
         self._rows = rows
         self._missing = _Missing(tables["problems"])
         self._trials = list(tables["trials"][["arm", "trial", "params"]].itertuples(index=False, name=None))
@@ -290,8 +290,7 @@ class _Trials:
         self._sum(arm, trial, "neighbour_slowdown_fastest", NEIGHBOUR, lambda: speeds["slowdown_fastest"].iloc[0])
 
     def _of(self, name: str, arm: str, trial: int) -> pd.DataFrame:
-        frame = self._tables[name]
-        return frame[(frame["arm"] == arm) & (frame["trial"] == trial)]
+        return self._by_trial.of(name, arm, trial)
 
     def _sum(self, arm: str, trial: int, name: str, part: str, value: Callable[[], float]) -> None:
         reason = self._missing.of(arm, trial, [part])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.measure.rows import MetricRows, problem_of
+from harness.measure.rows import Cut, MetricRows, problem_of
 
 from .declared import METRICS
 from .effects import NESTED
@@ -26,18 +26,16 @@ _SATURATED = 1e-3
 class _Trial:
     """The metrics of one trial; an absent one has the reason of its decoding, else that of the run that it needs."""
 
-    def __init__(self, rows: MetricRows, tables: Mapping[str, pd.DataFrame], arm: str, trial: int, clock: str) -> None:
-        self._rows, self.arm, self.trial, self._unit = rows, arm, trial, unit_of(clock)
-        self._damage = problem_of(tables["problems"], arm, trial)
-        self._tables = tables
+    def __init__(self, rows: MetricRows, by_trial: Cut, arm: str, trial: int, clock: str) -> None:
+        self._rows, self._by_trial, self.arm, self.trial, self._unit = rows, by_trial, arm, trial, unit_of(clock)
+        self._damage = problem_of(self.rows("problems"), arm, trial)
         self.runs: dict[str, dict[Any, Any]] = {str(row["run"]): row for row in self.records("runs")}
         self.stages: dict[tuple[str, str], float] = {
             (row["provider"], row["stage"]): row["value"] for row in self.records("stages") if not row["point"]
         }
 
     def rows(self, table: str) -> pd.DataFrame:
-        frame = self._tables[table]
-        return frame[(frame["arm"] == self.arm) & (frame["trial"] == self.trial)]
+        return self._by_trial.of(table, self.arm, self.trial)
 
     def records(self, table: str) -> list[dict[Any, Any]]:
         return self.rows(table).to_dict("records")
@@ -62,9 +60,9 @@ class _Trial:
 
 def metrics_of(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Long form, of every trial."""
-    rows = MetricRows(METRICS, tables["problems"])
+    rows, by_trial = MetricRows(METRICS, tables["problems"]), Cut(tables, "arm", "trial")
     for row in tables["trials"].to_dict("records"):
-        trial = _Trial(rows, tables, row["arm"], row["trial"], row["clock"])
+        trial = _Trial(rows, by_trial, row["arm"], row["trial"], row["clock"])
         _stage_metrics(trial)
         _structure_metrics(trial)
         _validation_metrics(trial)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from harness.measure.raw import VIRTUAL_NS
-from harness.measure.rows import MetricRows
+from harness.measure.rows import Cut, MetricRows
 
 from .exact import EXACT_LOST, measure_exact
 from .families import METRICS
@@ -37,9 +37,9 @@ OF_RATES = ("thread_rate_error", "thread_rate_error_all")
 
 def measure(tables: Tables) -> pd.DataFrame:
     """METRIC_COLUMNS; what a part that could not be decoded would have given is absent with that part's problem."""
-    rows = MetricRows(METRICS, tables["problems"])
+    rows, by_trial = MetricRows(METRICS, tables["problems"]), Cut(tables, "arm", "trial")
     for arm, trial in tables["trials"][["arm", "trial"]].itertuples(index=False):
-        one = OneTrial(rows, tables, arm, trial)
+        one = OneTrial(rows, by_trial, arm, trial)
         for workload, part, reason in one.rows("problems")[["workload", "part", "reason"]].itertuples(index=False):
             for metric in LOST.get((workload, part), ()):
                 one.put(metric, None, reason)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.measure.rows import MetricRows
+from harness.measure.rows import Cut, MetricRows
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, pd.DataFrame]
@@ -17,11 +17,8 @@ Tables = Mapping[str, pd.DataFrame]
 class OneTrial:
     """The rows of one trial, and where its metrics go."""
 
-    def __init__(self, rows: MetricRows, tables: Tables, arm: str, trial: int) -> None:
-        self._rows, self._key = rows, (arm, trial)
-        self._tables = {
-            name: table[(table["arm"] == arm) & (table["trial"] == trial)] for name, table in tables.items()
-        }
+    def __init__(self, rows: MetricRows, by_trial: Cut, arm: str, trial: int) -> None:
+        self._rows, self._by_trial, self._key = rows, by_trial, (arm, trial)
         self._given: set[str] = set()
 
     def put(self, metric: str, value: float | None, reason: str | None = None) -> None:
@@ -32,15 +29,19 @@ class OneTrial:
 
     def rows(self, table: str, **where: Any) -> pd.DataFrame:
         """Its rows of a table in which these columns have these values."""
-        frame = self._tables[table]
+        frame = self._by_trial.of(table, *self._key)
         for column, value in where.items():
             frame = frame[frame[column] == value]
         return frame
 
     def row(self, table: str, **where: Any) -> Row | None:
         """The first of these, if there is any."""
-        frame = self.rows(table, **where).head(1)
-        texts = {name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])}
-        for record in frame.to_dict("records"):
-            return {str(name): None if name in texts and pd.isna(value) else value for name, value in record.items()}
+        frame = self.rows(table, **where)
+        for record in frame.iloc[:1].to_dict("records"):
+            return {str(name): None if _no_text(value, frame[name]) else value for name, value in record.items()}
         return None
+
+
+def _no_text(value: object, column: pd.Series[Any]) -> bool:
+    """Whether a cell is the null of a column of texts; that of numbers is NaN, and stays so."""
+    return bool(pd.isna(value)) and not pd.api.types.is_numeric_dtype(column)  # type: ignore[call-overload]

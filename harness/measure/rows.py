@@ -190,6 +190,21 @@ class MetricRows:
         return frame.astype({"trial": "int64", "value": "float64"}).assign(reason=reasons)
 
 
+class Cut:
+    """Tables cut by columns, each once: what metrics of one trial, or of one workload of it, are worked out from."""
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], *by: str) -> None:
+        self._tables, self._by = tables, list(by)
+        self._parts: dict[str, dict[Any, pd.DataFrame]] = {}
+
+    def of(self, table: str, *key: object) -> pd.DataFrame:
+        """The rows of a table in which the columns have these values, in order; none, where there are none."""
+        if table not in self._parts:
+            self._parts[table] = dict(iter(self._tables[table].groupby(self._by, sort=False, observed=True)))
+        part = self._parts[table].get(key)
+        return self._tables[table].iloc[:0] if part is None else part
+
+
 def problem_of(problems: pd.DataFrame, arm: str, trial: int) -> str | None:
     """Why something of this trial is absent, if its decoding had a problem: the first, and how many more."""
     rows = problems[(problems["arm"] == arm) & (problems["trial"] == trial)]

@@ -201,6 +201,7 @@ def test_what_it_hands_out_is_data_of_a_declared_form(tmp_path, monkeypatch, nam
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.deep
 def test_a_command_outlives_what_it_executes(tmp_path, monkeypatch, name):
     """At e4efdb2 `os._exit(1)` of a set's code in `analyse`, `merge` and `predict` was a command's 1."""
     monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "their-store"))
@@ -214,6 +215,7 @@ def test_a_command_outlives_what_it_executes(tmp_path, monkeypatch, name):
     assert sorted(made.path.parent.iterdir()) == before, "and it leaves nothing"
 
 
+@pytest.mark.deep
 def test_what_fails_after_the_verdicts_costs_what_it_would_have_shown(tmp_path):
     folder = experiment_folder(tmp_path, YAML, f"{ANALYSIS}\n\ndef figures(tables):\n    import os; os._exit(1)\n")
     made = write_set(tmp_path / "results", experiment_folder(tmp_path / "x"), {"short": [100.0]})
@@ -225,6 +227,7 @@ def test_what_fails_after_the_verdicts_costs_what_it_would_have_shown(tmp_path):
     assert str(failure) == f"{folder}/analysis.py: figures() ended its process with status 1"
 
 
+@pytest.mark.deep
 def test_it_outlives_the_workers_that_run_trials(tmp_path):
     """What a pool leaves behind is killed: an analysis that waits for trials is none of it."""
     folder = experiment_folder(tmp_path)

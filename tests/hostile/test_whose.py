@@ -87,7 +87,9 @@ def refused(error: KreproError) -> None:
 # -- laundering -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theirs", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
+@pytest.mark.parametrize(
+    "theirs", [(1,), *(pytest.param(some, marks=pytest.mark.deep) for some in ((0,), (2,), (0, 1), (0, 1, 2)))]
+)
 def test_a_strangers_trial_united_with_ours_is_a_strangers(folder, results, elsewhere, theirs):
     """At e4efdb2 the union of one of ours and any others was made here."""
     for number in range(3):
@@ -122,6 +124,7 @@ def projects(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return own / "waits"
 
 
+@pytest.mark.deep
 def test_what_the_projects_code_makes_of_a_strangers_data_is_a_strangers(projects, results, elsewhere):
     """At e4efdb2 it was made here, and with it a recording's log, which QEMU believes."""
     theirs = elsewhere(lambda: write_set(results, projects, {"short": [100.0]}))
@@ -414,6 +417,7 @@ def test_no_set_is_written_with_raw_files_that_the_analysis_edited(folder, resul
 
 
 @pytest.mark.parametrize("hook", ["metrics(tables)", "figures(tables)", "summary(tables)"])
+@pytest.mark.deep
 def test_every_hook_is_looked_after(made, results, tmp_path, unboxed, hook):
     edit = "import pathlib; [f.write_text('1') for f in pathlib.Path(ROOT).glob('*/.krepro*/raw/short/0/wait')]"
     text = editing(made.path, edit.replace("ROOT", repr(str(results))), hook)
@@ -422,6 +426,7 @@ def test_every_hook_is_looked_after(made, results, tmp_path, unboxed, hook):
         reanalyse(results, str(made.path), other, CONSOLE, verbose=False)
 
 
+@pytest.mark.deep
 def test_verify_and_figures_notice_what_their_analysis_does_to_a_finished_set(folder, results, unboxed):
     edit = f"import pathlib; ({RAW} / 'wait').write_text('1') if 'results' in __file__ else None"
     for hook in ("metrics(tables)", "figures(tables)"):
@@ -566,6 +571,7 @@ def test_a_manifest_that_is_a_link_or_no_file_is_refused_by_all(made, tmp_path):
     everywhere_refused(made.path, tmp_path, "no plain file|no result set")
 
 
+@pytest.mark.deep
 def test_a_hard_link_to_a_file_outside_is_only_read(made, tmp_path):
     """It is a plain file with bytes of the reader's own; nothing writes to it, whatever is done with the set."""
     outside = tmp_path / "outside"

@@ -121,6 +121,7 @@ def test_errors_are_exceptions_with_the_line_of_the_terminal(tmp_path, capsys):
     assert [line.partition(" ")[0] for line in str(caught.value).splitlines()] == [f"{folder}/experiment.yaml:1:"] * 4
 
 
+@pytest.mark.deep
 def test_a_set_is_analysed_again_and_a_failed_trial_is_an_error_that_has_the_set(made, tmp_path):
     with pytest.raises(krepro.RunFailed, match=r"1 of 6 trials failed; the first: long 1: lost") as caught:
         krepro.analyse(made, results=tmp_path / "results", quiet=True)

@@ -127,6 +127,7 @@ def test_a_failed_arm_is_not_passed_over(tmp_path, folder):
     assert "waits.classic.poll.ms-4: no trial was good" in told["linear"].reason
 
 
+@pytest.mark.deep
 def test_the_set_verifies_and_can_be_analysed_again(made, tmp_path):
     assert "metrics and 2 claims follow from the raw files" in shown(
         lambda console: verify(tmp_path / "results", str(made.path), console, trust=True)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 GROUPED = """\
 import os
 import time
@@ -24,6 +26,7 @@ def test_one(kind, number):
 """
 
 
+@pytest.mark.deep
 def test_tests_of_a_group_stay_with_one_worker(tmp_path):
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     words = ["-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "-q"]

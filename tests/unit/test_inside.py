@@ -55,7 +55,9 @@ BOXES = [
 NONE = Sandbox((), filtered=False, why="a test")
 
 
-@pytest.fixture(params=BOXES, ids=lambda box: box.told)
+@pytest.fixture(
+    params=[pytest.param(box, marks=[pytest.mark.deep] * (box != BOXES[0])) for box in BOXES], ids=lambda box: box.told
+)
 def box(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """What analyses of strangers are shut in."""
     monkeypatch.setattr(trust, "sandbox_of_analyses", lambda fetch: request.param)

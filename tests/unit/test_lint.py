@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness.paths import ROOT
-from tests.conftest import MYPY
 from tests.typecheck import typecheck
 
 MAX_LINES = 450
@@ -34,18 +33,8 @@ def test_ruff(words):
     assert tool(*words, "--quiet", ".") == ""
 
 
-def test_mypy(request):
-    """Strict on harness/ (pyproject.toml); it was started when the tests were."""
-    running = request.config.stash.get(MYPY, None)
-    if running is None:
-        assert tool("mypy") == ""
-    else:
-        said = running.communicate()[0]
-        assert running.returncode == 0, said
-
-
-def test_types_of_the_experiments():
-    """Strict too, by names that Python can have (tests/typecheck.py)."""
+def test_types():
+    """Strict (pyproject.toml), of harness/ and of the experiments."""
     status, said = typecheck()
     assert status == 0, said
 

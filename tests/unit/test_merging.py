@@ -99,6 +99,7 @@ def test_ten_shards_are_the_run_on_one_machine(tmp_path, folder, results):
     assert "--repetitions 15 --check-digest" in commands[0]
 
 
+@pytest.mark.deep
 def test_a_shard_is_never_taken_for_the_whole(folder, results, tmp_path):
     shard = write_part(results, folder, repetitions=REPETITIONS, shard="3/10")
     assert {claim.verdict for claim in shard.claims} == {"not-measurable"}
@@ -151,6 +152,7 @@ def test_equal_duplicates_are_one_and_others_a_conflict(folder, results):
     assert "/1/wait differs" in str(error)
 
 
+@pytest.mark.deep
 def test_a_failed_trial_yields_to_a_good_one(folder, results):
     bad = write_part(results, folder, repetitions="0:2", wait=lambda t: None if t.repetition else milliseconds(t))
     for order in (1, -1):
@@ -161,6 +163,7 @@ def test_a_failed_trial_yields_to_a_good_one(folder, results):
         merged(results, bad, write_part(results, folder, repetitions="0:1"))
 
 
+@pytest.mark.deep
 def test_two_measurements_by_the_wall_clock_are_two(tmp_path, results):
     folder = experiment_folder(tmp_path, THREE)
     one = write_part(results, folder, repetitions="0:2")

@@ -14,7 +14,12 @@ from tests.dictionary_page import dictionary_page
 from tests.mutation import Mutation, by_trial, decoded, mutations
 
 NAMES = sorted(path.stem.replace("_", "-") for path in (ROOT / "tests/mutations").glob("[a-z]*.py"))
-CASES = [pytest.param(name, mutation, id=f"{name}-{mutation.name}") for name in NAMES for mutation in mutations(name)]
+#: One in three is tried by default, all with --deep.
+CASES = [
+    pytest.param(name, mutation, id=f"{name}-{mutation.name}", marks=[pytest.mark.deep] * (index % 3 > 0))
+    for name in NAMES
+    for index, mutation in enumerate(mutations(name))
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -24,6 +29,7 @@ def test_every_claim_has_a_mutation(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.deep
 def test_a_trial_is_decoded_by_itself_but_for_those_that_are_shared(name):
     """Else the mutations below would be judged by rows that they should have changed."""
     whole = decoded(name)

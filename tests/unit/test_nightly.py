@@ -196,6 +196,7 @@ def options(example, tmp_path, monkeypatch) -> NightOptions:
     )
 
 
+@pytest.mark.deep
 def test_a_run_that_fails_is_an_error_in_the_reports_and_exit_code_3(options, capfd):
     assert nightly(options, Console(width=200)) == 3
     said = capfd.readouterr()
@@ -208,6 +209,7 @@ def test_a_run_that_fails_is_an_error_in_the_reports_and_exit_code_3(options, ca
     assert (night.finished, night.running) == (True, None)
 
 
+@pytest.mark.deep
 def test_over_the_budget_nothing_is_begun(options):
     out = NightOptions(**{**vars(options), "budget_s": 0})
     assert nightly(out, Console(width=200)) == 0
@@ -252,6 +254,7 @@ def test_two_nights_do_not_share_a_folder(options):
         nightly(options, Console())
 
 
+@pytest.mark.deep
 def test_an_experiment_that_will_not_fit_is_skipped_with_both_times(options, tmp_path):
     fixture = Path(ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662")
     home = options.results / "example"

@@ -116,6 +116,7 @@ def test_an_older_qemu_is_refused():
 
 @pytest.mark.parametrize("api", sorted(API_SINCE.values()))
 @pytest.mark.parametrize("sources", [SOURCES, halt.SOURCES, stale.SOURCES], ids=lambda path: path.name)
+@pytest.mark.deep
 def test_every_plugin_compiles_for_every_api_and_says_for_which(tmp_store, sources, api):
     made = build_plugin(tmp_store, sources.name, sources, api).file(f"{sources.name}.so")
     listing = run("nm", "-D", made)

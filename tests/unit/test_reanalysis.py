@@ -80,6 +80,7 @@ def test_a_set_is_analysed_again_by_its_own_analysis(old):
     assert measured_experiment(new) == new.path / EXPERIMENT
 
 
+@pytest.mark.deep
 def test_another_folder_gives_other_claims_and_the_old_experiment_is_kept(old, tmp_path):
     yaml = YAML.replace("at_most: 200", "at_most: 2") + (
         "  - {id: longer, metric: wait_ms/more, expect: {at_least: 1}, because: new}\n"
@@ -101,6 +102,7 @@ def test_another_folder_gives_other_claims_and_the_old_experiment_is_kept(old, t
     verified(third, 1)
 
 
+@pytest.mark.deep
 def test_a_set_that_was_not_analysed_gets_its_verdicts(tmp_path, folder):
     results = tmp_path / "results"
     old = unanalysed(tmp_path, folder)
@@ -119,6 +121,7 @@ def test_a_set_that_was_not_analysed_gets_its_verdicts(tmp_path, folder):
     verified(new)
 
 
+@pytest.mark.deep
 def test_failed_trials_make_the_exit_code_as_in_a_run(tmp_path, folder):
     old = write_set(tmp_path / "results", folder, VALUES | {"long": [5.0, None]})
     with pytest.raises(RunError, match=r"1 of 6 trials failed; the first: long 1: lost \(the command of the run with"):
@@ -132,6 +135,7 @@ def test_verdicts_of_which_none_could_be_measured_make_it_too(old, tmp_path):
         again(old, other)
 
 
+@pytest.mark.deep
 def test_an_old_measurement_stays_an_old_one(old, tmp_path, folder):
     newer = write_set(tmp_path / "results", folder, VALUES)
     _, new, _ = again(old)
@@ -171,6 +175,7 @@ def test_a_damaged_set_is_not_analysed(old):
     assert set_paths(old.path.parent.parent) == [old.path]
 
 
+@pytest.mark.deep
 def test_other_raw_files_than_were_measured_are_found(old):
     _, new, _ = again(old)
     shutil.rmtree(old.path)

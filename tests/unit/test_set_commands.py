@@ -141,7 +141,7 @@ def test_show_names_a_damaged_file(write):
 # -- figures --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["svg", "pdf", "png"])
+@pytest.mark.parametrize("form", ["svg", *(pytest.param(form, marks=pytest.mark.deep) for form in ("pdf", "png"))])
 def test_figures_are_the_same_every_time(write, tmp_path, form):
     made = write()
     for name in ("a", "b"):
@@ -174,6 +174,7 @@ def test_figures_are_not_drawn_into_a_set(write, tmp_path, inside):
         figures("latest", "svg", made.path / inside, tmp_path / "results")
 
 
+@pytest.mark.deep
 def test_figures_where_there_are_none(write, tmp_path):
     write({"short": [None]})
     with pytest.raises(RunError, match="has no tables to draw from"):

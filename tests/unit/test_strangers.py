@@ -236,7 +236,9 @@ def test_reading_a_strangers_set_executes_nothing_of_it(foreign, tmp_path, capsy
     assert not executed(tmp_path)
 
 
-@pytest.mark.parametrize("name", EXECUTING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name != "verify")) for name in EXECUTING]
+)
 def test_what_must_execute_asks_first(foreign, tmp_path, monkeypatch, name):
     monkeypatch.setattr(trust, "sandbox_of_analyses", lambda fetch: OPEN)  # from in there it could leave no trace
     action = commands(foreign.path, tmp_path / "out")[name]

@@ -54,6 +54,7 @@ def profiles(tables):
 """
 
 
+@pytest.mark.deep
 def test_profiles_and_time_lines_follow_too(tmp_path, capsys):
     made = write_set(tmp_path / "results", experiment_folder(tmp_path, YAML, ANALYSIS + HOOK), VALUES)
     verified(made.path, capsys)
@@ -226,6 +227,7 @@ def test_the_digest_must_be_that_of_the_raw_files(one, tmp_path):
         verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
+@pytest.mark.deep
 def test_a_library_that_may_be_the_cause_is_named(one, tmp_path):
     packages = {**one.manifest.packages, "scipy": "0.1"}
     path = reseal(one.path, replace("claims.json", "101.0", "100.5"), packages=packages)
@@ -258,6 +260,7 @@ def test_an_analysis_without_claims_that_fails_now_is_an_error(tmp_path):
         verify(tmp_path / "results", str(path), Console(), trust=True)
 
 
+@pytest.mark.deep
 def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
     folder = experiment_folder(tmp_path, YAML.replace("/short", "/wall"), TIMED)
     one = write_set(tmp_path / "results", folder, {"wall": [5.0, 6.0]}, disturbed=[("wall", 0)])
@@ -273,6 +276,7 @@ def test_claims_that_are_older_than_a_field_verify(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("stored", "verifies"), [("≤ 1.29537e+06", True), ("≤ 1295368", True), ("≤ 1295369", False)])
+@pytest.mark.deep
 def test_a_bound_that_was_told_in_six_digits_verifies(tmp_path, capsys, stored, verifies):
     folder = experiment_folder(tmp_path, YAML.replace("at_most: 200", "at_most: 1295368"), ANALYSIS)
     one = write_set(tmp_path / "results", folder, VALUES)
@@ -284,6 +288,7 @@ def test_a_bound_that_was_told_in_six_digits_verifies(tmp_path, capsys, stored, 
             verified(path, capsys)
 
 
+@pytest.mark.deep
 def test_declarations_that_are_older_than_facts_verify(tmp_path, capsys):
     folder = experiment_folder(tmp_path, YAML.replace("/short", "/wall"), ANALYSIS)
     one = write_set(tmp_path / "results", folder, {"wall": [5.0, 6.0]}, disturbed=[("wall", 0)])
@@ -305,6 +310,7 @@ def documents(tables):
 """
 
 
+@pytest.mark.deep
 def test_documents_of_an_analysis_are_written_and_verified(tmp_path, capsys):
     made = write_set(tmp_path / "results", experiment_folder(tmp_path, YAML, ANALYSIS + DOCUMENT), VALUES)
     (path,) = (made.path / "documents").iterdir()

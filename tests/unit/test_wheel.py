@@ -63,6 +63,7 @@ def test_all_that_a_run_reads_is_in_it(wheel):
     assert [name for name in there if "__pycache__" in name or not name.startswith("harness/")] == []
 
 
+@pytest.mark.deep
 def test_its_command_is_that_of_the_checkout_in_any_folder(installed, tmp_path):
     listed = krepro(installed, tmp_path, "--list")
     own = subprocess.run(
@@ -84,6 +85,7 @@ def test_it_reads_its_own_experiments_and_knows_its_own_commands(installed, tmp_
 
 
 @pytest.mark.parametrize("command", ["test", "docs", "reference x", "lock --update"])
+@pytest.mark.deep
 def test_what_needs_a_checkout_says_so_in_one_line(installed, tmp_path, command):
     done = krepro(installed, tmp_path, *command.split())
     assert done.returncode == 2

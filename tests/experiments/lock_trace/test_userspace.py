@@ -73,6 +73,7 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.deep
 def test_a_filter_that_does_something_else_is_found_out(tmp_path: Path, mutation: str):
     name, old, new, wrong = MUTATIONS[mutation]
     program = build(tmp_path, replaced(name, old, new))

@@ -237,6 +237,7 @@ def test_a_script_that_never_fires_is_answered(tmp_path):
     assert "exactly what it takes untraced" in text
 
 
+@pytest.mark.deep
 def test_a_damaged_model_and_a_wrong_script_name_file_and_field(tmp_path):
     (tmp_path / "model.json").write_text("{}")
     console = Console(file=io.StringIO(), width=200)
