@@ -17,7 +17,13 @@ import harness
 from harness.commands.optiontables import with_tables
 from harness.paths import ROOT
 from harness.report.figures import write_figures
-from harness.sets.schema import manifest_schema
+from harness.report.junit import Suite
+from harness.report.night import Night
+from harness.sets.manifest import ImageManifest, KernelManifest, Manifest, Planned
+from harness.sets.provenance import Host, Repository
+from harness.sets.schema import fields_table, manifest_schema
+from harness.sets.values import Value, Values
+from harness.trial.model import TrialRecord
 from tests.claims_page import claims_page
 from tests.dictionary_page import dictionary_page
 from tests.golden import unpack
@@ -51,6 +57,11 @@ FIGURES = {
 }
 #: Pages that are made, by their place in docs/; git ignores them.
 MADE = {"claims.md": claims_page, "dictionary.md": dictionary_page, "schema/manifest.json": manifest_schema}
+#: Whose fields docs/file-formats.md tells; of each there is one place.
+MODELS = (
+    *(Manifest, Repository, Planned, KernelManifest, ImageManifest, Host, TrialRecord),
+    *(Values, Value, Night, Suite),
+)
 LINK = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\):? ?(.*(?:\n  .*)*)", re.MULTILINE)
 
 
@@ -69,10 +80,18 @@ def make(_app: Sphinx) -> None:
         page.write_text(text())
 
 
+def with_fields(text: str) -> str:
+    """The page with the table of each model that it names."""
+    models = {model.__name__: model for model in MODELS}
+    return re.sub(r"^<!-- fields of (\w+) -->$", lambda one: "\n".join(fields_table(models[one[1]])), text, flags=re.M)
+
+
 def read(_app: Sphinx, name: str, source: list[str]) -> None:
     """The first page gets its gallery and the navigation, a dossier its figure, the page of commands its tables."""
     if name == "docs/commands":
         source[0] = with_tables(source[0])
+    if name == "docs/file-formats":
+        source[0] = with_fields(source[0])
     if name == FIRST:
         groups = pages_of(source[0])
         for head, links in groups.items():

@@ -137,17 +137,28 @@ class Manifest(Strict):
     tools: Annotated[
         str, about("where QEMU and compiler are from: `tree` and its key, or `host`; empty: a set from before the tree")
     ] = ""
-    accelerator: Annotated[dict[str, str], about("accelerator in use, per arm, as QEMU told it")]
+    accelerator: Annotated[
+        dict[str, str], about("accelerator in use, per arm, as QEMU told it; a trial that used another failed")
+    ]
     accelerator_asked: Annotated[
         Literal["auto", "kvm", "tcg"] | None, about("what the run was told to use; auto: KVM where it works, else TCG")
     ]
     accelerator_why: Annotated[
         dict[str, str], about("per arm under TCG that was to have KVM, or could have had it by auto: why it has not")
     ]
-    fidelity: Annotated[dict[str, str], about("kind of time, per arm")]
+    fidelity: Annotated[
+        dict[str, str],
+        about(
+            "kind of time, per arm: virtual (TCG, icount; recorded arms too), emulated (TCG, wall clock), kvm; with "
+            "+pmu where the guest's check by known work counted right"
+        ),
+    ]
     host: Annotated[Host, about("the machine that QEMU ran on")]
     packages: Annotated[dict[str, str], about("versions of Python and of the libraries that decide figures and files")]
-    seconds: Annotated[dict[str, float], about("wall time by part of the run", "s")]
+    seconds: Annotated[
+        dict[str, float],
+        about("wall time by part of the run: harness, build, guests; of a resumed run all of its parts", "s"),
+    ]
     trials: Annotated[list[TrialRecord], about("in the order of the plan")]
     digest: Annotated[str | None, about("hash over everything deterministic")]
     deterministic: Annotated[dict[str, str], about("sha256 of each file that the digest covers")]

@@ -92,7 +92,12 @@ class TrialRecord(Strict):
     path: Annotated[Path, about("raw folder, relative to the set")]
     system_map: Annotated[Path, about("of its kernel, relative to the set")]
     description: Annotated[
-        str | None, about("sha256 of all that the trial is a function of; null: the set is older than that")
+        str | None,
+        about(
+            "sha256 of all that decides the trial, but its arm's name: krepro's code that runs trials (without "
+            "docstrings and comments), QEMU, machine, kernel, image, plugins, booted state, job, seed; on the wall "
+            "clock also the host's CPU and kernel; null: the set is older than that"
+        ),
     ] = None
     group: Annotated[Name | None, about("the arm of experiment.yaml whose matrix its arm is of; null: of none")] = None
     dimensions: Annotated[dict[Parameter, Scalar], about("its arm's place in the matrix", "the dimension's")] = {}

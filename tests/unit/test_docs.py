@@ -45,12 +45,7 @@ from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.packages.choice import Package
 from harness.paths import ROOT
 from harness.report.figures import write_figures
-from harness.report.junit import Suite
-from harness.report.night import Night
-from harness.sets.manifest import ImageManifest, KernelManifest, Manifest, Planned
-from harness.sets.provenance import Host, Repository
 from harness.sets.reference import Reference
-from harness.sets.values import Value, Values
 from harness.trial.model import TrialRecord
 from harness.trial.plan import trial_seed
 from harness.trial.prepare import machine_for
@@ -67,7 +62,8 @@ PAGES = sorted(
     ]
 )
 #: What `./inv docs` makes.
-MADE = {DOCS / place for place in runpy.run_path(str(DOCS / "site/conf.py"))["MADE"]}
+CONF = runpy.run_path(str(DOCS / "site/conf.py"))
+MADE = {DOCS / place for place in CONF["MADE"]}
 PAGES = [page for page in PAGES if page not in MADE]
 WRITING, FORMATS = DOCS / "writing-an-experiment.md", DOCS / "file-formats.md"
 
@@ -230,17 +226,8 @@ FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
     (WRITING, "Kernel", KernelSpec),
     (WRITING, "Source", Source),
     (WRITING, "Hardware", Hardware),
-    (FORMATS, "manifest.json", Manifest),
-    (FORMATS, "repository", Repository),
-    (FORMATS, "plan", Planned),
-    (FORMATS, "kernels", KernelManifest),
-    (FORMATS, "images", ImageManifest),
-    (FORMATS, "host", Host),
-    (FORMATS, "trials", TrialRecord),
     (FORMATS, "claims.json", ClaimResult),
     (FORMATS, "Reference file", Reference),
-    (FORMATS, "Reference values", Values),
-    (FORMATS, "Value", Value),
     (FORMATS, "Cost model", probecost.CostModel),
     (FORMATS, "Provider of a cost model", probecost.Provider),
     (FORMATS, "Cost of a stage", probecost.Cost),
@@ -254,8 +241,6 @@ FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
     (FORMATS, "Histogram", probecost.Histogram),
     (FORMATS, "Program", probecost.Program),
     (FORMATS, "Refresh", probecost.Refresh),
-    (FORMATS, "Night", Night),
-    (FORMATS, "Suite of a night", Suite),
     (DOCS / "selftest.md", "Fields of the file", Attachment),
     (DOCS / "selftest.md", "Fields of a row", Row),
 ]
@@ -264,6 +249,15 @@ FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
 def test_every_field_has_a_row_and_every_row_is_a_field():
     told = {(page.name, heading): first_column(page, heading) for page, heading, _ in FIELDS}
     assert told == {(page.name, heading): list(model.model_fields) for page, heading, model in FIELDS}
+
+
+def test_every_model_of_a_file_has_its_place():
+    text = CONF["with_fields"](FORMATS.read_text())
+    for model in CONF["MODELS"]:
+        assert f"<!-- fields of {model.__name__} -->" in FORMATS.read_text()
+        rows = [re.search(rf"^\| `{name}` \| (.+?) \|", text, re.MULTILINE) for name in model.model_fields]
+        assert all(row and row[1].strip() for row in rows), model
+    assert "<!-- fields of" not in text
 
 
 def test_required_fields_are_said_to_be_required():
