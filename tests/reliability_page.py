@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""docs/reliability.md from the tests of faults themselves: `python -m tests.reliability_page` writes it."""
+"""The page of faults, which `./inv docs` makes of the tests of faults themselves."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
 
-from harness.paths import ROOT
 from tests.faults.rows import Row
 from tests.faults.test_guest_faults import ALL, FAULTS
 
-PAGE = ROOT / "docs" / "reliability.md"
 #: What comes of a guest's.
 GUEST = "its trial fails, if it does, with the reason, its console and registers; the others are kept"
 #: Where faults are, the tests of them, and what comes of them on the whole.
@@ -48,7 +46,7 @@ behind, but for what a row leaves to the next run. `./inv test --faults` runs th
 or mutations are run by `./inv test --soak`, which takes hours: each reader of foreign files is given 100,000 mutations
 (`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
 
-This page is written by `python -m tests.reliability_page` from what the tests expect.
+Made by `./inv docs` from what the tests expect.
 
 | where | faults | what comes of it |
 |---|---|---|
@@ -108,8 +106,3 @@ def told(expected: str | None) -> str:
         return "any"
     plain = expected.replace("(", "").replace(")", "").replace("|", " / ").replace("workload fault: ", "")
     return plain.strip() or "its workload fails"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
-    print(PAGE)

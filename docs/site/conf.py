@@ -27,6 +27,7 @@ from harness.trial.model import TrialRecord
 from tests.claims_page import claims_page
 from tests.dictionary_page import dictionary_page
 from tests.golden import unpack
+from tests.reliability_page import page as reliability_page
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -56,7 +57,12 @@ FIGURES = {
     "probe-cost": ("predicted-virtual", "Cost of a trace: predicted, and measured"),
 }
 #: Pages that are made, by their place in docs/; git ignores them.
-MADE = {"claims.md": claims_page, "dictionary.md": dictionary_page, "schema/manifest.json": manifest_schema}
+MADE = {
+    "claims.md": claims_page,
+    "dictionary.md": dictionary_page,
+    "reliability.md": reliability_page,
+    "schema/manifest.json": manifest_schema,
+}
 #: Whose fields docs/file-formats.md tells; of each there is one place.
 MODELS = (
     *(Manifest, Repository, Planned, KernelManifest, ImageManifest, Host, TrialRecord),

@@ -7,6 +7,7 @@ import shutil
 from typing import Annotated
 
 from harness.cli.declaration import Option, command, unquoted
+from harness.cli.shared import check_checkout
 from harness.cli.writable import check_writable
 from harness.paths import RESULTS
 
@@ -33,8 +34,8 @@ def kvmhost(
     from harness.artefacts.store import Store
     from harness.errors import UsageError
     from harness.host.examine import check_memory
-    from harness.machine.kvmhost import KvmHost
 
+    check_checkout("kvmhost")
     folders = [Path(folder) for folder in out] if out else [RESULTS]
     for folder in out or ():
         check_writable("--out", Path(folder).absolute(), "folder")
@@ -44,5 +45,7 @@ def kvmhost(
             f"{words[0] if words else '--exec'}: is no program of this host (a program's path, or its name)"
         )
     check_memory(memory)
+    from tests.kvmbox.host import KvmHost  # test gear, which a checkout has
+
     with KvmHost(Store.default(), writable=folders, cpus=cpus, memory_mb=memory) as host:
         return host.run(words, timeout_s=60.0 * minutes, echo=True).status

@@ -9,6 +9,8 @@ TOOLS = (
     *("findutils", "flex", "gawk", "gcc", "gcc-multilib", "grep", "gzip", "kmod", "libc6-dev", "libelf-dev"),
     *("libssl-dev", "make", "patch", "perl-base", "proot", "qemu-system-x86", "sed", "tar", "util-linux", "xz-utils"),
 )
+#: What the KVM host that tests boot is made of (tests/kvmbox).
+KVM_HOST = ("linux-image-amd64", "busybox-static")
 #: By architecture of guests: programs that its tree has besides.
 CROSS = {"arm64": ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-system-arm")}
 #: Dependencies that none of these programs uses as it is used here (names as in a shell): what an installation asks,

@@ -13,16 +13,15 @@ from harness.experiment.model import load_experiment
 from harness.image.build import BASE_PACKAGES
 from harness.kernel.arch import ARCHES
 from harness.kernel.spec import kernel_names, load_kernel
-from harness.machine.kvmhostimage import PACKAGES as KVM_HOST_PACKAGES
 from harness.packages.choice import Package
 from harness.packages.lock import NAME, PROJECT, Lock, load, lock_for
 from harness.packages.renewal import Wanted, changes, renew
-from harness.packages.toolslist import CROSS, LEFT_OUT, TOOLS
+from harness.packages.toolslist import CROSS, KVM_HOST, LEFT_OUT, TOOLS
 from harness.paths import EXPERIMENTS, ROOT
 
 #: Of Debian's kernel for a KVM host: itself, its headers, and what modules for it are built with.
 KERNEL_PARTS = re.compile(r"linux-(image|headers|kbuild)-\d")
-KVM_HOST_ROOTS = (KVM_HOST_PACKAGES[0], "linux-headers-amd64")
+KVM_HOST_ROOTS = (KVM_HOST[0], "linux-headers-amd64")
 
 
 class _Asked:
@@ -63,7 +62,7 @@ def _asked(folder: Path | None) -> _Asked:
         asked.kernel(name, None)
     for path in sorted(EXPERIMENTS.glob("*/experiment.yaml")):
         asked.experiment(path.parent)
-    asked.alone.setdefault("amd64", []).extend(KVM_HOST_PACKAGES)
+    asked.alone.setdefault("amd64", []).extend(KVM_HOST)
     return asked
 
 

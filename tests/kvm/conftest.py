@@ -11,9 +11,9 @@ import pytest
 from harness.artefacts.store import Store
 from harness.experiment.model import load_experiment
 from harness.image.keys import image_keys
-from harness.machine.kvmhost import Ended, KvmHost
 from harness.paths import EXPERIMENTS, ROOT
 from harness.trial.prepare import KernelBuild, build_for
+from tests.kvmbox.host import Ended, KvmHost
 
 #: Tests that need KVM themselves: test_inside.py names them, one by one, in the KVM host.
 collect_ignore = ["inside"]

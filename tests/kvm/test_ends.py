@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness.artefacts.store import Store
-from harness.machine.kvmhost import KvmHost, KvmHostLost
 from harness.paths import ROOT
+from tests.kvmbox.host import KvmHost, KvmHostLost
 from tests.processes import DEFAULT_SIGNALS, eventually
 
 pytestmark = pytest.mark.timeout(1800)

@@ -9,9 +9,9 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.image.keys import image_keys
-from harness.machine.kvmhost import KvmHost
 from harness.paths import ROOT
 from harness.trial.prepare import build_for
+from tests.kvmbox.host import KvmHost
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine.kvmhost import KvmHost
 from harness.packages.tree import tools
+from tests.kvmbox.host import KvmHost
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RunError, UsageError
-from harness.machine.kvmhost import Echo, command_text, shared
-from harness.machine.kvmhostimage import MODULES, load_order
+from tests.kvmbox.host import Echo, command_text, shared
+from tests.kvmbox.image import MODULES, load_order
 
 DEPENDENCIES = """\
 kernel/drivers/virtio/virtio_pci.ko: kernel/drivers/virtio/virtio_ring.ko kernel/drivers/virtio/virtio.ko

@@ -20,7 +20,7 @@ RULES = (
     ("experiments/*/guest/modules/*", "GPL-2.0-only"),
     ("experiments/*/layouts/*", "GPL-2.0-only"),
     ("tests/guest/*/modules/*", "GPL-2.0-only"),
-    ("images/kvm-host/*.c", "GPL-2.0-only"),
+    ("tests/kvmbox/guest/*.c", "GPL-2.0-only"),
     ("experiments/page-trace/guest/page_trace.h", INTERFACE),
     ("experiments/lock-trace/guest/lib/lock_trace.h", INTERFACE),
     ("harness/oracle/plugin/*.[ch]", "GPL-2.0-or-later"),

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""docs/reliability.md says what the tests of faults say."""
+"""The page of faults says what the tests of faults say."""
 
 from __future__ import annotations
 
-from tests.reliability_page import PAGE, page, summary
+from tests.reliability_page import page, summary
 
 
-def test_the_page_is_that_of_the_tests():
-    assert PAGE.read_text() == page(), "python -m tests.reliability_page writes it"
+def test_the_page_has_a_row_for_each_fault():
     assert page().count("\n| ") > 30
 
 

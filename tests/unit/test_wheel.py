@@ -84,7 +84,7 @@ def test_it_reads_its_own_experiments_and_knows_its_own_commands(installed, tmp_
     assert (done.returncode, done.stderr.endswith("(krepro --list)\n")) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["test", "docs", "reference x", "lock --update"])
+@pytest.mark.parametrize("command", ["test", "docs", "kvmhost", "reference x", "lock --update"])
 @pytest.mark.deep
 def test_what_needs_a_checkout_says_so_in_one_line(installed, tmp_path, command):
     done = krepro(installed, tmp_path, *command.split())

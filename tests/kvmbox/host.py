@@ -22,11 +22,11 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
-from harness.machine.kvmhostimage import build_kvm_host
 from harness.machine.qemu import qemu_words
 from harness.progress import step
 from harness.scratch import discard
 from harness.settings import SETTINGS
+from tests.kvmbox.image import build_kvm_host
 
 #: What TCG emulates of an AMD CPU, and the vector instructions that compiled Python packages ask for.
 CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+rdrand"

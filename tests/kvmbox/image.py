@@ -17,18 +17,17 @@ from harness.errors import RunError
 from harness.packages import debs
 from harness.packages.buildtool import build_environment, tool
 from harness.packages.deb import field
+from harness.packages.toolslist import KVM_HOST
 from harness.packages.tree import tools
-from harness.paths import IMAGES
 from harness.progress import step
 from harness.scratch import discard
 
 RECIPE_VERSION = 2
-PACKAGES = ("linux-image-amd64", "busybox-static")
 #: Loaded in this order, each after what it depends on. `kvm-amd`: QEMU's TCG emulates AMD's virtualisation alone.
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "kvm-amd")
 #: Ours, against faults of TCG: see its source. It looks at functions of kvm-amd, so it is loaded last.
 OWN = "svm_tcg"
-SOURCES = IMAGES / "kvm-host"
+SOURCES = Path(__file__).with_name("guest")
 
 
 def build_kvm_host(store: Store) -> Artefact:
@@ -36,11 +35,11 @@ def build_kvm_host(store: Store) -> Artefact:
 
     RunError when a package cannot be had, or has another form than Debian's.
     """
-    meta = debs.fetch(store, "amd64", PACKAGES[:1], dependencies=False)
+    meta = debs.fetch(store, "amd64", KVM_HOST[:1], dependencies=False)
     named = _followed(meta, r"linux-image-\d[^ ,]*")
     if len(named) != 1:
-        raise RunError(f"{PACKAGES[0]} came without a kernel", where=str(meta.path))
-    packages = debs.fetch(store, "amd64", (*named, *PACKAGES[1:]), dependencies=False)
+        raise RunError(f"{KVM_HOST[0]} came without a kernel", where=str(meta.path))
+    packages = debs.fetch(store, "amd64", (*named, *KVM_HOST[1:]), dependencies=False)
     own = debs.fetch(store, "amd64", (named[0].replace("image", "headers", 1),), dependencies=False)
     common = _followed(own, r"linux-headers-[^ ,]+-common|linux-kbuild-[^ ,]+")
     headers = (own, debs.fetch(store, "amd64", common, dependencies=False))
@@ -67,7 +66,7 @@ def _build(store: Store, packages: Artefact, headers: Sequence[Artefact], folder
             debs.unpack(packages, unpacked)
             kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
             if len(kernels) != 1:
-                raise RunError(f"{PACKAGES[0]} has {len(kernels)} kernels", where=str(packages.path))
+                raise RunError(f"{KVM_HOST[0]} has {len(kernels)} kernels", where=str(packages.path))
             release = kernels[0].name.removeprefix("vmlinuz-")
             shutil.copyfile(kernels[0], folder / "vmlinuz")
             (root / "bin").mkdir(parents=True)
