@@ -389,7 +389,7 @@ def test_no_room_for_what_is_printed_is_one_line(words):
 
 def test_sigterm_ends_in_order():
     code = (
-        "import os, signal\nfrom harness.commands import cli\n"
+        "import os, signal\nfrom harness.cli import terminal\n"
         "def wait():\n    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n        signal.pause()\n"
         "    finally:\n        print('cleaned up')\n"
         "try:\n    terminal.guarded(wait)\nexcept BaseException as e:\n    print(e.code)"

@@ -76,11 +76,11 @@ def test_a_set_is_verified_and_listed_whether_anybody_reads_it_or_not(tmp_path, 
     assert left_at_once(*command, errors=True).returncode == 0
 
 
-@pytest.mark.parametrize("written", ["cli.output().print('x')", "print('x')", "print('x' * 100_000)"])
+@pytest.mark.parametrize("written", ["terminal.output().print('x')", "print('x')", "print('x' * 100_000)"])
 def test_the_exit_code_is_the_commands_own_whether_anybody_reads_it_or_not(written):
     code = (
-        f"import sys\nfrom harness.commands import cli\ndef action():\n    {written}\n    return 7\n"
-        "try:\n    cli.guarded(action)\nexcept BaseException as ended:\n    sys.exit(ended.code)"
+        f"import sys\nfrom harness.cli import terminal\ndef action():\n    {written}\n    return 7\n"
+        "try:\n    terminal.guarded(action)\nexcept BaseException as ended:\n    sys.exit(ended.code)"
     )
     done = left_at_once("-c", code)
     cut_short = "*" in written  # a plain list is the last that its command does
@@ -107,8 +107,8 @@ def test_a_command_ends_as_it_would_without_any_output(tmp_path, words, status):
 
 def test_another_pipe_that_breaks_is_an_error():
     code = (
-        "import sys\nfrom harness.commands import cli\ndef action():\n    raise BrokenPipeError(32, 'Broken pipe')\n"
-        "try:\n    cli.guarded(action)\nexcept BaseException as ended:\n    sys.exit(ended.code)"
+        "import sys\nfrom harness.cli import terminal\ndef action():\n    raise BrokenPipeError(32, 'Broken pipe')\n"
+        "try:\n    terminal.guarded(action)\nexcept BaseException as ended:\n    sys.exit(ended.code)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 3

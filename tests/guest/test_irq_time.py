@@ -7,7 +7,7 @@ import pytest
 
 from tests.guest.test_profile_jitter import said
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]  # of a kernel that nothing else needs by default
 SWITCH, FILE = "/proc/sys/kernel/irq_handler_time", "/proc/irq_handler_time"
 EDU = "cd /sys/bus/pci/drivers/krepro-edu/*:*"
 #: Calls and nanoseconds of the edu handler.

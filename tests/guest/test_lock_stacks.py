@@ -46,6 +46,7 @@ def numbers(events) -> Counter[int]:
     return Counter(waits.tolist()) + Counter(ends.tolist())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_each_event_has_the_stack_that_counts_it(tmp_path, cpus):
     events, table, stacks = traced(tmp_path, cpus)
