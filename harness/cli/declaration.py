@@ -174,6 +174,9 @@ class Parameter:
         return f"{text} (default: {told})" if told else text
 
 
+#: What a user wants to do, in the order of `--list`.
+Group = Literal["Run a paper", "Look at results", "Your own work", "Upkeep"]
+
 #: The only option that no command's function sees.
 DEBUG = Parameter("debug", bool, False, Option("tell what is done, line by line, and show the traceback of an error"))
 
@@ -183,6 +186,7 @@ class Command(Generic[P]):
     """A command of `./inv`: a function and what its signature declares. Calling it calls the function."""
 
     function: Callable[P, int | None]
+    group: Group = "Upkeep"
     guests: bool = False  #: it builds or boots guests, with the tools tree or the host's tools
     tests: bool = False  #: it needs the packages of the tests
 
@@ -236,11 +240,13 @@ class Command(Generic[P]):
         return call(self._options_class(**values)) if self._options_class else call(**values)
 
 
-def command(*, guests: bool = False, tests: bool = False) -> Callable[[Callable[P, int | None]], Command[P]]:
+def command(
+    group: Group, *, guests: bool = False, tests: bool = False
+) -> Callable[[Callable[P, int | None]], Command[P]]:
     """Make a command of a function. Its module has its name, and imports what is heavy in the function's body."""
 
     def declare(function: Callable[P, int | None]) -> Command[P]:
-        return Command(function, guests, tests)
+        return Command(function, group, guests, tests)
 
     return declare
 

@@ -12,7 +12,7 @@ from harness.cli.shared import ResultsFolder, SetName, Trust, Verbose
 from harness.paths import RESULTS
 
 
-@command()
+@command("Run a paper")
 def analyse(
     result: SetName,
     with_: Annotated[

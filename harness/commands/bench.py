@@ -9,7 +9,7 @@ from harness.cli import terminal
 from harness.cli.declaration import Option, command
 
 
-@command(guests=True)
+@command("Upkeep", guests=True)
 def bench(
     experiment: Annotated[
         str | None,

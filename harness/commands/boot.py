@@ -15,7 +15,7 @@ from harness.errors import UsageError
 SHELL = "sh"
 
 
-@command(guests=True)
+@command("Your own work", guests=True)
 def boot(
     kernel: KernelName,
     experiment: Annotated[

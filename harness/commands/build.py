@@ -9,7 +9,7 @@ from harness.cli import terminal
 from harness.cli.declaration import Option, command
 
 
-@command(guests=True)
+@command("Your own work", guests=True)
 def build(
     kernel: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from harness.harmless import harmless
 from harness.paths import CAPSULE_SUFFIX, RESULTS
 
 
-@command()
+@command("Look at results")
 def capsule(
     result: SetName,
     python: Annotated[

@@ -5,51 +5,41 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
 
 from harness import debian
-from harness.cli.declaration import Command
-from harness.commands.analyse import analyse
-from harness.commands.bench import bench
-from harness.commands.boot import boot
-from harness.commands.build import build
-from harness.commands.capsule import capsule
-from harness.commands.compare import compare
-from harness.commands.docs import docs
-from harness.commands.doctor import doctor
-from harness.commands.export import export
-from harness.commands.figures import figures
-from harness.commands.kvmhost import kvmhost
-from harness.commands.lock import lock
-from harness.commands.locks import locks
-from harness.commands.merge import merge
-from harness.commands.nightly import nightly
-from harness.commands.predict import predict
-from harness.commands.prune import prune
-from harness.commands.reference import reference
-from harness.commands.replay import replay
-from harness.commands.report import report
-from harness.commands.results import results
-from harness.commands.run import run
-from harness.commands.selftest import selftest
-from harness.commands.show import show
-from harness.commands.sign import sign
-from harness.commands.store import store
-from harness.commands.test import test
-from harness.commands.trace import trace
-from harness.commands.verify import verify
+from harness.cli.declaration import Command, Group
 from harness.errors import UsageError
 from harness.paths import PROGRAM
 
-#: By what a user wants to do, in the order of `--list`.
+#: Of each group what `--list` has first; what is not named here comes behind, by name.
+FIRST = (
+    *("run", "replay", "analyse", "merge", "nightly", "reference"),
+    *("results", "show", "report", "figures", "compare", "predict", "verify", "sign", "export", "capsule"),
+    *("trace", "locks", "boot", "build", "lock", "kvmhost"),
+    *("doctor", "selftest", "store", "prune", "test", "bench", "docs"),
+)
+
+
+def _commands() -> Iterator[Command[Any]]:
+    """The command of each module beside this one that declares one; the others may import what is heavy."""
+    for path in Path(__file__).parent.glob("*.py"):
+        if "\n@command(" in path.read_text():
+            yield vars(import_module(f"harness.commands.{path.stem}"))[path.stem]
+
+
+def _place(command: Command[Any]) -> tuple[int, int, str]:
+    at = FIRST.index(command.name) if command.name in FIRST else len(FIRST)
+    return get_args(Group).index(command.group), at, command.name
+
+
+COMMANDS: dict[str, Command[Any]] = {command.name: command for command in sorted(_commands(), key=_place)}
 GROUPS: dict[str, Sequence[Command[Any]]] = {
-    "Run a paper": (run, replay, analyse, merge, nightly, reference),
-    "Look at results": (results, show, report, figures, compare, predict, verify, sign, export, capsule),
-    "Your own work": (trace, locks, boot, build, lock, kvmhost),
-    "Upkeep": (doctor, selftest, store, prune, test, bench, docs),
+    group: [command for command in COMMANDS.values() if command.group == group] for group in get_args(Group)
 }
-COMMANDS: dict[str, Command[Any]] = {command.name: command for group in GROUPS.values() for command in group}
 
 
 def called(arguments: Sequence[str]) -> tuple[Command[Any] | None, dict[str, bool]]:

@@ -11,7 +11,7 @@ from harness.cli.shared import ResultsFolder, SetName
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def compare(
     result: SetName,
     with_: SetName,

@@ -20,7 +20,7 @@ LOCK = ROOT / "requirements-docs.lock"
 GENERATOR = ("sphinx", "myst_parser", "furo")
 
 
-@command()
+@command("Upkeep")
 def docs(out: Annotated[Path | None, Option("folder to write", writes="folder", none="`site/`")] = None) -> None:
     """Make a site of the docs, with a gallery of the papers."""
     from harness.errors import RunError

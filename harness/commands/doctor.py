@@ -8,7 +8,7 @@ from harness.cli.declaration import command
 from harness.errors import EXIT_OK, EXIT_USAGE
 
 
-@command()
+@command("Upkeep")
 def doctor() -> int:
     """Say what this host can do: accelerator, PMU, tools, settings."""
     from harness.artefacts.store import Store

@@ -12,7 +12,7 @@ from harness.cli.shared import ResultsFolder, SetName
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def export(
     result: SetName,
     to: Annotated[ExportFormat, Option("output format, see below")],

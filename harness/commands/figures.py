@@ -14,7 +14,7 @@ from harness.errors import EXIT_OK, RunError, UsageError
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def figures(
     result: SetName,
     to: Annotated[FigureFormat, Option("file format")] = "svg",

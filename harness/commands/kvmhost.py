@@ -14,7 +14,7 @@ from harness.paths import RESULTS
 PROOF = "uname -r; ls -l /dev/kvm; grep . /sys/module/kvm_amd/parameters/npt"
 
 
-@command(guests=True)
+@command("Your own work", guests=True)
 def kvmhost(
     exec: Annotated[
         str | None,

@@ -11,7 +11,7 @@ from harness.cli.shared import check_checkout
 from harness.errors import EXIT_OK
 
 
-@command()
+@command("Your own work")
 def lock(
     experiment: Annotated[
         str | None,

@@ -14,7 +14,7 @@ from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package,
 KEYS = ("lock", "type", "waiter", "holder", "thread")
 
 
-@command(guests=True)
+@command("Your own work", guests=True)
 def locks(
     exec: Exec = None,
     experiment: Whose = None,

@@ -11,7 +11,7 @@ from harness.cli.shared import SET, ResultsFolder, Trust, Verbose
 from harness.paths import RESULTS
 
 
-@command()
+@command("Run a paper")
 def merge(
     result: Annotated[tuple[str, ...], Option(f"two or more, each {SET}", words=True, path=True)],
     results: ResultsFolder = RESULTS,

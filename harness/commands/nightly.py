@@ -13,7 +13,7 @@ from harness.cli.shared import ResultsFolder
 from harness.paths import RESULTS
 
 
-@command(guests=True)
+@command("Run a paper", guests=True)
 def nightly(
     minutes: Annotated[
         int,

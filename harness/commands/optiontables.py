@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from harness.cli.declaration import Command, Parameter
@@ -14,7 +15,13 @@ OPTIONS_OF, SETTINGS_HERE = "<!-- options of {} -->", "<!-- settings -->"
 
 
 def with_tables(text: str) -> str:
-    """The page with the table of every command as it is declared; ValueError when one has no place, or two."""
+    """The page with the table of every command as it is declared; one without a place has a section at the end.
+
+    ValueError for a place that is there twice.
+    """
+    for name, command in COMMANDS.items():
+        if f"\n{OPTIONS_OF.format(name)}\n" not in text:
+            text += f"\n## {name}\n\n{inspect.getdoc(command.function)}\n\n{OPTIONS_OF.format(name)}\n"
     tables = {OPTIONS_OF.format(name): table_lines(command) for name, command in COMMANDS.items()}
     for line, table in {**tables, SETTINGS_HERE: settings_lines()}.items():
         before, *after = text.split(f"\n{line}\n")

@@ -12,7 +12,7 @@ from harness.cli.shared import SET, ResultsFolder, Trust
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def predict(
     result: Annotated[
         str,

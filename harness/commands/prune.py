@@ -15,7 +15,7 @@ from harness.errors import EXIT_OK, UsageError
 from harness.paths import RESULTS
 
 
-@command()
+@command("Upkeep")
 def prune(
     kind: Annotated[
         Literal["sets", "unfinished", "store"],

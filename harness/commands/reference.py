@@ -8,7 +8,7 @@ from harness.cli.shared import ResultsFolder, SetName, check_checkout
 from harness.paths import RESULTS
 
 
-@command()
+@command("Run a paper")
 def reference(result: SetName, results: ResultsFolder = RESULTS) -> None:
     """Make a set's digest the committed reference of its experiment."""
     from harness.sets.reference import write_reference

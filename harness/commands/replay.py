@@ -11,7 +11,7 @@ from harness.cli.shared import ResultsFolder, SetName, Trust
 from harness.paths import RESULTS
 
 
-@command(guests=True)
+@command("Run a paper", guests=True)
 def replay(
     result: SetName,
     arms: Annotated[

@@ -14,7 +14,7 @@ from harness.paths import RESULTS
 PAGES = 5
 
 
-@command()
+@command("Look at results")
 def report(
     result: Annotated[
         str | None,

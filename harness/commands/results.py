@@ -12,7 +12,7 @@ from harness.harmless import harmless
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def results(
     experiment: Annotated[str | None, Option("only sets of this one", none="all")] = None,
     results: ResultsFolder = RESULTS,

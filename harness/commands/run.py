@@ -8,7 +8,7 @@ from harness.cli.declaration import command
 from harness.run.request import RunOptions
 
 
-@command(guests=True)
+@command("Run a paper", guests=True)
 def run(options: RunOptions) -> int:
     """Run an experiment: build, boot, measure, judge its claims."""
     from harness.run import pipeline

@@ -8,7 +8,7 @@ from harness.cli.declaration import command
 from harness.host.request import SelftestOptions
 
 
-@command(guests=True)
+@command("Upkeep", guests=True)
 def selftest(options: SelftestOptions) -> int:
     """Try every kind of arm on this host, with a file for an issue."""
     from harness.artefacts.store import Store

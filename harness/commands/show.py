@@ -12,7 +12,7 @@ from harness.errors import EXIT_OK
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def show(
     result: SetName,
     results: ResultsFolder = RESULTS,

@@ -13,7 +13,7 @@ from harness.harmless import harmless
 from harness.paths import RESULTS
 
 
-@command()
+@command("Look at results")
 def sign(
     result: SetName,
     results: ResultsFolder = RESULTS,

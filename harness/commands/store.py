@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.harmless import harmless
 
 
-@command()
+@command("Upkeep")
 def store(
     kind: Annotated[
         str | None, Option("list the things of this kind one by one, or of `all`", word=True, none="the kinds")

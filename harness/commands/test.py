@@ -16,7 +16,7 @@ from harness.paths import ROOT
 NO_TESTS = 5
 
 
-@command(guests=True, tests=True)
+@command("Upkeep", guests=True, tests=True)
 def test(
     unit: Annotated[
         bool,

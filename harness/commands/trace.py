@@ -12,7 +12,7 @@ from harness.cli.declaration import Option, command
 from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
 
 
-@command(guests=True)
+@command("Your own work", guests=True)
 def trace(
     exec: Exec = None,
     experiment: Whose = None,

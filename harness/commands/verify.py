@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.paths import CAPSULE_SUFFIX, RESULTS
 
 
-@command()
+@command("Look at results")
 def verify(
     result: SetName,
     signers: Annotated[

@@ -14,6 +14,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+from harness.commands.catalogue import COMMANDS
 from harness.paths import EXPERIMENTS, ROOT
 
 HARNESS = ROOT / "harness"
@@ -126,7 +127,9 @@ def at_once(path: Path) -> set[str]:
     return {name for name in seen if name.split(".")[0] not in sys.stdlib_module_names}
 
 
-@pytest.mark.parametrize("name", ["debian", "commands/catalogue", "cli/terminal"])
+@pytest.mark.parametrize(
+    "name", ["debian", "commands/catalogue", "cli/terminal", *(f"commands/{name}" for name in COMMANDS)]
+)
 def test_what_runs_before_the_environment_exists_needs_the_standard_library_only(name):
     """So `./inv --list` is quick, too: a command imports what is heavy when it is called."""
     assert {module for module in at_once(HARNESS / f"{name}.py") if module.split(".")[0] != "harness"} == set()
