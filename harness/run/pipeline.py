@@ -19,7 +19,6 @@ from harness.analysis.contained import Contained
 from harness.artefacts.store import Store, hash_tree
 from harness.choices import FILE_MIB
 from harness.errors import KreproError, RunError
-from harness.experiment.matrix import parse_chosen
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.kernel.spec import KernelRecipe
 from harness.machine.plugin import plugin_api
@@ -46,7 +45,6 @@ from harness.sets.provenance import host, load, package_versions, repository
 from harness.sets.reference import check_digest, find_reference
 from harness.sets.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment
 from harness.trial.model import TrialRecord
-from harness.trial.part import parse_part
 from harness.trial.plan import PlannedTrial, make_plan
 from harness.trial.prepare import KernelBuild
 
@@ -110,8 +108,7 @@ def measure(options: RunOptions) -> Measured:
     """
     clock = _Clock()
     folder = find_experiment(options.experiment)
-    chosen = parse_chosen(options.set_, options.kernel)
-    experiment = load_experiment(folder, chosen)
+    experiment = load_experiment(folder, options.chosen)
     if options.oracle is not None:
         experiment = with_oracle(experiment, options.oracle)
     home = folder_for(options, experiment.name)  # the analysis sees what comes there
@@ -123,14 +120,14 @@ def measure(options: RunOptions) -> Measured:
 def _measured(
     options: RunOptions, clock: _Clock, folder: Path, experiment: Experiment, analysis: Contained
 ) -> Measured:
-    part, chosen = parse_part(options.repetitions, options.shard), parse_chosen(options.set_, options.kernel)
+    part = options.part
     every = make_plan(
         experiment,
         profile=options.profile,
         repetitions=part.count,
         arms=options.arms,
         seed=options.seed,
-        chosen=chosen,
+        chosen=options.chosen,
     )
     plan, described = part.of(every), planned(experiment, every, part)
     store = Store.default()
@@ -296,7 +293,7 @@ def _manifest(
         command_line=[Path(sys.argv[0]).name, *sys.argv[1:]],
         profile=options.profile,
         seed=options.seed,
-        chosen=parse_chosen(options.set_, options.kernel),
+        chosen=options.chosen,
         repository=repository(),
         kernels={name: describe_kernel(build) for name, build in prepared.builds.items()},
         images={name: describe_image(build) for name, build in prepared.builds.items()},

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""What a user asks of one run; as options of `run` they are declared here. Standard library only."""
+"""What a user asks of one run; as options of `run` they are declared here. Standard library only, until it is asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
 
 from harness.choices import OracleMode, Profile
 from harness.cli.declaration import Option
 from harness.cli.shared import Accelerator, ResultsFolder, Verbose
 from harness.paths import RESULTS
+
+if TYPE_CHECKING:
+    from harness.trial.part import Part
 
 
 @dataclass(frozen=True)
@@ -99,3 +103,17 @@ class RunOptions:
             none="this machine",
         ),
     ] = None
+
+    @cached_property
+    def part(self) -> Part:
+        """What of the plan is asked for; UsageError for words that are none."""
+        from harness.trial.part import parse_part
+
+        return parse_part(self.repetitions, self.shard)
+
+    @cached_property
+    def chosen(self) -> dict[str, list[str]]:
+        """Values by dimension, as `--set` and `--kernel` give them; UsageError for words that are none."""
+        from harness.experiment.matrix import parse_chosen
+
+        return parse_chosen(self.set_, self.kernel)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from harness.artefacts.store import usable
 from harness.errors import KreproError, UsageError
-from harness.experiment.matrix import parse_chosen
 from harness.progress import note, step, warn
 from harness.run import unfinished
 from harness.run.request import RunOptions
@@ -20,7 +19,6 @@ from harness.sets.maker import made_here
 from harness.sets.resultset import ResultSet
 from harness.sets.seal import verify_seal
 from harness.trial.model import TrialSpec
-from harness.trial.part import parse_part
 
 log = logging.getLogger(__name__)
 
@@ -61,16 +59,15 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
     """
     if options.fresh and options.resume is not None:
         raise UsageError("--fresh and --resume: give one of them")
-    part = parse_part(options.repetitions, options.shard)
     words = Words(
         profile=options.profile,
-        repetitions=part.count,
-        part=part.text,
+        repetitions=options.part.count,
+        part=options.part.text,
         arms=options.arms,
         seed=options.seed,
         accel=options.accel,
         oracle=options.oracle,
-        chosen=parse_chosen(options.set_, options.kernel),
+        chosen=options.chosen,
     )
     resume = None if earlier is not None else options.resume
     fresh = options.fresh or earlier is not None
