@@ -25,7 +25,7 @@ from harness.analysis.verification import verify
 from harness.run import pipeline
 from harness.run.executor import Finished
 from harness.run.merging import merge
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.scratch import PREFIX
 from harness.trial.execution import failed_record
 from harness.trial.model import TrialSpec
@@ -96,7 +96,7 @@ def main(trials: int, shards: int) -> None:
         folder = experiment(root / "hello")
         quiet = Console(file=io.StringIO(), width=200)
         with timed("run", trials):
-            done = pipeline.measure(RunOptions(str(folder), repetitions=trials // 2, results=root / "results"))
+            done = pipeline.measure(RunRequest(str(folder), repetitions=trials // 2, results=root / "results"))
         print(f"{'':12} {dict(done.seconds)}, manifest {(done.result.path / 'manifest.json').stat().st_size >> 10} KiB")
         with timed("verify", trials):
             verify(root / "results", str(done.result.path), quiet)
@@ -104,7 +104,7 @@ def main(trials: int, shards: int) -> None:
             parts = []
             with timed("shards", trials):
                 for number in range(1, shards + 1):
-                    options = RunOptions(
+                    options = RunRequest(
                         str(folder), repetitions=trials // 2, shard=f"{number}/{shards}", results=root / "parts"
                     )
                     parts.append(str(pipeline.measure(options).result.path))

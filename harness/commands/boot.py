@@ -45,16 +45,16 @@ def boot(
     """Boot a kernel and give a shell in the guest, or run a command."""
     from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment
-    from harness.program.interactive import Asked
+    from harness.program.interactive import BootRequest
 
     folder = find_experiment(experiment) if experiment else None
-    store, asked = Store.default(), Asked(kernel, folder, accel, tuple((append or "").split()), cpus)
+    store, request = Store.default(), BootRequest(kernel, folder, accel, tuple((append or "").split()), cpus)
     if exec is None and sys.stdin is not None and sys.stdin.isatty():
         if copy_in or copy_out:
             raise UsageError("--copy-in and --copy-out need a command", hint="--exec, or -- and the command")
         from harness.program.shell import shell
 
-        return shell(store, asked)
+        return shell(store, request)
     from harness.program.script import run_script, script_of
 
-    return run_script(store, asked, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))
+    return run_script(store, request, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))

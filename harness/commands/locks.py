@@ -53,12 +53,12 @@ def locks(
     """Trace the kernel's locks while a program of yours runs."""
     from harness.artefacts.store import Store
     from harness.errors import UsageError
-    from harness.program.tracing import Wanted, trace_program
+    from harness.program.tracing import TraceRequest, trace_program
 
     for text in filter or ():
         if text.partition("=")[0] not in KEYS or "=" not in text:
             raise UsageError(f"--filter {text}: must be KEY=GLOB", hint=f"KEY is one of {', '.join(KEYS)}")
-    wanted = Wanted(
+    request = TraceRequest(
         traces="locks",
         program=exec,
         experiment=experiment,
@@ -74,4 +74,4 @@ def locks(
         memory=memory,
         timeout=timeout,
     )
-    return trace_program(Store.default(), wanted, terminal.output())
+    return trace_program(Store.default(), request, terminal.output())

@@ -32,7 +32,7 @@ def nightly(
     from harness.experiment.model import experiment_names
     from harness.run import night
 
-    options = night.NightOptions(
+    request = night.NightRequest(
         experiments=experiment or tuple(experiment_names()),
         budget_s=60.0 * minutes,
         profile=profile,
@@ -40,4 +40,4 @@ def nightly(
         out=out,
         fresh=fresh,
     )
-    return night.nightly(options, terminal.output())
+    return night.nightly(request, terminal.output())

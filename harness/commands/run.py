@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from harness.cli import terminal
 from harness.cli.declaration import command
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 
 
 @command("Run a paper", guests=True)
-def run(options: RunOptions) -> int:
+def run(request: RunRequest) -> int:
     """Run an experiment: build, boot, measure, judge its claims."""
     from harness.run import pipeline
 
-    return pipeline.run(options, terminal.output()).exit_code
+    return pipeline.run(request, terminal.output()).exit_code

@@ -33,11 +33,11 @@ def trace(
 ) -> int:
     """Trace a program's memory in a guest and write a page about it."""
     from harness.artefacts.store import Store
-    from harness.program.tracing import MOST_MIB, Wanted, trace_program
+    from harness.program.tracing import MOST_MIB, TraceRequest, trace_program
 
     most_mib = settings.number(settings.OUTPUT_MIB) or MOST_MIB
 
-    wanted = Wanted(
+    request = TraceRequest(
         traces="pages",
         program=exec,
         experiment=experiment,
@@ -51,4 +51,4 @@ def trace(
         most_mib=most_mib,
         timeout=timeout,
     )
-    return trace_program(Store.default(), wanted, terminal.output())
+    return trace_program(Store.default(), request, terminal.output())

@@ -12,7 +12,7 @@ from harness.cli.declaration import Option
 
 
 @dataclass(frozen=True)
-class SelftestOptions:
+class SelftestRequest:
     """What a user chose for one test of a host."""
 
     experiment: Annotated[

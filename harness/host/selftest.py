@@ -23,7 +23,7 @@ from harness.host.attachment import attachment, write_attachment
 from harness.host.kinds import Found, choose_kinds, find_kinds
 from harness.host.kindtrial import Row, Status, attempt, run_one, try_kind
 from harness.host.kindwork import Absent
-from harness.host.request import SelftestOptions
+from harness.host.request import SelftestRequest
 from harness.kernel.build import build_kernel, kernel_inputs
 from harness.kernel.source import fetch_source, source_identity
 from harness.kernel.spec import load_kernel
@@ -61,14 +61,14 @@ Result = tuple[str, str | None]
 Task = tuple[str, str, tuple[str, ...], Callable[[], Result]]
 
 
-def selftest(options: SelftestOptions, store: Store, console: Console) -> int:
+def selftest(request: SelftestRequest, store: Store, console: Console) -> int:
     """Try, print, write the file. UsageError for what cannot be chosen; RunError when something failed or was left.
 
     Ctrl-C ends the trial that runs; table and file then have what was tried until then.
     """
-    names = options.experiment or tuple(experiment_names())
+    names = request.experiment or tuple(experiment_names())
     experiments = [(folder, load_experiment(folder)) for folder in map(find_experiment, names)]
-    kit = Kit(store, experiments, options)
+    kit = Kit(store, experiments, request)
     ended: KeyboardInterrupt | None = None
     try:
         kit.run()
@@ -79,7 +79,7 @@ def selftest(options: SelftestOptions, store: Store, console: Console) -> int:
     report = examine.examine(store.root, kvm, finding, sandbox_findings())
     console.print(examine.table(report))
     console.print(table(rows))
-    path = write_attachment(attachment(rows, report, kit.proofs, ended is not None), options.out, store)
+    path = write_attachment(attachment(rows, report, kit.proofs, ended is not None), request.out, store)
     console.print(f"to attach to an issue: {path}", markup=False, soft_wrap=True)
     if ended is not None:
         ended.add_note(f"what was tried until then is in {path}")
@@ -123,16 +123,16 @@ class Kit:
         self,
         store: Store,
         experiments: Sequence[tuple[Path, Experiment]],
-        options: SelftestOptions,
+        request: SelftestRequest,
     ) -> None:
         self.rows: list[Row] = []
         self.proofs: dict[str, str] = {}  #: what came of proving KVM, by kernel
         self._store = store
-        self._minutes = options.minutes
+        self._minutes = request.minutes
         self._kernels: dict[tuple[str, Path | None], Artefact | str] = {}
         found = find_kinds(experiments)
-        chosen = choose_kinds(found, options.kind)
-        wanted = {one.kernel for one in found if one.quick or options.profile == "full"}
+        chosen = choose_kinds(found, request.kind)
+        wanted = {one.kernel for one in found if one.quick or request.profile == "full"}
         self._builds: list[Task] = [
             (KERNELS, f"kernel {name}", (), partial(self._kernel, name, own, (name, own) in wanted))
             for name, own in dict.fromkeys(one.kernel for one in chosen)
@@ -141,7 +141,7 @@ class Kit:
             (f"{one.kind.accelerator} {one.kind.clock}", one.kind.name, one.arms, partial(self._kind, one))
             for one in chosen
         ]
-        self._tasks += self._references(experiments) if options.kind is None else []
+        self._tasks += self._references(experiments) if request.kind is None else []
 
     def run(self) -> None:
         """Do all tasks; what is left when the time is over, or at Ctrl-C, stays undone."""

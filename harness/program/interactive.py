@@ -18,7 +18,7 @@ from harness.trial.prepare import boot_files, build_for
 
 
 @dataclass(frozen=True)
-class Asked:
+class BootRequest:
     """What `boot` was asked for; `folder`: the experiment whose programs the image has, if any."""
 
     kernel: str
@@ -29,21 +29,21 @@ class Asked:
 
 
 def interactive_machine(
-    store: Store, asked: Asked, session: Literal["console", "ssh"]
+    store: Store, request: BootRequest, session: Literal["console", "ssh"]
 ) -> tuple[MachineSpec, BootFiles, Keys | None]:
     """The machine, with all that it boots from built; UsageError when there can be none like it."""
-    kernel = load_kernel(asked.kernel, beside=asked.folder).spec
+    kernel = load_kernel(request.kernel, beside=request.folder).spec
     machine = partial(
         machine_spec,
-        f"boot {asked.kernel}",
+        f"boot {request.kernel}",
         hardware=kernel.hardware,
         clock="wall",
         session=session,
-        cpus=asked.cpus,
-        cmdline=(*kernel.cmdline, *asked.append),
+        cpus=request.cpus,
+        cmdline=(*kernel.cmdline, *request.append),
         devices=("edu", "disk", "net"),
     )
     machine(accelerator="tcg")  # what none can be is told before it is built
-    built = build_for(store, asked.kernel, asked.folder)
-    spec = machine(accelerator=choose_accelerator(store, asked.accelerator, built.kernel).used)
+    built = build_for(store, request.kernel, request.folder)
+    spec = machine(accelerator=choose_accelerator(store, request.accelerator, built.kernel).used)
     return spec, *boot_files(store, built, spec)

@@ -23,7 +23,7 @@ from harness.guest.pipe import Feed
 from harness.guest.ssh import SshSession
 from harness.machine.machine import GuestLost, Machine
 from harness.machine.spec import prepare_folder
-from harness.program.interactive import Asked, interactive_machine
+from harness.program.interactive import BootRequest, interactive_machine
 from harness.progress import note, warn
 from harness.scratch import discard, scratch_folder
 
@@ -79,14 +79,14 @@ def script_of(command: str, timeout_s: float, copy_in: Sequence[str], copy_out: 
     return Script(command, timeout_s, tuple(into), tuple(out))
 
 
-def run_script(store: Store, asked: Asked, script: Script) -> int:
+def run_script(store: Store, request: BootRequest, script: Script) -> int:
     """Boot, and run the script's command over ssh; its exit status.
 
     Its output is this process's, stream by stream, and so is its input, unless that is a terminal. RunError when the
     guest does not boot, ends early or takes too long, and when a file that was to come out is not there after a command
     that went well.
     """
-    spec, files, keys = interactive_machine(store, asked, "ssh")
+    spec, files, keys = interactive_machine(store, request, "ssh")
     assert keys is not None
     scratch = scratch_folder(Path(tempfile.gettempdir()), "boot")
     machine: Machine | None = None

@@ -70,7 +70,7 @@ BELOW = "/run/krepro"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TraceRequest:
     """What a command was asked for; fields as its options."""
 
     traces: Traces
@@ -90,27 +90,27 @@ class Wanted:
     timeout: int = 600
 
 
-def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
+def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     """Trace, report, and print what the report says first and where it is; 0, whatever the program's own status."""
-    words = _words(wanted.program)
-    folder = _experiment(wanted.experiment, wanted.traces)
+    words = _words(request.program)
+    folder = _experiment(request.experiment, request.traces)
     tracer = TracerFile(folder)
-    params = tracer.chosen(wanted.params)
-    out = _out(wanted.out, words[0], _ENDS[wanted.traces])
-    modules = module_folders(wanted.modules)
+    params = tracer.chosen(request.params)
+    out = _out(request.out, words[0], _ENDS[request.traces])
+    modules = module_folders(request.modules)
     experiment = load_experiment(folder)
-    kernel = _kernel(wanted.kernel, tracer.tracer.kernel, folder)
-    arm = _possible(_arm(kernel, tracer.tracer, wanted.cpus, params), wanted, folder)
+    kernel = _kernel(request.kernel, tracer.tracer.kernel, folder)
+    arm = _possible(_arm(kernel, tracer.tracer, request.cpus, params), request, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
         here = Path.cwd()
         things = GuestFiles(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
-        if wanted.packages:
-            things.packages(store, wanted.packages)
-        for name in wanted.copy_in:
+        if request.packages:
+            things.packages(store, request.packages)
+        for name in request.copy_in:
             things.bring(here / name)
         words = [things.program(words[0], here), *words[1:]]
-        for name in wanted.others:
+        for name in request.others:
             things.program(name, here)
         things.arguments(words[1:], here)
         built = build_for(store, kernel, folder, experiment.packages)  # a program that is not there is told before
@@ -120,17 +120,17 @@ def trace_program(store: Store, wanted: Wanted, console: Console) -> int:
         things.finish(here)
         for text in things.notes:
             note(text)
-        command = _command(tracer.tracer.command, str(here), [*loaded, *words], wanted.timeout)
+        command = _command(tracer.tracer.command, str(here), [*loaded, *words], request.timeout)
         spec = _trial(
-            store, scratch, _only(experiment, arm, command, wanted.timeout + MORE_S), built, things, wanted.memory
+            store, scratch, _only(experiment, arm, command, request.timeout + MORE_S), built, things, request.memory
         )
-        spec = spec.model_copy(update={"file_bytes": (wanted.most_mib << 20) + MORE_BYTES})
-        record = _run(spec, f"tracing {shlex.join(words)}", tracer if wanted.params.get("watch") else None, console)
+        spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})
+        record = _run(spec, f"tracing {shlex.join(words)}", tracer if request.params.get("watch") else None, console)
         _check(record, spec.folder / NAME)
         left, system_map = spec.folder / NAME, built.kernel.file("System.map")
-        ended = wanted.timeout if (left / ENDED).exists() else None
+        ended = request.timeout if (left / ENDED).exists() else None
         program = Traced(
-            spec.folder, left, things.root, tuple(words), str(here), system_map, wanted.chosen, layouts, ended
+            spec.folder, left, things.root, tuple(words), str(here), system_map, request.chosen, layouts, ended
         )
         made = scratch / "report"
         made.mkdir()
@@ -207,9 +207,9 @@ def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Sc
     )
 
 
-def _possible(arm: Arm, wanted: Wanted, folder: Path) -> Arm:
+def _possible(arm: Arm, request: TraceRequest, folder: Path) -> Arm:
     """The arm; UsageError where no machine can be as it wants it, before anything is built for one."""
-    check_memory(wanted.memory)
+    check_memory(request.memory)
     machine_for(NAME, arm, load_kernel(arm.kernel, folder), "tcg")
     return arm
 

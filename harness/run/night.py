@@ -29,7 +29,7 @@ from harness.report.night import BUDGET, Night, load_night, next_night, run_case
 from harness.report.site import SITE, write_site
 from harness.run import pipeline
 from harness.run.estimate import estimate_seconds
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.sets.provenance import repository
 from harness.sets.reference import REFERENCES, Reference, load_reference, reference_file
 from harness.sets.resultset import ResultSet, find_result_set
@@ -42,7 +42,7 @@ PAGES = 3
 
 
 @dataclass(frozen=True)
-class NightOptions:
+class NightRequest:
     """What a user chose for one night."""
 
     experiments: tuple[str, ...]
@@ -58,18 +58,18 @@ class BudgetOver(KeyboardInterrupt):
     """The budget ended during a run: it ends as it would by Ctrl-C, guests first, without a half-written set."""
 
 
-def nightly(options: NightOptions, console: Console) -> int:
+def nightly(request: NightRequest, console: Console) -> int:
     """Run what is left of the night and report; the exit code of the night.
 
-    State and reports in `options.out` are written anew after each experiment, whole or not at all. UsageError before
+    State and reports in `request.out` are written anew after each experiment, whole or not at all. UsageError before
     anything runs when an experiment cannot be loaded or another nightly uses that folder.
     """
-    deadline = time.monotonic() + options.budget_s
-    chosen = _load(options)
-    with _alone(options.out):
-        targets = {name: _with_digest(options, target) for name, target in chosen.items()}
-        before = None if options.fresh else load_night(options.out / STATE)
-        inputs = _inputs(options, targets)
+    deadline = time.monotonic() + request.budget_s
+    chosen = _load(request)
+    with _alone(request.out):
+        targets = {name: _with_digest(request, target) for name, target in chosen.items()}
+        before = None if request.fresh else load_night(request.out / STATE)
+        inputs = _inputs(request, targets)
         night = next_night(before, inputs, list(targets), _now())
         # Trials that another state of the repository measured are none of this night's.
         fresh = before is None or before.inputs != inputs
@@ -77,29 +77,29 @@ def nightly(options: NightOptions, console: Console) -> int:
             note(f"resuming the night of {night.begun}: {len(night.suites)} done, {len(night.left)} left")
         for name in night.left:
             night = night.model_copy(update={"running": name})
-            _save(night, options)
-            night = night.with_suite(_one(options, targets[name], deadline, fresh=fresh))
+            _save(night, request)
+            night = night.with_suite(_one(request, targets[name], deadline, fresh=fresh))
             console.print(_line(night.suites[-1]), markup=False, soft_wrap=True)
         night = night.model_copy(update={"finished": True})
-        _save(night, options)
+        _save(night, request)
         if any(suite.result for suite in night.suites):
-            write_site(options.results, options.out / SITE, PAGES)
+            write_site(request.results, request.out / SITE, PAGES)
     for case in (case for suite in night.suites for case in suite.cases if case.status in {"failed", "error"}):
         note(f"krepro: {' '.join(case.message.split())}")
-    console.print(str(options.out / JUNIT), markup=False, soft_wrap=True)
+    console.print(str(request.out / JUNIT), markup=False, soft_wrap=True)
     return night.exit_code
 
 
-def write_report(night: Night, options: NightOptions) -> None:
+def write_report(night: Night, request: NightRequest) -> None:
     """What people and CI servers read of a night."""
-    write_whole(options.out / JUNIT, junit_xml(night.suites))
-    write_whole(options.out / SUMMARY, summary(night).encode())
+    write_whole(request.out / JUNIT, junit_xml(night.suites))
+    write_whole(request.out / SUMMARY, summary(night).encode())
 
 
-def _save(night: Night, options: NightOptions) -> None:
-    with usable(options.out):
-        write_whole(options.out / STATE, night.model_dump_json(indent=1).encode())
-        write_report(night, options)
+def _save(night: Night, request: NightRequest) -> None:
+    with usable(request.out):
+        write_whole(request.out / STATE, night.model_dump_json(indent=1).encode())
+        write_report(night, request)
 
 
 @dataclass(frozen=True)
@@ -112,30 +112,30 @@ class Target:
     digest: Reference | None
 
 
-def _load(options: NightOptions) -> dict[str, Target]:
+def _load(request: NightRequest) -> dict[str, Target]:
     """Every experiment with its reference values: a slip in one must not be found after hours."""
     found: dict[str, Target] = {}
-    for word in options.experiments:
+    for word in request.experiments:
         folder = find_experiment(word)
         experiment = load_experiment(folder)
         with Contained(folder) as analysis:
             analysis.check(experiment)
         if experiment.name in found:
             raise UsageError(f"experiment {experiment.name} is given twice", where=str(folder))
-        found[experiment.name] = Target(folder, experiment, load_values(options.references / experiment.name), None)
+        found[experiment.name] = Target(folder, experiment, load_values(request.references / experiment.name), None)
     return found
 
 
-def _with_digest(options: NightOptions, target: Target) -> Target:
+def _with_digest(request: NightRequest, target: Target) -> Target:
     """With the reference digest, which is another for each version of QEMU: so the tools are fetched by now."""
-    path = reference_file(options.references / target.experiment.name, qemu_version())
+    path = reference_file(request.references / target.experiment.name, qemu_version())
     return replace(target, digest=load_reference(path) if path.is_file() else None)
 
 
-def _inputs(options: NightOptions, targets: dict[str, Target]) -> dict[str, object]:
+def _inputs(request: NightRequest, targets: dict[str, Target]) -> dict[str, object]:
     return {
-        "profile": options.profile,
-        "results": str(options.results),
+        "profile": request.profile,
+        "results": str(request.results),
         "experiments": {name: hash_of(hash_tree(target.folder)) for name, target in targets.items()},
         "repository": repository().model_dump(mode="json"),
     }
@@ -158,7 +158,7 @@ def _alone(out: Path) -> Iterator[None]:
         guard.release()
 
 
-def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool) -> Suite:
+def _one(request: NightRequest, target: Target, deadline: float, *, fresh: bool) -> Suite:
     """Run one experiment unless the budget is over or will not do; raises nothing but an interruption.
 
     `fresh`: an unfinished run is not gone on with.
@@ -166,7 +166,7 @@ def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool)
     name = target.experiment.name
     begun, started = _now(), time.monotonic()
     left = deadline - started
-    estimated = _estimate(options, target.experiment)
+    estimated = _estimate(request, target.experiment)
     result: ResultSet | None = None
     moved: tuple[str, ...] = ()
     if left <= 0:
@@ -177,7 +177,7 @@ def _one(options: NightOptions, target: Target, deadline: float, *, fresh: bool)
     else:
         try:
             with _until(left):
-                run = RunOptions(str(target.folder), profile=options.profile, results=options.results, fresh=fresh)
+                run = RunRequest(str(target.folder), profile=request.profile, results=request.results, fresh=fresh)
                 done = pipeline.measure(run)
             result = done.result
             cases = [run_case("passed") if done.problem is None else run_case("error", f"{name}: {done.problem}")]
@@ -209,12 +209,12 @@ def _check(target: Target, done: pipeline.Measured) -> tuple[list[Case], tuple[s
     return cases, shifts(target.values, target.experiment.version, done.claims, done.result.manifest.fidelity)
 
 
-def _estimate(options: NightOptions, experiment: Experiment) -> float | None:
+def _estimate(request: NightRequest, experiment: Experiment) -> float | None:
     try:
-        last = find_result_set(options.results, f"{experiment.name}/latest").manifest
+        last = find_result_set(request.results, f"{experiment.name}/latest").manifest
     except UsageError:
         return None
-    plan = make_plan(experiment, profile=options.profile)
+    plan = make_plan(experiment, profile=request.profile)
     return estimate_seconds(plan, experiment, last.trials, last.seconds, len(os.sched_getaffinity(0)))
 
 

@@ -34,7 +34,7 @@ from harness.run.executor import LocalExecutor, run_each
 from harness.run.outcome import ended, problem
 from harness.run.outlook import outlook
 from harness.run.prepared import Prepared, check_plan, prepare_checked, with_oracle
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.run.resuming import earlier_set, folder_for, take_earlier, working_on
 from harness.run.stages import Together, due, stages, told, verdicts_so_far
 from harness.run.unfinished import Run
@@ -73,21 +73,21 @@ class Measured:
         return problem(self.result, self.claims, self.unshown, self.unanalysed)
 
 
-def run(options: RunOptions, console: Console) -> RunOutcome:
+def run(request: RunRequest, console: Console) -> RunOutcome:
     """Run an experiment and write its result set; print tables, verdicts and the set's path.
 
     Raises UsageError before anything is built when the input is wrong, RunError when a trial or the analysis failed
     (the set is still written).
     """
     # Found before the run: `latest` is this run's own set afterwards, and a wrong word should not cost a run.
-    wanted = options.check_digest
+    wanted = request.check_digest
     reference = None
     if wanted is not None:
-        name = load_experiment(find_experiment(options.experiment)).name
-        reference = find_reference(wanted, name, options.results)
-    done = measure(options)
+        name = load_experiment(find_experiment(request.experiment)).name
+        reference = find_reference(wanted, name, request.results)
+    done = measure(request)
     if done.unanalysed is None:
-        tell(console, done.result, verbose=options.verbose, also=stage_lines(stagetimes.taken()))
+        tell(console, done.result, verbose=request.verbose, also=stage_lines(stagetimes.taken()))
     failed = any(trial.status == "failed" for trial in done.result.manifest.trials)
     if wanted is not None and not failed:  # the bits are there, whatever came of them
         try:
@@ -101,42 +101,42 @@ def run(options: RunOptions, console: Console) -> RunOutcome:
     return RunOutcome(done.result, ended(done.result, done.claims, done.unshown))
 
 
-def measure(options: RunOptions) -> Measured:
+def measure(request: RunRequest) -> Measured:
     """Run an experiment and write its result set.
 
     Raises UsageError before anything is built when the input is wrong. Trials and analyses that fail do not raise.
     """
     clock = _Clock()
-    folder = find_experiment(options.experiment)
-    experiment = load_experiment(folder, options.chosen)
-    if options.oracle is not None:
-        experiment = with_oracle(experiment, options.oracle)
-    home = folder_for(options, experiment.name)  # the analysis sees what comes there
+    folder = find_experiment(request.experiment)
+    experiment = load_experiment(folder, request.chosen)
+    if request.oracle is not None:
+        experiment = with_oracle(experiment, request.oracle)
+    home = folder_for(request, experiment.name)  # the analysis sees what comes there
     with Contained(folder, home) as analysis:
         analysis.check(experiment)
-        return _measured(options, clock, folder, experiment, analysis)
+        return _measured(request, clock, folder, experiment, analysis)
 
 
 def _measured(
-    options: RunOptions, clock: _Clock, folder: Path, experiment: Experiment, analysis: Contained
+    request: RunRequest, clock: _Clock, folder: Path, experiment: Experiment, analysis: Contained
 ) -> Measured:
-    part = options.part
+    part = request.part
     every = make_plan(
         experiment,
-        profile=options.profile,
+        profile=request.profile,
         repetitions=part.count,
-        arms=options.arms,
-        seed=options.seed,
-        chosen=options.chosen,
+        arms=request.arms,
+        seed=request.seed,
+        chosen=request.chosen,
     )
     plan, described = part.of(every), planned(experiment, every, part)
     store = Store.default()
     load_before = load()
-    home = options.results / experiment.name
-    earlier = earlier_set(options, home)
-    with connected(options.executor) as client, working_on(options, home, len(plan), earlier) as run, whole() as line:
+    home = request.results / experiment.name
+    earlier = earlier_set(request, home)
+    with connected(request.executor) as client, working_on(request, home, len(plan), earlier) as run, whole() as line:
         writer = Writer(home, run.set)
-        work = _Work(options, experiment, folder, plan, store, run, writer, line)
+        work = _Work(request, experiment, folder, plan, store, run, writer, line)
         prepared = work.guests(client, earlier, clock, None if part.text else analysis)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         writer.found |= run.files()
@@ -158,7 +158,7 @@ def _measured(
         if not analysed.claims:
             writer.write_claims([])
         clock.lap("harness")
-        manifest = _manifest(options, experiment, prepared, records, load_before, clock.seconds, writer.path)
+        manifest = _manifest(request, experiment, prepared, records, load_before, clock.seconds, writer.path)
         manifest = manifest.model_copy(
             update={
                 "resumed": run.resumed,
@@ -177,7 +177,7 @@ def _measured(
 class _Work:
     """A run that is going on, with what its guests are made of."""
 
-    options: RunOptions
+    request: RunRequest
     experiment: Experiment
     folder: Path
     plan: Sequence[PlannedTrial]
@@ -188,11 +188,11 @@ class _Work:
 
     def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Contained | None) -> Prepared:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
-        run, accel = self.run, self.options.accel
+        run, accel = self.run, self.request.accel
         recipes = check_plan(self.experiment, self.folder, self.plan, accel)
         self._expect([self.plan], recipes)
         plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
-        at_once = bool(run.resumed) or self.options.reuse or earlier is not None
+        at_once = bool(run.resumed) or self.request.reuse or earlier is not None
         parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
         self._expect(parts, recipes)
         made = Together(self.plan)
@@ -216,7 +216,7 @@ class _Work:
         return made.whole
 
     def _expect(self, parts: Sequence[Sequence[PlannedTrial]], recipes: Mapping[str, KernelRecipe]) -> None:
-        self.line.expect(outlook(self.store, self.experiment, parts, recipes, self.options.results))
+        self.line.expect(outlook(self.store, self.experiment, parts, recipes, self.request.results))
 
     def _describe(self, new: Prepared, earlier: ResultSet | None, clock: _Clock, *, first: bool) -> None:
         descriptions = {(spec.arm, spec.repetition): describe_trial(spec) for spec in new.trials}
@@ -227,7 +227,7 @@ class _Work:
         clock.add("guests", self.run.spent_s)
         copy_experiment(self.folder, self.writer.path)
         self.writer.seal(EXPERIMENT)
-        take_earlier(self.run, new.trials, self.options, earlier)
+        take_earlier(self.run, new.trials, self.request, earlier)
 
     def _tell(self, analysis: Contained, made: Together) -> None:
         """Say the verdicts that no trial of the stages to come can turn."""
@@ -275,7 +275,7 @@ def _copy_symbols(builds: Mapping[str, KernelBuild], writer: Writer) -> None:
 
 
 def _manifest(
-    options: RunOptions,
+    request: RunRequest,
     experiment: Experiment,
     prepared: Prepared,
     records: Sequence[TrialRecord],
@@ -291,16 +291,16 @@ def _manifest(
         experiment=experiment,
         experiment_files=hash_tree(root / EXPERIMENT),
         command_line=[Path(sys.argv[0]).name, *sys.argv[1:]],
-        profile=options.profile,
-        seed=options.seed,
-        chosen=options.chosen,
+        profile=request.profile,
+        seed=request.seed,
+        chosen=request.chosen,
         repository=repository(),
         kernels={name: describe_kernel(build) for name, build in prepared.builds.items()},
         images={name: describe_image(build) for name, build in prepared.builds.items()},
         qemu=qemu_version(),
         tools=tools().told,
         accelerator={trial.arm: trial.machine.accelerator for trial in prepared.trials},
-        accelerator_asked=options.accel,
+        accelerator_asked=request.accel,
         accelerator_why=dict(prepared.why_tcg),
         fidelity={record.arm: record.fidelity for record in records},
         host=host(load_before),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunRequest:
     """What a user chose for one run."""
 
     experiment: Annotated[str, Option("a name from `experiments/`, or a folder's path", word=True, path=True)]

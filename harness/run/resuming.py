@@ -12,7 +12,7 @@ from harness.artefacts.store import usable
 from harness.errors import KreproError, UsageError
 from harness.progress import note, step, warn
 from harness.run import unfinished
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.run.unfinished import Key, Run, Words, open_run, runs_named, take_over
 from harness.sets.listing import set_paths, sets_named
 from harness.sets.maker import made_here
@@ -23,27 +23,27 @@ from harness.trial.model import TrialSpec
 log = logging.getLogger(__name__)
 
 
-def earlier_set(options: RunOptions, home: Path) -> ResultSet | None:
+def earlier_set(request: RunRequest, home: Path) -> ResultSet | None:
     """The result set that `--resume` names, if it names one; its failed trials are to be run again.
 
     UsageError when the word fits more than one thing, sets and unfinished runs together, or a set that is damaged.
     """
-    if options.resume is None or options.resume == unfinished.LATEST:
+    if request.resume is None or request.resume == unfinished.LATEST:
         return None
-    wanted = options.resume.rpartition("/")[2]
+    wanted = request.resume.rpartition("/")[2]
     sets, runs = sets_named(home, wanted), runs_named(home, wanted)
     if len(sets) + len(runs) > 1:
         names = ", ".join([path.name for path in sets] + [f"{path.name} (unfinished)" for path in runs][:4])
         raise UsageError(
-            f"--resume {options.resume}: could be {names}", where=str(home), hint="give a longer prefix of the ID"
+            f"--resume {request.resume}: could be {names}", where=str(home), hint="give a longer prefix of the ID"
         )
     return ResultSet(sets[0]) if sets else None
 
 
-def folder_for(options: RunOptions, experiment: str) -> Path:
+def folder_for(request: RunRequest, experiment: str) -> Path:
     """The folder of an experiment's sets, made where it is not there; UsageError where it cannot be."""
-    home = options.results / experiment
-    with usable(options.results):
+    home = request.results / experiment
+    with usable(request.results):
         try:
             home.mkdir(parents=True, exist_ok=True)
         except FileNotFoundError as error:  # a file system that takes no folders, such as /proc
@@ -52,28 +52,28 @@ def folder_for(options: RunOptions, experiment: str) -> Path:
 
 
 @contextmanager
-def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet | None) -> Iterator[Run]:
+def working_on(request: RunRequest, home: Path, trials: int, earlier: ResultSet | None) -> Iterator[Run]:
     """The unfinished run to go on with, or a new one; see `harness.run.unfinished.open_run`.
 
     An error that ends the block gets a note of what is kept.
     """
-    if options.fresh and options.resume is not None:
+    if request.fresh and request.resume is not None:
         raise UsageError("--fresh and --resume: give one of them")
     words = Words(
-        profile=options.profile,
-        repetitions=options.part.count,
-        part=options.part.text,
-        arms=options.arms,
-        seed=options.seed,
-        accel=options.accel,
-        oracle=options.oracle,
-        chosen=options.chosen,
+        profile=request.profile,
+        repetitions=request.part.count,
+        part=request.part.text,
+        arms=request.arms,
+        seed=request.seed,
+        accel=request.accel,
+        oracle=request.oracle,
+        chosen=request.chosen,
     )
-    resume = None if earlier is not None else options.resume
-    fresh = options.fresh or earlier is not None
+    resume = None if earlier is not None else request.resume
+    fresh = request.fresh or earlier is not None
     run: Run | None = None
     try:
-        with usable(options.results), open_run(home, words, trials, resume=resume, fresh=fresh) as run:
+        with usable(request.results), open_run(home, words, trials, resume=resume, fresh=fresh) as run:
             yield run
     except BaseException as error:
         if run is not None and run.sealed:
@@ -82,15 +82,15 @@ def working_on(options: RunOptions, home: Path, trials: int, earlier: ResultSet 
         raise
 
 
-def take_earlier(run: Run, trials: Sequence[TrialSpec], options: RunOptions, earlier: ResultSet | None) -> None:
+def take_earlier(run: Run, trials: Sequence[TrialSpec], request: RunRequest, earlier: ResultSet | None) -> None:
     """Seal those trials that `earlier` or, with `--reuse`, any set of the folder has with an equal description."""
     left = {key: spec for spec in trials if (key := (spec.arm, spec.repetition)) not in run.sealed}
     if earlier is not None:
         count = _take(run, left, earlier.path, wall=True)
         note(f"{count} of {len(trials)} trials are those of {earlier.path.name}")
-    if options.reuse and left:
+    if request.reuse and left:
         with step("looking for equal trials in earlier sets"):
-            count = sum(_take(run, left, path, wall=False) for path in set_paths(options.results) if left)
+            count = sum(_take(run, left, path, wall=False) for path in set_paths(request.results) if left)
         note(f"{count} of {len(trials)} trials are taken from earlier sets")
 
 

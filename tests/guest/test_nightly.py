@@ -15,7 +15,7 @@ from rich.console import Console
 
 from harness.paths import ROOT
 from harness.report.night import load_night, write_whole
-from harness.run.night import JUNIT, STATE, NightOptions, nightly
+from harness.run.night import JUNIT, STATE, NightRequest, nightly
 from harness.sets.listing import UNFINISHED
 from harness.sets.reference import write_reference
 from harness.sets.resultset import find_result_set
@@ -28,11 +28,11 @@ pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
-def options(outside: Path, tmp_path: Path) -> NightOptions:  # noqa: F811
+def options(outside: Path, tmp_path: Path) -> NightRequest:  # noqa: F811
     yaml = outside / "experiment.yaml"
     text = yaml.read_text()
     yaml.write_text(text.replace("paper: numbers always add up", "paper: numbers always add up, known: contradicted"))
-    return NightOptions(
+    return NightRequest(
         experiments=(str(outside),),
         budget_s=1200,
         profile="quick",
@@ -42,7 +42,7 @@ def options(outside: Path, tmp_path: Path) -> NightOptions:  # noqa: F811
     )
 
 
-def statuses(options: NightOptions) -> dict[str, str]:
+def statuses(options: NightRequest) -> dict[str, str]:
     root = ElementTree.parse(options.out / JUNIT).getroot()
     return {str(case.get("name")): next((child.tag for child in case), "") for case in root.iter("testcase")}
 
@@ -82,7 +82,7 @@ def endless(folder: Path) -> None:
 @fault("the budget of `nightly` is over in the middle of a run", "it ends; what is sealed is kept")
 def test_a_run_is_ended_when_the_budget_is_over(options, outside):  # noqa: F811
     endless(outside)
-    short = NightOptions(**{**vars(options), "budget_s": 20})
+    short = NightRequest(**{**vars(options), "budget_s": 20})
     assert nightly(short, Console(width=200)) == 0
     assert statuses(options) == {"run": "skipped"}, "a trial of this run ends when its time limit does, and fails then"
     home = options.results / "hello-guest"

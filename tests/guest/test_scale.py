@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from harness.run import pipeline
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from tests.scale import NoGuests, experiment
 
 #: So many that what waits for the garbage collector, at most some MB, counts little in each: 12 to 15 KiB were seen.
@@ -26,7 +26,7 @@ def bytes_per_trial(experiment_folder: Path, results: Path) -> float:
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
-        pipeline.measure(RunOptions(str(experiment_folder), repetitions=trials // 2, results=results))
+        pipeline.measure(RunRequest(str(experiment_folder), repetitions=trials // 2, results=results))
         return tracemalloc.get_traced_memory()[1] - before
 
     tracemalloc.start()

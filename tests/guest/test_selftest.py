@@ -18,7 +18,7 @@ from harness.errors import RunError
 from harness.experiment.model import load_experiment
 from harness.host import selftest as fieldkit
 from harness.host.kindwork import Absent
-from harness.host.request import SelftestOptions
+from harness.host.request import SelftestRequest
 from harness.host.selftest import Kit, selftest
 from harness.paths import EXPERIMENTS, ROOT
 from harness.sets.reference import DIGEST, REFERENCES
@@ -50,7 +50,7 @@ def kinds(tmp_path: Path) -> Path:
 def test_a_kind_that_works_is_ok_and_a_panic_is_told_in_the_kernels_words(kinds, tmp_path):
     console = Console(width=80, record=True)
     out = tmp_path / "kit.json"
-    options = SelftestOptions(experiment=(str(kinds),), out=out)
+    options = SelftestRequest(experiment=(str(kinds),), out=out)
     with pytest.raises(RunError, match="1 of 4 failed; the first: tcg virtual classic mailbox rdinit") as caught:
         selftest(options, Store.default(), console)
     assert caught.value.exit_code == 3
@@ -77,7 +77,7 @@ def test_bits_that_are_not_the_references_fail(tmp_path, monkeypatch):
     def bits(text: str) -> str:
         (tmp_path / home.name / DIGEST).write_text(text)
         monkeypatch.setattr(fieldkit, "REFERENCES", tmp_path)
-        kit = Kit(Store.default(), [(home, load_experiment(home))], SelftestOptions())
+        kit = Kit(Store.default(), [(home, load_experiment(home))], SelftestRequest())
         (action,) = (action for group, _, _, action in kit._tasks if group == "bits")
         return action()[0]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.run import pipeline, stages
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from tests.faults.test_resume import ANALYSIS
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_kernel_that_has_to_be_built_waits_for_the_first_verdicts(folder, tmp_path, monkeypatch, capfd):
-    options = RunOptions(experiment=str(folder), results=tmp_path / "results", fresh=True, accel="tcg")
+    options = RunRequest(experiment=str(folder), results=tmp_path / "results", fresh=True, accel="tcg")
     at_once = pipeline.measure(options)
     assert "the next kernel is built now" not in capfd.readouterr().err
 

@@ -29,7 +29,7 @@ from harness.machine.sandbox import Sandbox
 from harness.run.merging import merge
 from harness.run.reanalysis import reanalyse
 from harness.run.reexecution import replay
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.run.resuming import earlier_set, take_earlier
 from harness.run.unfinished import open_run
 from harness.sets.listing import set_paths
@@ -168,7 +168,7 @@ def measured_there(results: Path, folder: Path, elsewhere: Callable[[Callable[[]
 def test_no_trial_of_a_strangers_is_reused(folder, results, tmp_path, elsewhere, capfd):
     """At e4efdb2 `--reuse` took it from any set of the folder, into a set that was made here."""
     theirs = measured_there(results, folder, elsewhere)
-    options = RunOptions("waits", results=results, reuse=True)
+    options = RunRequest("waits", results=results, reuse=True)
     with open_run(results / "waits", WORDS, 1, fresh=True) as run:
         run.keep({("short", 0): "a"})
         take_earlier(run, [spec(run, 0, tmp_path)], options, None)
@@ -188,7 +188,7 @@ def test_what_is_resumed_of_a_strangers_set_is_a_strangers(folder, results, tmp_
     """At e4efdb2 it was made here."""
     theirs = measured_there(results, folder, elsewhere)
     ours = write_set(results, folder, {"short": [100.0]}, trials=theirs.manifest.trials)
-    options = RunOptions("waits", results=results, resume={"theirs": theirs, "ours": ours}[whose].path.name)
+    options = RunRequest("waits", results=results, resume={"theirs": theirs, "ours": ours}[whose].path.name)
     with open_run(results / "waits", WORDS, 2, fresh=True) as run:
         run.keep({("short", 0): "a", ("short", 1): "b"})
         take_earlier(run, [spec(run, 0, tmp_path)], options, earlier_set(options, results / "waits"))

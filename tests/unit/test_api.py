@@ -17,7 +17,7 @@ import harness.api as krepro
 from harness.api.loading import COMPARED_COLUMNS, SET_COLUMNS
 from harness.api.running import _words
 from harness.paths import ROOT
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from tests.result_sets import experiment_folder, write_set
 
 VALUES = {"short": [100.0, 101.0, 103.0], "long": [200.0, None, 190.0]}
@@ -102,7 +102,7 @@ def test_options_are_those_of_the_command(tmp_path):
     assert _words("analyse", {"result": "latest", "with_": "f"})[1:] == ["--result", "latest", "--with", "f"]
     with pytest.raises(krepro.UsageError, match=r"run\(\) has no option arm \(known: experiment, profile, "):
         krepro.run("irq-hotspot", arm="tick")
-    assert set(RunOptions.__dataclass_fields__) <= set(re.findall(r"\w+", _unknown()))
+    assert set(RunRequest.__dataclass_fields__) <= set(re.findall(r"\w+", _unknown()))
 
 
 def _unknown() -> str:

@@ -19,7 +19,7 @@ from harness.commands.catalogue import COMMANDS
 from harness.commands.tasks import collection, task_of
 from harness.errors import EXIT_USAGE, UsageError
 from harness.paths import ROOT
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 
 OPTIONS = [(name, option) for name, one in COMMANDS.items() for option in one.parameters]
 PATHS = [(name, option) for name, option in OPTIONS if option.takes_path]
@@ -193,7 +193,7 @@ def test_what_sets_are_named_by_is_told_once():
 
 def test_the_digest_is_checked_by_one_option_of_one_command():
     assert [name for name, option in OPTIONS if option.name == "check_digest"] == ["run"]
-    assert RunOptions("x").check_digest is None
+    assert RunRequest("x").check_digest is None
 
 
 # -- tasks ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from harness.report.figures import draw_over
 from harness.report.page import set_page
 from harness.report.reproduce import reproduction
 from harness.run.reanalysis import reanalyse
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.run.resuming import working_on
 from harness.run.unfinished import Words
 from harness.sets.export import export
@@ -230,8 +230,8 @@ def test_the_command_of_a_report_runs_the_same_trials(tmp_path, folder, chosen):
 def test_a_run_of_other_values_is_another_run(tmp_path):
     home = tmp_path / "results" / "waits"
 
-    def options(**given: object) -> RunOptions:
-        return RunOptions("waits", results=tmp_path / "results", **given)
+    def options(**given: object) -> RunRequest:
+        return RunRequest("waits", results=tmp_path / "results", **given)
 
     with working_on(options(set_=("ms=1,2",)), home, 2, None) as run:
         first = run.path

@@ -30,7 +30,7 @@ from harness.report.night import (
 )
 from harness.run import night as night_module
 from harness.run.estimate import estimate_seconds
-from harness.run.night import JUNIT, STATE, SUMMARY, BudgetOver, NightOptions, nightly
+from harness.run.night import JUNIT, STATE, SUMMARY, BudgetOver, NightRequest, nightly
 from harness.trial.model import TrialRecord
 from harness.trial.plan import make_plan
 from tests.conftest import EXPERIMENT
@@ -183,11 +183,11 @@ def test_the_budget_ends_a_block_like_ctrl_c_and_leaves_the_alarm_as_it_was():
 
 
 @pytest.fixture
-def options(example, tmp_path, monkeypatch) -> NightOptions:
+def options(example, tmp_path, monkeypatch) -> NightRequest:
     """One experiment, whose kernel nobody knows."""
     monkeypatch.setenv("KREPRO_STORE", str(tmp_path / "store"))
     (example / "experiment.yaml").write_text(EXPERIMENT.replace("kernel: classic", "kernel: antique"))
-    return NightOptions(
+    return NightRequest(
         experiments=(str(example),),
         budget_s=60,
         results=tmp_path / "results",
@@ -211,7 +211,7 @@ def test_a_run_that_fails_is_an_error_in_the_reports_and_exit_code_3(options, ca
 
 @pytest.mark.deep
 def test_over_the_budget_nothing_is_begun(options):
-    out = NightOptions(**{**vars(options), "budget_s": 0})
+    out = NightRequest(**{**vars(options), "budget_s": 0})
     assert nightly(out, Console(width=200)) == 0
     assert "budget: used up before this experiment" in (options.out / JUNIT).read_text()
     assert not options.results.exists()
@@ -229,13 +229,13 @@ def test_done_experiments_are_not_run_again_unless_the_night_is_begun_anew(optio
     assert "resuming the night of before: 1 done, 0 left" in " ".join(capfd.readouterr().err.split())
     assert "kept from before" in (options.out / JUNIT).read_text()
     write_whole(options.out / STATE, stopped.model_dump_json().encode())
-    assert nightly(NightOptions(**{**vars(options), "fresh": True}), Console(width=200)) == 3
+    assert nightly(NightRequest(**{**vars(options), "fresh": True}), Console(width=200)) == 3
     assert "kept from before" not in (options.out / JUNIT).read_text()
 
 
 def test_slips_are_found_before_anything_runs(options, example):
     with pytest.raises(UsageError, match="experiment example is given twice"):
-        nightly(NightOptions(**{**vars(options), "experiments": (str(example), str(example))}), Console())
+        nightly(NightRequest(**{**vars(options), "experiments": (str(example), str(example))}), Console())
     (options.references / "example").mkdir(parents=True)
     (options.references / "example/values.json").write_text("{}")
     with pytest.raises(UsageError, match=r"values\.json: not reference values"):

@@ -24,7 +24,7 @@ from harness.report.reproduce import reproduction
 from harness.report.site import write_report, write_site
 from harness.report.sparkline import sparkline, verdict_strip
 from harness.report.summary import closing_lines
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.sets.provenance import Repository
 from harness.sets.resultset import ResultSet
 from harness.sets.seal import verify_files
@@ -203,7 +203,7 @@ def test_the_command_plans_the_same_trials(results, experiment, plan, words):
     assert set(words) <= set(argv)
     contexts = Collection.from_module(tasks).to_contexts()
     given = Parser(initial=Program().initial_context, contexts=contexts).parse_argv(argv[1:])[-1].as_kwargs
-    options = RunOptions(**run.values(given))
+    options = RunRequest(**run.values(given))
     again = make_plan(
         result.manifest.experiment,
         profile=options.profile,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RunError, UsageError
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 from harness.run.resuming import earlier_set, take_earlier, working_on
 from harness.run.unfinished import Run, open_run
 from harness.sets.resultset import ResultSet
@@ -39,11 +39,11 @@ def measured(tmp_path: Path) -> Callable[[str], ResultSet]:
     return make
 
 
-def options(folder: Path, **given: object) -> RunOptions:
-    return RunOptions("waits", results=folder / "results", **given)  # type: ignore[arg-type]
+def options(folder: Path, **given: object) -> RunRequest:
+    return RunRequest("waits", results=folder / "results", **given)  # type: ignore[arg-type]
 
 
-def taken(folder: Path, earlier: ResultSet | None, chosen: RunOptions) -> dict[tuple[str, int], float]:
+def taken(folder: Path, earlier: ResultSet | None, chosen: RunRequest) -> dict[tuple[str, int], float]:
     """What a new run takes: by trial, what its file says."""
     with open_run(folder / "results/waits", WORDS, 4, fresh=True) as run:
         run.keep(HASHES)

@@ -22,7 +22,7 @@ from harness.host.attachment import anonymous, attachment, private_words, write_
 from harness.host.kinds import Kind, choose_kinds, find_kinds
 from harness.host.kindtrial import Failed, Row, attempt, kind_experiment, lost_line
 from harness.host.kindwork import Absent, check_work, work_of
-from harness.host.request import SelftestOptions
+from harness.host.request import SelftestRequest
 from harness.host.selftest import Kit, check, pmu_row, seconds_of, shortest_arm, table
 from harness.machine.spec import MAILBOX_BYTES
 from harness.paths import EXPERIMENTS, ROOT
@@ -268,7 +268,7 @@ def test_the_table_is_readable_at_80_columns():
 
 def test_what_was_not_begun_is_untried(tmp_store, monkeypatch):
     one = experiment(a={"clock": "virtual"})
-    kit = Kit(tmp_store, [(HERE, one)], SelftestOptions(kind=("virtual",), minutes=0))
+    kit = Kit(tmp_store, [(HERE, one)], SelftestRequest(kind=("virtual",), minutes=0))
     monkeypatch.setattr(Kit, "_kernel", lambda *_: ("there", None))
     kit._builds = kit._builds[:0]
     kit.run()

@@ -14,7 +14,7 @@ from harness.errors import RunError, UsageError
 from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.program.files import GuestFiles
-from harness.program.tracing import Wanted, _command, _out, trace_program
+from harness.program.tracing import TraceRequest, _command, _out, trace_program
 from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
@@ -229,7 +229,7 @@ def test_a_tracer_without_its_parts_is_refused(tracer, text):
     ],
 )
 def test_what_was_asked_for_wrongly_is_refused_before_anything_is_built(here, tmp_path, program, experiment, message):
-    wanted = Wanted("pages", program, experiment)
+    wanted = TraceRequest("pages", program, experiment)
     with pytest.raises(UsageError, match=message):
         trace_program(Store(tmp_path / "store"), wanted, Console(file=io.StringIO()))
     assert not (tmp_path / "store").exists() or not any((tmp_path / "store").iterdir())

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from harness.report.page import set_page
 from harness.run.pipeline import run
-from harness.run.request import RunOptions
+from harness.run.request import RunRequest
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("asked", ["auto", "kvm"])
 def test_each_arm_has_what_it_can_have(folder, tmp_path, capsys, asked):
-    options = RunOptions(experiment=str(folder), accel=asked, repetitions=1, results=tmp_path / "results")
+    options = RunRequest(experiment=str(folder), accel=asked, repetitions=1, results=tmp_path / "results")
     outcome = run(options, Console(width=200))
     assert outcome.exit_code == 0
     manifest = outcome.result.manifest
