@@ -27,6 +27,7 @@ def inv(*words: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.deep
 def test_two_parts_are_one_run(tmp_path):
     folder = tmp_path / "hello"
     folder.mkdir()

@@ -9,6 +9,8 @@ import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from harness.run import pipeline
 from harness.run.request import RunRequest
 from tests.scale import NoGuests, experiment
@@ -35,6 +37,7 @@ def bytes_per_trial(experiment_folder: Path, results: Path) -> float:
     return (more - few) / (MORE - FEW)
 
 
+@pytest.mark.deep
 def test_memory_for_a_trial_is_that_of_its_record_and_hashes(tmp_path):
     # In a process of its own: when the collector runs depends on all that other tests have left.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
