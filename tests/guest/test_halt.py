@@ -16,6 +16,7 @@ from harness.trial.prepare import boot_files
 from tests.halting import booted_memory, slow_halts
 
 
+@pytest.mark.deep
 def test_a_slow_host_does_not_move_the_clock(store, classic, machine_spec, tmp_path):
     spec = machine_spec(classic, "virtual", "mailbox")
     files, _ = boot_files(store, classic, spec)

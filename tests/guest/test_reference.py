@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(1800)
 #: Experiments and arms of theirs; the claims of all arms are another matter.
 ARMS = [
     ("irq-hotspot", "tick,irq-entry"),
-    ("shim", "virtual"),
+    pytest.param("shim", "virtual", marks=pytest.mark.deep),
     pytest.param("irq-hotspot", "tick-sti,nmi,n2,n7", marks=pytest.mark.deep),
     pytest.param("page-trace", "untraced,window-16", marks=pytest.mark.deep),  # with the oracle's page log
     pytest.param("probe-cost", "virtual", marks=pytest.mark.deep),

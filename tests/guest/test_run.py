@@ -89,6 +89,7 @@ def result_path(done: subprocess.CompletedProcess[str]) -> Path:
     return Path(done.stdout.strip().splitlines()[-1])
 
 
+@pytest.mark.deep
 def test_an_experiment_outside_the_repository_runs_and_a_false_claim_exits_1(outside, tmp_path):
     done = invoke("run", f"experiment={outside}", "--results", str(tmp_path / "results"))
     assert done.returncode == 1, done.stderr
@@ -170,6 +171,7 @@ def test_an_analysis_that_edits_raw_files_exits_3_and_the_trials_are_kept(outsid
     verify_files(kept)
 
 
+@pytest.mark.deep
 def test_only_the_asked_arm_runs_and_absent_claims_say_so(outside, tmp_path):
     done = invoke("run", str(outside), "--arms", "virtual", "--repetitions", "1", "--results", str(tmp_path / "r"))
     assert done.returncode == 0, done.stderr

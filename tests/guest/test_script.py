@@ -56,6 +56,7 @@ def test_words_after_dashes_are_the_command(classic, tmp_path):
     assert (done.stdout, done.returncode) == (b"a  b $HOME\n", 0)
 
 
+@pytest.mark.deep
 def test_a_command_that_takes_too_long_ends(classic, tmp_path):
     done = boot(tmp_path, "--timeout", "2", "--exec", "echo begun; sleep 100000")
     assert (done.stdout, done.returncode) == (b"begun\n", 3)

@@ -114,6 +114,7 @@ def test_a_walk_by_column_is_told_with_line_and_array_and_the_page_is_drawn(tmp_
     assert seen[0][2] > 500
 
 
+@pytest.mark.deep
 def test_threads_are_told_what_they_share_and_what_is_their_own(tmp_path):
     (tmp_path / "threads.c").write_text(THREADS)
     run("gcc", "-g", "-O1", "-o", tmp_path / "threads", tmp_path / "threads.c", "-pthread")

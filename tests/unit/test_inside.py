@@ -118,6 +118,7 @@ def test_verify_and_figures_come_out_in_a_sandbox_as_without(strange, box, tmp_p
     assert drawn
 
 
+@pytest.mark.deep
 def test_code_of_a_stranger_sees_and_reaches_nothing(spied, box, tmp_path, monkeypatch):
     results = spied.path.parent.parent
     ways = {

@@ -172,6 +172,7 @@ def test_the_projects_lock_has_all_that_is_asked_for():
     assert re.fullmatch(r"\d+ packages are locked, \d+ of them are the tools tree \(\d+ MB\)", locking.check(None))
 
 
+@pytest.mark.deep
 def test_a_lock_that_lacks_a_tool_or_a_guests_package_is_told(tmp_path, monkeypatch):
     whole = load()
     for name in ("valgrind", "dropbear-bin", "libtommath1", "linux-source-6.1", "linux-image-amd64"):

@@ -14,9 +14,9 @@ from tests.dictionary_page import dictionary_page
 from tests.mutation import Mutation, by_trial, decoded, mutations
 
 NAMES = sorted(path.stem.replace("_", "-") for path in (ROOT / "tests/mutations").glob("[a-z]*.py"))
-#: One in three is tried by default, all with --deep.
+#: One in six is tried by default, all with --deep.
 CASES = [
-    pytest.param(name, mutation, id=f"{name}-{mutation.name}", marks=[pytest.mark.deep] * (index % 3 > 0))
+    pytest.param(name, mutation, id=f"{name}-{mutation.name}", marks=[pytest.mark.deep] * (index % 6 > 0))
     for name in NAMES
     for index, mutation in enumerate(mutations(name))
 ]

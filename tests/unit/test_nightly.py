@@ -233,6 +233,7 @@ def test_done_experiments_are_not_run_again_unless_the_night_is_begun_anew(optio
     assert "kept from before" not in (options.out / JUNIT).read_text()
 
 
+@pytest.mark.deep
 def test_slips_are_found_before_anything_runs(options, example):
     with pytest.raises(UsageError, match="experiment example is given twice"):
         nightly(NightRequest(**{**vars(options), "experiments": (str(example), str(example))}), Console())

@@ -36,6 +36,7 @@ def told(made: ResultSet, allowed: Path | None) -> str:
     return file.getvalue().splitlines()[1]
 
 
+@pytest.mark.deep
 def test_verify_says_by_whom(made, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(signature, "SIGNERS", tmp_path / "signers")
     ada, bob = key(tmp_path, "ada"), key(tmp_path, "bob")

@@ -590,6 +590,7 @@ def test_nmis_are_counted_against_those_sent_and_are_no_ticks(lab):
     assert "not sampled" in values["nmi", "entries_per_interrupt.edu"][1]
 
 
+@pytest.mark.deep
 def test_summary_and_figures_of_a_whole_run(lab):
     trials = every_arm(lab)
     tables = analysis.tables(trials)

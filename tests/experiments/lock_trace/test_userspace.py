@@ -23,6 +23,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.deep
 def test_what_was_waited_for_is_kept_and_nothing_else(program: Path, name: str):
     load = CHECKS[name]
     for _ in range(TRIES):

@@ -91,6 +91,7 @@ MODEL = ["access-model", "working-set", "working-set-over-time", "reuse-distance
 ALL = [*MODEL, "cost", "cost-wall", "cost-by-length", "loss", "neighbour"]
 
 
+@pytest.mark.deep
 def test_every_figure_is_drawn_and_written(tables, draw, tmp_path):
     with figure_style():
         figures = draw(tables, measured(6))

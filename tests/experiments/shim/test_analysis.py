@@ -494,6 +494,7 @@ def test_a_map_that_lets_itself_be_written(tmp_path):
         assert values(one)["offline_shown"] == 0
 
 
+@pytest.mark.deep
 def test_every_figure_is_drawn_and_written(tmp_path):
     made = all_of([trial(tmp_path, arm) for arm in ("fast", "period-10us", "period-100us")])
     with figure_style():

@@ -61,6 +61,7 @@ ratios = st.fractions(Fraction(0), Fraction(4), max_denominator=2**30 - 1)  # 32
     ratios=st.tuples(ratios, ratios).map(sorted),
     cases=st.lists(st.tuples(clocks, clocks, clocks, clocks), min_size=1, max_size=50),
 )
+@pytest.mark.deep
 def test_trust_is_that_of_exact_fractions(programs, ratios, cases):
     low, high = ratios
     bounds = f"{low.numerator}/{low.denominator},{high.numerator}/{high.denominator}"
@@ -445,6 +446,7 @@ def test_threads_hand_over_until_their_time_is_up(programs, how):
     assert json.loads(done.stdout)["switches"] > 3  # each thread had its turn; how often is the host's matter
 
 
+@pytest.mark.deep
 def test_a_load_with_a_pace_does_not_hand_over_more_often(programs):
     words = ["--cpu", "0", "--seconds", "2", "--every-us", "1000"]
     done = subprocess.run(
