@@ -16,6 +16,8 @@ from harness.packages.choice import Name, Sha256
 from harness.paths import FRAGMENTS, KERNELS, PATCHES
 from harness.yamlfile import Strict, load_model
 
+#: How many CPUs a configuration is for; the last file that says it wins.
+NR_CPUS = re.compile(r"^CONFIG_NR_CPUS=(\d+)$", re.MULTILINE)
 #: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
 DISTRIBUTION: Name = "distribution"
 
@@ -78,6 +80,13 @@ class KernelRecipe:
     patches: tuple[Path, ...]
     config: Path | None = None
     beside: Path | None = None
+
+    def check_cpus(self, what: str, cpus: int) -> None:
+        """UsageError where the kernel is built for fewer CPUs: it would bring up those alone, and say nothing."""
+        files = [*([self.config] if self.config else []), *self.fragments]
+        told = [number for file in files for number in NR_CPUS.findall(file.read_text())]
+        if told and cpus > int(told[-1]):
+            raise UsageError(f"{what}: cpus {cpus}: kernel {self.spec.name} is built for {told[-1]} at most")
 
 
 def kernel_names(beside: Path | None = None) -> list[str]:

@@ -32,7 +32,9 @@ def interactive_machine(
     store: Store, request: BootRequest, session: Literal["console", "ssh"]
 ) -> tuple[MachineSpec, BootFiles, Keys | None]:
     """The machine, with all that it boots from built; UsageError when there can be none like it."""
-    kernel = load_kernel(request.kernel, beside=request.folder).spec
+    recipe = load_kernel(request.kernel, beside=request.folder)
+    recipe.check_cpus(f"boot {request.kernel}", request.cpus)
+    kernel = recipe.spec
     machine = partial(
         machine_spec,
         f"boot {request.kernel}",

@@ -80,6 +80,7 @@ def boot_parameters(arm: Arm) -> tuple[str, ...]:
 def machine_for(name: str, arm: Arm, recipe: KernelRecipe, accelerator: Literal["tcg", "kvm"]) -> MachineSpec:
     """The machine of an arm; UsageError naming the arm when the arm asks for what cannot be."""
     spec = recipe.spec
+    recipe.check_cpus(f"arm {name}", arm.cpus)
     return machine_spec(
         f"arm {name}",
         hardware=spec.hardware,

@@ -270,6 +270,11 @@ NO_GUESTS = [
     (("boot", "classic", "--cpus", "2", "--exec", "true"), "boot classic: this kernel drives one CPU only"),
     (("boot", "classic", "--cpus", "0"), "--cpus 0: must be 1 or more"),
     (("boot", "modern-6.1", "--cpus", "65"), "--cpus 65: must be 64 or less"),
+    (
+        ("boot", "modern-6.1", "--cpus", "9", "--exec", "true"),
+        "boot modern-6.1: cpus 9: kernel modern-6.1 is built for 8",
+    ),
+    (("locks", "--cpus", "9", "--exec", "true"), "arm program: cpus 9: kernel modern-6.1-stacks is built for 8"),
     (("boot", "classic", "--exec", "true", "--copy-out", "/"), "--copy-out /: name a file or a folder in it"),
     (("boot", "classic", "--exec", "true", "--copy-out", "x:/proc/x"), "--copy-out /proc/x: cannot write in /proc: "),
     (("boot", "classic", "--exec", "true", "--copy-out", "x:/absent/x"), "/absent/x: --copy-out: its folder is not"),
