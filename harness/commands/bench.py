@@ -24,7 +24,7 @@ def bench(
 ) -> int:
     """Measure the harness: restore beside a cold boot and ssh."""
     from harness.artefacts.store import Store
-    from harness.commands import benchmark
+    from harness.host import benchmark
 
     if experiment is not None:
         return benchmark.of_experiment(experiment, repetitions, terminal.output())

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from harness import debian, settings
 from harness.errors import UsageError
+from harness.status import STYLES, Status
 from harness.yamlfile import Strict
 
 #: What the host itself gives; the rest comes from the tools tree.
@@ -25,14 +26,13 @@ HOST_TOOLS = ("qemu-system-x86_64", "gcc", "make", "ccache", "xz")
 DISK_WANTED_GIB = 6
 #: Of these, what the tools, one kernel and its image are at least.
 DISK_LEAST_GIB = 3
-STATUS_STYLE = {"ok": "green", "absent": "yellow", "missing": "bold red"}
 
 
 class Finding(Strict):
-    """One thing looked at: `ok`, `absent` (works without it) or `missing` (guests need it)."""
+    """One thing looked at: `ok`, `absent` (works without it) or `failed` (guests need it)."""
 
     name: str
-    status: str
+    status: Status
     detail: str
 
 
@@ -43,7 +43,7 @@ class HostReport(Strict):
 
     @property
     def usable(self) -> bool:
-        return all(finding.status != "missing" for finding in self.findings)
+        return all(finding.status != "failed" for finding in self.findings)
 
 
 Look = Callable[[], tuple[bool, str]]
@@ -60,7 +60,7 @@ def examine(store: Path, kvm: Look, tree: Look, sandboxes: Mapping[str, Look]) -
         findings += [_packages(), *map(_tool, HOST_TOOLS)]
     else:
         entered, how = tree()
-        findings.append(Finding(name="tools tree", status="ok" if entered else "missing", detail=how))
+        findings.append(Finding(name="tools tree", status="ok" if entered else "failed", detail=how))
     for name, look in sandboxes.items():
         whole, shut_in = look()
         findings.append(Finding(name=name, status="ok" if whole else "absent", detail=shut_in))
@@ -76,7 +76,7 @@ def table(report: HostReport) -> Table:
     for name in ("what", "status", "detail"):
         shown.add_column(name, overflow="fold")
     for finding in report.findings:
-        style = STATUS_STYLE[finding.status]
+        style = STYLES[finding.status]
         shown.add_row(finding.name, f"[{style}]{finding.status}[/{style}]", finding.detail)
     return shown
 
@@ -102,7 +102,7 @@ def _cpu() -> Finding:
 def _memory() -> Finding:
     mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") >> 20
     enough = mib >= 1024
-    return Finding(name="memory", status="ok" if enough else "missing", detail=f"{mib} MiB free, 1024 wanted")
+    return Finding(name="memory", status="ok" if enough else "failed", detail=f"{mib} MiB free, 1024 wanted")
 
 
 def check_memory(mib: int | None) -> None:
@@ -133,7 +133,7 @@ def _disk(store: Path) -> Finding:
     enough = free >= DISK_WANTED_GIB
     return Finding(
         name="disk",
-        status="ok" if enough else "missing",
+        status="ok" if enough else "failed",
         detail=f"{free:.1f} GiB free at {store}, {DISK_WANTED_GIB} wanted for a cold run",
     )
 
@@ -146,7 +146,7 @@ def _packages() -> Finding:
     if missing:
         return Finding(
             name="packages",
-            status="missing",
+            status="failed",
             detail=f"apt-get install -y --no-install-recommends {' '.join(missing)}",
         )
     return Finding(name="packages", status="ok", detail=f"all {len(debian.GUEST_PACKAGES)} installed")
@@ -155,7 +155,7 @@ def _packages() -> Finding:
 def _tool(name: str) -> Finding:
     path = shutil.which(name)
     if path is None:
-        return Finding(name=name, status="absent" if name == "ccache" else "missing", detail="not in PATH")
+        return Finding(name=name, status="absent" if name == "ccache" else "failed", detail="not in PATH")
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     lines = (done.stdout or done.stderr).strip().splitlines()
     return Finding(name=name, status="ok", detail=lines[0] if lines else path)

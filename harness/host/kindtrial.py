@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from harness.artefacts.store import Store, hash_tree
 from harness.errors import KreproError, RunError
@@ -20,14 +19,13 @@ from harness.run.prepared import Prepared, prepare_trials
 from harness.run.reexecution import comparable, replay_of
 from harness.scratch import discard, scratch_folder
 from harness.sets.digest import deterministic_files, digest, first_difference
+from harness.status import Status
 from harness.trial.execution import run_trial
 from harness.trial.model import TrialRecord, TrialSpec
 from harness.trial.plan import PlannedTrial, trial_seed
 from harness.trial.prepare import needs_tcg_here
 from harness.yamlfile import Strict
 
-#: `untried`: the time was over, or the kit was interrupted.
-Status = Literal["ok", "absent", "failed", "untried"]
 CONSOLE_LINES = 60
 SEED = trial_seed(1, 0)
 #: What a kernel says when it is lost, the most telling first.

@@ -21,7 +21,7 @@ from harness.experiment.model import Experiment, experiment_names, find_experime
 from harness.host import examine
 from harness.host.attachment import attachment, write_attachment
 from harness.host.kinds import Found, choose_kinds, find_kinds
-from harness.host.kindtrial import Row, Status, attempt, run_one, try_kind
+from harness.host.kindtrial import Row, attempt, run_one, try_kind
 from harness.host.kindwork import Absent
 from harness.host.request import SelftestRequest
 from harness.kernel.build import build_kernel, kernel_inputs
@@ -47,10 +47,10 @@ from harness.sets.reference import (
     reference_file,
     trial_hashes,
 )
+from harness.status import STYLES, Status
 from harness.trial.plan import PlannedTrial, trial_seed
 
 KERNELS, BITS, COUNTERS = "kernels", "bits", "PMU"
-STYLES: dict[Status, str] = {"ok": "green", "absent": "yellow", "failed": "bold red", "untried": "bold yellow"}
 #: Guest time, s, that the workloads of an arm may take for its bits to be compared here.
 LONGEST_S = 600.0
 #: Programs are told by their image's hash; of the rest of an experiment only this file can change bits.

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The machine that `boot` starts: all devices of its kernel, on the host's clock, whoever uses it and however."""
+"""The guest that `boot` starts: all devices of its kernel, on the host's clock, whoever uses it and however."""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +16,9 @@ from harness.choices import AcceleratorChoice
 from harness.guest.ssh import Keys
 from harness.kernel.spec import load_kernel
 from harness.machine.accelerator import choose_accelerator
-from harness.machine.spec import BootFiles, MachineSpec, machine_spec
+from harness.machine.machine import Machine
+from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
+from harness.scratch import discard, scratch_folder
 from harness.trial.prepare import boot_files, build_for
 
 
@@ -28,10 +33,31 @@ class BootRequest:
     cpus: int
 
 
-def interactive_machine(
+@dataclass(frozen=True)
+class Guest:
+    """A running guest: its machine, its folder, and the keys of one with ssh."""
+
+    machine: Machine
+    scratch: Path
+    keys: Keys | None
+
+
+@contextlib.contextmanager
+def guest(store: Store, request: BootRequest, session: Literal["console", "ssh"]) -> Iterator[Guest]:
+    """The running guest, with all that it boots from built; UsageError when there can be none like it."""
+    spec, files, keys = _machine(store, request, session)
+    scratch = scratch_folder(Path(tempfile.gettempdir()), "boot")
+    try:
+        prepare_folder(spec, scratch, None)
+        with Machine(spec, files, scratch) as machine:
+            yield Guest(machine, scratch, keys)
+    finally:
+        discard(scratch)
+
+
+def _machine(
     store: Store, request: BootRequest, session: Literal["console", "ssh"]
 ) -> tuple[MachineSpec, BootFiles, Keys | None]:
-    """The machine, with all that it boots from built; UsageError when there can be none like it."""
     recipe = load_kernel(request.kernel, beside=request.folder)
     recipe.check_cpus(f"boot {request.kernel}", request.cpus)
     kernel = recipe.spec

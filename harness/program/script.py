@@ -21,11 +21,9 @@ from harness.cli.writable import check_writable
 from harness.errors import RunError, UsageError
 from harness.guest.pipe import Feed
 from harness.guest.ssh import SshSession
-from harness.machine.machine import GuestLost, Machine
-from harness.machine.spec import prepare_folder
-from harness.program.interactive import BootRequest, interactive_machine
+from harness.machine.machine import GuestLost
+from harness.program.interactive import BootRequest, guest
 from harness.progress import note, warn
-from harness.scratch import discard, scratch_folder
 
 #: Where ssh lets a command begin, and so what names of the guest are relative to.
 HOME = "/root"
@@ -86,25 +84,20 @@ def run_script(store: Store, request: BootRequest, script: Script) -> int:
     guest does not boot, ends early or takes too long, and when a file that was to come out is not there after a command
     that went well.
     """
-    spec, files, keys = interactive_machine(store, request, "ssh")
-    assert keys is not None
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "boot")
-    machine: Machine | None = None
-    try:
-        prepare_folder(spec, scratch, None)
-        with Machine(spec, files, scratch) as machine:
+    with guest(store, request, "ssh") as booted:
+        assert booted.keys is not None
+        machine = booted.machine
+        try:
             machine.wait_ready(READY_S)
-            session = SshSession(machine, keys, READY_S)
+            session = SshSession(machine, booted.keys, READY_S)
             try:
-                return _run(session, script, scratch)
+                return _run(session, script, booted.scratch)
             finally:
                 session.close()
-    except GuestLost as error:
-        for line in machine.console().splitlines()[-CONSOLE_LINES:] if machine is not None else ():
-            note(f"console: {line}")
-        raise GuestLost(error.message) from error  # without its hint: the machine's folder is removed
-    finally:
-        discard(scratch)
+        except GuestLost as error:
+            for line in machine.console().splitlines()[-CONSOLE_LINES:]:
+                note(f"console: {line}")
+            raise GuestLost(error.message) from error  # without its hint: the machine's folder is removed
 
 
 def _run(session: SshSession, script: Script, scratch: Path) -> int:

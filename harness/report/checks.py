@@ -17,7 +17,7 @@ MAX_SHIFTS = 10
 
 
 def claim_cases(experiment: str, claims: Sequence[ClaimResult], reference: Values | None) -> list[Case]:
-    """One case per claim: failed where its verdict is news (`harness.measure.known`), skipped where it has none.
+    """One case per claim: news where its verdict is (`harness.measure.known`), absent where it has none.
 
     The reference's figure is told beside; it decides nothing.
     """
@@ -30,31 +30,31 @@ def _claim_case(experiment: str, claim: ClaimResult, before: Value | None) -> Ca
     here = f"measured {measured(claim)}, expected {claim.expected}"
     there = f"reference {measured(before)}" if before is not None else "no reference value"
     if is_untold(claim):
-        return Case(name=claim.id, status="skipped", message=f"not measurable: {claim.reason}; {there}")
+        return Case(name=claim.id, status="absent", message=f"not measurable: {claim.reason}; {there}")
     if is_news(claim):
         because = f" ({claim.reason})" if claim.reason else ""
         known = f"known as {expected(claim)}"
         message = f"{experiment}: claim {claim.id} is {claim.verdict}, {known}: {here}{because}; {there}"
-        return Case(name=claim.id, status="failed", message=message)
-    return Case(name=claim.id, status="passed", message=f"{claim.verdict}, as known; {here}; {there}")
+        return Case(name=claim.id, status="news", message=message)
+    return Case(name=claim.id, status="ok", message=f"{claim.verdict}, as known; {here}; {there}")
 
 
 def digest_case(result: ResultSet, reference: Reference | None) -> Case:
-    """Whether the bits of the trials that both have are equal; skipped where the distribution gave other inputs."""
+    """Whether the bits of the trials that both have are equal; absent where the distribution gave other inputs."""
     if result.manifest.digest is None:
-        return Case(name="digest", status="skipped", message=result.manifest.absent["digest"])
+        return Case(name="digest", status="absent", message=result.manifest.absent["digest"])
     if reference is None:
-        return Case(name="digest", status="skipped", message="there is no reference (./inv reference makes one)")
+        return Case(name="digest", status="absent", message="there is no reference (./inv reference makes one)")
     mine = reference_of(result)
     difference = compare(reference, mine)
     if difference is None:
-        return Case(name="digest", status="passed")
+        return Case(name="digest", status="ok")
     changed = first_input_difference(foreign_inputs(reference), foreign_inputs(mine))
     if changed is not None:
-        return Case(name="digest", status="skipped", message=f"the reference was made with another input: {changed}")
+        return Case(name="digest", status="absent", message=f"the reference was made with another input: {changed}")
     return Case(
         name="digest",
-        status="error",
+        status="failed",
         message=f"{result.manifest.experiment.name}: digest differs: {difference}; if that is meant: ./inv reference",
     )
 

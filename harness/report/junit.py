@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 from xml.etree import ElementTree
 
+from harness.status import Status
 from harness.yamlfile import Strict, about
 
-Status = Literal["passed", "failed", "error", "skipped"]
-_TAGS: dict[Status, str] = {"failed": "failure", "error": "error", "skipped": "skipped"}
+#: JUnit's words for ours.
+_TAGS: dict[Status, str] = {"news": "failure", "failed": "error", "absent": "skipped", "untried": "skipped"}
 #: What XML 1.0 cannot hold, not even escaped; a guest may have said anything.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -20,8 +21,8 @@ class Case(Strict):
     """One thing that was checked."""
 
     name: Annotated[str, about("claim id, or run, or digest")]
-    status: Annotated[Status, about("failed: a verdict is news; error: something did not run")]
-    message: Annotated[str, about("why it is not passed, or what is worth knowing about it; may be empty")] = ""
+    status: Annotated[Status, about("news: the verdict is; failed: it did not run; absent: not measurable")]
+    message: Annotated[str, about("why it is not ok, or what is worth knowing about it; may be empty")] = ""
 
 
 class Suite(Strict):
@@ -34,16 +35,16 @@ class Suite(Strict):
     cases: Annotated[tuple[Case, ...], about("in order")]
     shifts: Annotated[tuple[str, ...], about("figures that moved most against the reference, one line each")] = ()
 
-    def count(self, status: Status) -> int:
-        """Cases with this status."""
-        return sum(case.status == status for case in self.cases)
+    def count(self, *statuses: Status) -> int:
+        """Cases with one of these statuses."""
+        return sum(case.status in statuses for case in self.cases)
 
 
 def junit_xml(suites: Sequence[Suite]) -> bytes:
     """The document, UTF-8; it fits the junit-10.xsd of Jenkins' xunit plugin."""
     root = ElementTree.Element("testsuites", {"name": "krepro nightly"} | _totals(suites))
     for suite in suites:
-        about_it = {"skipped": str(suite.count("skipped")), "timestamp": suite.begun}
+        about_it = {"skipped": str(suite.count("absent", "untried")), "timestamp": suite.begun}
         named = {"name": _clean(suite.experiment)}
         element = ElementTree.SubElement(root, "testsuite", named | _totals([suite]) | about_it)
         if suite.result is not None:
@@ -69,8 +70,8 @@ def _case(suite: ElementTree.Element, experiment: str, case: Case) -> None:
 def _totals(suites: Sequence[Suite]) -> dict[str, str]:
     return {
         "tests": str(sum(len(suite.cases) for suite in suites)),
-        "failures": str(sum(suite.count("failed") for suite in suites)),
-        "errors": str(sum(suite.count("error") for suite in suites)),
+        "failures": str(sum(suite.count("news") for suite in suites)),
+        "errors": str(sum(suite.count("failed") for suite in suites)),
         "time": f"{sum(suite.seconds for suite in suites):.3f}",
     }
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError
 
-from harness.errors import UsageError, exit_code
-from harness.report.junit import Case, Status, Suite
+from harness.errors import UsageError
+from harness.report.junit import Case, Suite
+from harness.status import STATUSES, Status, exit_code_of
 from harness.yamlfile import Strict, about
 
 BUDGET = "budget: "
@@ -43,10 +44,7 @@ class Night(Strict):
     @property
     def exit_code(self) -> int:
         """By the rule of every command: something did not run, a verdict is news, or neither."""
-        return exit_code(
-            failed=any(suite.count("error") for suite in self.suites),
-            news=any(suite.count("failed") for suite in self.suites),
-        )
+        return exit_code_of(case.status for suite in self.suites for case in suite.cases)
 
 
 def next_night(before: Night | None, inputs: dict[str, Any], names: Sequence[str], begun: str) -> Night:
@@ -96,19 +94,24 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def summary(night: Night) -> str:
-    """The night as Markdown: a table, then what did not pass, then the figures that moved most."""
+    """The night as Markdown: a table, then what is not ok, then the figures that moved most."""
     lines = [f"# Night of {night.begun}", ""]
     if night.left:
         lines += [f"Not finished: {', '.join(night.left)} to come.", ""]
     lines += [
-        "| experiment | passed | news | errors | skipped | minutes | result set |",
-        "|---|---|---|---|---|---|---|",
+        f"| experiment | {' | '.join(STATUSES)} | minutes | result set |",
+        f"|{'---|' * (len(STATUSES) + 3)}",
     ]
     for suite in night.suites:
-        counts = [str(suite.count(status)) for status in ("passed", "failed", "error", "skipped")]
+        counts = [str(suite.count(status)) for status in STATUSES]
         cells = [suite.experiment, *counts, f"{suite.seconds / 60:.1f}", suite.result or "none"]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    headings: dict[Status, str] = {"failed": "Verdicts that are news", "error": "Did not run", "skipped": "Skipped"}
+    headings: dict[Status, str] = {
+        "news": "Verdicts that are news",
+        "failed": "Did not run",
+        "absent": "Not to be had here",
+        "untried": "Had no turn",
+    }
     for status, heading in headings.items():
         rows = [(s.experiment, case) for s in night.suites for case in s.cases if case.status == status]
         if rows:

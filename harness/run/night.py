@@ -34,6 +34,7 @@ from harness.sets.provenance import repository
 from harness.sets.reference import REFERENCES, Reference, load_reference, reference_file
 from harness.sets.resultset import ResultSet, find_result_set
 from harness.sets.values import Values, load_values
+from harness.status import STATUSES
 from harness.trial.plan import make_plan
 
 STATE, JUNIT, SUMMARY = "nightly.json", "junit.xml", "summary.md"
@@ -84,7 +85,7 @@ def nightly(request: NightRequest, console: Console) -> int:
         _save(night, request)
         if any(suite.result for suite in night.suites):
             write_site(request.results, request.out / SITE, PAGES)
-    for case in (case for suite in night.suites for case in suite.cases if case.status in {"failed", "error"}):
+    for case in (case for suite in night.suites for case in suite.cases if case.status in {"news", "failed"}):
         note(f"krepro: {' '.join(case.message.split())}")
     console.print(str(request.out / JUNIT), markup=False, soft_wrap=True)
     return night.exit_code
@@ -170,27 +171,27 @@ def _one(request: NightRequest, target: Target, deadline: float, *, fresh: bool)
     result: ResultSet | None = None
     moved: tuple[str, ...] = ()
     if left <= 0:
-        cases = [run_case("skipped", f"{BUDGET}used up before this experiment")]
+        cases = [run_case("untried", f"{BUDGET}used up before this experiment")]
     elif estimated is not None and estimated > left:
         why = f"needs about {estimated / 60:.1f} min judging by its last run, {left / 60:.1f} min are left"
-        cases = [run_case("skipped", BUDGET + why)]
+        cases = [run_case("untried", BUDGET + why)]
     else:
         try:
             with _until(left):
                 run = RunRequest(str(target.folder), profile=request.profile, results=request.results, fresh=fresh)
                 done = pipeline.measure(run)
             result = done.result
-            cases = [run_case("passed") if done.problem is None else run_case("error", f"{name}: {done.problem}")]
+            cases = [run_case("ok") if done.problem is None else run_case("failed", f"{name}: {done.problem}")]
             checked, moved = _check(target, done)
             cases += checked
         except BudgetOver:
             cases = [
-                run_case("skipped", f"{BUDGET}used up after {left / 60:.1f} min of this run, which was interrupted")
+                run_case("untried", f"{BUDGET}used up after {left / 60:.1f} min of this run, which was interrupted")
             ]
         except KreproError as error:
-            cases = [run_case("error", f"{name}: {error}")]
+            cases = [run_case("failed", f"{name}: {error}")]
         except Exception as error:  # the night goes on: the other experiments have nothing to do with it
-            cases = [run_case("error", f"{name}: unexpected {type(error).__name__}: {error}")]
+            cases = [run_case("failed", f"{name}: unexpected {type(error).__name__}: {error}")]
     return Suite(
         experiment=name,
         begun=begun,
@@ -235,13 +236,7 @@ def _until(seconds: float) -> Iterator[None]:
 
 
 def _line(suite: Suite) -> str:
-    counts = {
-        "passed": suite.count("passed"),
-        "news": suite.count("failed"),
-        "errors": suite.count("error"),
-        "skipped": suite.count("skipped"),
-    }
-    said = ", ".join(f"{count} {what}" for what, count in counts.items())
+    said = ", ".join(f"{suite.count(status)} {status}" for status in STATUSES)
     return f"{suite.experiment}: {said}; {suite.seconds:.0f} s; {suite.result or 'no result set'}"
 
 

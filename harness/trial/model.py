@@ -16,9 +16,9 @@ from harness.guest.ssh import Keys
 from harness.machine.sandbox import MOST_FILE_BYTES
 from harness.machine.spec import BootFiles, MachineSpec, Plugin
 from harness.packages.choice import Name
+from harness.status import TrialStatus
 from harness.yamlfile import Strict, about
 
-Status = Literal["ok", "failed"]
 Fidelity = Literal["virtual", "virtual+pmu", "emulated", "kvm", "kvm+pmu"]
 #: One of many equal texts: a set's trials have nearly the same command line, and each of its words is kept once.
 Word = Annotated[str, AfterValidator(sys.intern)]
@@ -68,7 +68,7 @@ class TrialRecord(Strict):
     arm: Annotated[str, about("name")]
     repetition: Annotated[int, about("from 0", "1")]
     seed: Annotated[int, about("32 bits; the same for one repetition of every arm", "1")]
-    status: Annotated[Status, about("whether its data may be used")]
+    status: Annotated[TrialStatus, about("whether its data may be used")]
     reason: Annotated[str | None, about("why it failed; null: it did not")] = None
     kernel: Annotated[str, about("name")]
     clock: Annotated[Literal["virtual", "wall"], about("virtual: instructions are time; wall: the host's")]

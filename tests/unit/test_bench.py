@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.benchmark import listing_beside_json, of_experiment
 from harness.errors import UsageError
+from harness.host.benchmark import listing_beside_json, of_experiment
 from tests.result_sets import experiment_folder
 
 BENCH = """

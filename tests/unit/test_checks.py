@@ -41,7 +41,7 @@ def reference(*claims: Value, version: int = 1, fidelity: str = "virtual") -> Va
 def test_news_names_experiment_claim_what_is_known_measured_and_reference_value():
     now = claim("contradicted", 17.25, interval=(17.0, 18.5), reason="3 of 3 trials differ")
     (case,) = claim_cases("x", [now], reference(value(0.0)))
-    assert case.status == "failed"
+    assert case.status == "news"
     assert case.message == (
         "x: claim c is contradicted, known as reproduced: measured 17.25 [17, 18.5] ticks, expected = 0 "
         "(3 of 3 trials differ); reference 0 ticks"
@@ -51,24 +51,24 @@ def test_news_names_experiment_claim_what_is_known_measured_and_reference_value(
 @pytest.mark.parametrize(
     ("now", "status", "says"),
     [
-        (claim("reproduced"), "passed", "reproduced, as known"),
-        (claim("contradicted", known="contradicted"), "passed", "contradicted, as known"),
-        (claim("refuted", kind="finding", known="refuted"), "passed", "refuted, as known"),
-        (claim("reproduced", known="contradicted"), "failed", "c is reproduced, known as contradicted"),
-        (claim("refuted", kind="finding"), "failed", "c is refuted, known as confirmed"),
-        (claim("reproduced", known="not-measurable"), "failed", "c is reproduced, known as not-measurable"),
-        (claim("not-measurable", None, reason="no PMU"), "skipped", "not measurable: no PMU; reference 4 ticks"),
-        (claim("not-measurable", None, known="contradicted"), "skipped", "not measurable"),
-        (claim("not-measurable", None, known="not-measurable"), "passed", "not-measurable, as known"),
+        (claim("reproduced"), "ok", "reproduced, as known"),
+        (claim("contradicted", known="contradicted"), "ok", "contradicted, as known"),
+        (claim("refuted", kind="finding", known="refuted"), "ok", "refuted, as known"),
+        (claim("reproduced", known="contradicted"), "news", "c is reproduced, known as contradicted"),
+        (claim("refuted", kind="finding"), "news", "c is refuted, known as confirmed"),
+        (claim("reproduced", known="not-measurable"), "news", "c is reproduced, known as not-measurable"),
+        (claim("not-measurable", None, reason="no PMU"), "absent", "not measurable: no PMU; reference 4 ticks"),
+        (claim("not-measurable", None, known="contradicted"), "absent", "not measurable"),
+        (claim("not-measurable", None, known="not-measurable"), "ok", "not-measurable, as known"),
     ],
 )
 def test_a_verdict_against_what_is_known(now, status, says):
     (case,) = claim_cases("x", [now], reference(value(4.0)))
     assert case.status == status
     assert says in case.message
-    assert bool(news([now])) == (status == "failed")
-    assert bool(news_lines([now])) == (status == "failed")
-    assert bool(untold([now])) == (status == "skipped")
+    assert bool(news([now])) == (status == "news")
+    assert bool(news_lines([now])) == (status == "news")
+    assert bool(untold([now])) == (status == "absent")
     assert "no reference value" in claim_cases("x", [now], None)[0].message
 
 
@@ -81,16 +81,16 @@ def other(tmp_path: Path) -> ResultSet:
 
 def test_digests(other):
     mine = ResultSet(SET)
-    assert digest_case(mine, reference_of(mine)).status == "passed"
-    assert digest_case(mine, None).status == "skipped"
+    assert digest_case(mine, reference_of(mine)).status == "ok"
+    assert digest_case(mine, None).status == "absent"
     path = other.path / MANIFEST
     path.write_text(path.read_text().replace('"raw/left/0/job.exit": "', '"raw/left/0/job.exit": "f'))
     case = digest_case(ResultSet(other.path), reference_of(mine))
-    assert case.status == "error"
+    assert case.status == "failed"
     assert "example: digest differs: raw/left/0/job.exit differs (all inputs are equal)" in case.message
     path.write_text(path.read_text().replace("QEMU 7.2", "QEMU 8"))
     case = digest_case(ResultSet(other.path), reference_of(mine))
-    assert (case.status, "qemu: QEMU 7.2 there, QEMU 8 here" in case.message) == ("skipped", True)
+    assert (case.status, "qemu: QEMU 7.2 there, QEMU 8 here" in case.message) == ("absent", True)
 
 
 def test_the_figures_that_moved_most_come_first():

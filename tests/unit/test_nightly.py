@@ -40,7 +40,7 @@ INPUTS = {"profile": "full"}
 
 
 def suite(name: str, *cases: Case) -> Suite:
-    return Suite(experiment=name, begun="t", seconds=90, result=None, cases=cases or (run_case("passed"),))
+    return Suite(experiment=name, begun="t", seconds=90, result=None, cases=cases or (run_case("ok"),))
 
 
 def fresh(*names: str) -> Night:
@@ -68,7 +68,7 @@ def test_a_new_night_begins_after_a_finished_one_and_with_other_inputs(change, i
 
 def test_what_the_budget_did_not_reach_comes_first_in_the_next_night():
     night = fresh("a", "b", "c")
-    late = suite("c", run_case("skipped", "budget: used up before this experiment"))
+    late = suite("c", run_case("untried", "budget: used up before this experiment"))
     for one in (suite("a"), suite("b"), late):
         night = night.with_suite(one)
     assert [over_budget(one) for one in night.suites] == [False, False, True]
@@ -78,7 +78,7 @@ def test_what_the_budget_did_not_reach_comes_first_in_the_next_night():
 
 @pytest.mark.parametrize(
     ("statuses", "code"),
-    [(["passed"], 0), (["passed", "skipped"], 0), (["passed", "failed"], 1), (["failed", "error"], 3), ([], 0)],
+    [(["ok"], 0), (["ok", "untried"], 0), (["ok", "news"], 1), (["news", "failed"], 3), ([], 0)],
 )
 def test_exit_codes(statuses, code):
     night = fresh("a").with_suite(suite("a", *(Case(name="x", status=status) for status in statuses)))
@@ -126,14 +126,14 @@ def test_a_failing_write_leaves_nothing(tmp_path):
 
 
 def test_the_summary_says_what_turned_what_failed_what_was_skipped_and_what_is_to_come():
-    cases = (run_case("error", "a:\nhung"), Case(name="c", status="failed", message="x | turned"))
+    cases = (run_case("failed", "a:\nhung"), Case(name="c", status="news", message="x | turned"))
     night = fresh("a", "b").with_suite(suite("a", *cases).model_copy(update={"shifts": ("m/a: 1 → 2 s",)}))
     text = summary(night)
     assert "Not finished: b to come." in text
-    assert "| a | 0 | 1 | 1 | 0 | 1.5 | none |" in text
+    assert "| a | 0 | 1 | 1 | 0 | 0 | 1.5 | none |" in text
     assert "## Verdicts that are news\n\n- `a` `c`: x | turned\n" in text
     assert "## Did not run\n\n- `a` `run`: a: hung\n" in text
-    assert "## Skipped" not in text
+    assert "## Had no turn" not in text
     assert text.endswith("## Figures of a that moved most\n\n- m/a: 1 → 2 s\n")
 
 
@@ -155,7 +155,7 @@ def test_an_estimate_from_an_earlier_run(example):
     assert estimate_seconds(plan, experiment, records, seconds, 2) == 4 * 3.0 / 2 + 2 * 3.0 + 2 * 3.0 + 7.0
     records.append(earlier("right", 0, 10.0))
     assert estimate_seconds(plan, experiment, records, seconds, 2) == 4 * 3.0 / 2 + 2 * 10.0 + 1.5 * 3.0 + 7.0
-    assert estimate_seconds(plan, experiment, [earlier("left", 0, 1.0, "failed")], seconds, 2) is None
+    assert estimate_seconds(plan, experiment, [earlier("left", 0, 1.0, "news")], seconds, 2) is None
     assert estimate_seconds(plan, experiment, [], seconds, 2) is None
 
 
@@ -222,7 +222,7 @@ def test_done_experiments_are_not_run_again_unless_the_night_is_begun_anew(optio
     nightly(options, Console(width=200))
     state = load_night(options.out / STATE)
     assert state is not None
-    marked = suite("example", Case(name="c", status="failed", message="kept from before"))
+    marked = suite("example", Case(name="c", status="news", message="kept from before"))
     stopped = state.model_copy(update={"finished": False, "suites": (marked,), "begun": "before"})
     write_whole(options.out / STATE, stopped.model_dump_json().encode())
     assert nightly(options, Console(width=200)) == 1

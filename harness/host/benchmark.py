@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -17,12 +18,7 @@ from rich.console import Console
 from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment
-from harness.guest.mailbox import MailboxSession
-from harness.guest.ssh import SshSession
 from harness.machine.accelerator import prove_kvm
-from harness.machine.machine import Machine
-from harness.machine.saved import saved_state
-from harness.machine.spec import Accelerator, MachineSpec, prepare_folder
 from harness.measure.analysis import load_module
 from harness.measure.statistics import median_estimate
 from harness.progress import note, step
@@ -31,48 +27,75 @@ from harness.run.prepared import prepare_trials
 from harness.scratch import discard, scratch_folder
 from harness.sets.listing import CLAIMS, MANIFEST, describe
 from harness.trial.execution import run_trial
+from harness.trial.model import TrialRecord, TrialSpec
 from harness.trial.plan import PlannedTrial
-from harness.trial.prepare import KernelBuild, boot_files, build_for
+from harness.trial.prepare import build_for
 
 KERNEL = "classic"
-TIMEOUT_S = 120.0
+#: By the session that a trial has, its clock.
+CLOCKS = {"mailbox": "virtual", "ssh": "wall"}
 #: In an experiment's folder: what it measures on the host, without a guest.
 BENCH = "bench.py"
 
 
 def bench(store: Store, repetitions: int, console: Console) -> int:
     """Median seconds, with intervals, from nothing to the start of a job and to its collected result."""
-    built = build_for(store, KERNEL, None)
-    ways: dict[str, Callable[[Path], dict[str, float]]] = {
-        "restore, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=True),
-        "cold boot, mailbox, virtual clock": lambda folder: _mailbox(store, built, folder, restore=False),
-        "restore, ssh, wall clock": lambda folder: _ssh(store, built, folder, "tcg", restore=True),
-        "cold boot, ssh, wall clock": lambda folder: _ssh(store, built, folder, "tcg", restore=False),
-    }
-    if (proof := prove_kvm(store, built.kernel)).works:
-        ways["restore, ssh, KVM"] = lambda folder: _ssh(store, built, folder, "kvm", restore=True)
-        ways["cold boot, ssh, KVM"] = lambda folder: _ssh(store, built, folder, "kvm", restore=False)
-    else:
-        note(f"without KVM: {proof.reason}")
+    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
     rows = []
-    with step("measuring", total=repetitions * len(ways)) as bar:
-        for name, way in ways.items():
-            samples = []
-            for _ in range(repetitions):
-                folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
-                try:
-                    samples.append(way(folder))
-                finally:
-                    discard(folder)
-                bar.advance()
-            for part in samples[0]:
-                estimate = median_estimate([sample[part] for sample in samples])
-                rows.append((name, part, estimate.value, estimate.low, estimate.high, repetitions))
+    try:
+        ways = _ways(store, folder)
+        with step("measuring", total=repetitions * len(ways)) as bar:
+            for name, spec in ways.items():
+                samples = []
+                for _ in range(repetitions):
+                    samples.append(_run(name, spec).seconds)
+                    bar.advance()
+                for until, part in (("workload start", "ready"), ("result", "trial")):
+                    estimate = median_estimate([sample[part] for sample in samples])
+                    rows.append((name, until, estimate.value, estimate.low, estimate.high, repetitions))
+    finally:
+        discard(folder)
     frame = pd.DataFrame(rows, columns=["way", "until", "median s", "low", "high", "n"])
     console.print(frame_table("Time to a guest (wall clock, this host)", frame.round(4)))
     console.print(frame_table("Cost of an oracle (CPU time of QEMU, best of all)", oracle_slowdown(store, repetitions)))
     console.print(frame_table("Listing result sets (CPU time, best of all)", listing_beside_json(1000, repetitions)))
     return 0
+
+
+def _ways(store: Store, folder: Path) -> dict[str, TrialSpec]:
+    """A trial that does nothing, by each way of getting its guest that this host has."""
+    experiment = _experiment(
+        {"nothing": {"command": "true", "timeout_s": 60}},
+        {name: {"kernel": KERNEL, "clock": clock} for name, clock in CLOCKS.items()},
+    )
+    plan = {name: PlannedTrial(name, 0, 1) for name in CLOCKS}
+    trials = {
+        f"{name}, {CLOCKS[name]} clock": prepare_trials(store, experiment, folder, [one], folder, "tcg").trials[0]
+        for name, one in plan.items()
+    }
+    if (proof := prove_kvm(store, build_for(store, KERNEL, None).kernel)).works:
+        (trials["ssh, KVM"],) = prepare_trials(store, experiment, folder, [plan["ssh"]], folder, "kvm").trials
+    else:
+        note(f"without KVM: {proof.reason}")
+    ways = {}
+    for name, spec in trials.items():
+        if spec.state is not None:
+            ways[f"restore, {name}"] = spec
+        ways[f"cold boot, {name}"] = spec.model_copy(update={"state": None})
+    return ways
+
+
+def _experiment(workloads: dict[str, Any], arms: dict[str, Any]) -> Experiment:
+    paper = {"authors": ["krepro"], "year": 2026, "title": "what the harness costs"}
+    return Experiment.model_validate({"name": "bench", "paper": paper, "workloads": workloads, "arms": arms})
+
+
+def _run(name: str, spec: TrialSpec) -> TrialRecord:
+    record = run_trial(spec)
+    if record.status != "ok":
+        raise RunError(f"{name}: {record.reason}")
+    shutil.rmtree(spec.folder)
+    return record
 
 
 def of_experiment(text: str, repetitions: int, console: Console) -> int:
@@ -106,13 +129,9 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
 
     Trials are interleaved, and a busy host then tells little else: the least is what the work itself takes.
     """
-    experiment = Experiment.model_validate(
-        {
-            "name": "bench",
-            "paper": {"authors": ["krepro"], "year": 2026, "title": "what an oracle costs"},
-            "workloads": {"load": {"command": ORACLE_LOAD, "timeout_s": 600}},
-            "arms": {name: {"kernel": KERNEL, "clock": "virtual", "oracle": modes} for name, modes in ORACLES.items()},
-        }
+    experiment = _experiment(
+        {"load": {"command": ORACLE_LOAD, "timeout_s": 600}},
+        {name: {"kernel": KERNEL, "clock": "virtual", "oracle": modes} for name, modes in ORACLES.items()},
     )
     plan = [PlannedTrial(arm, k, 1) for k in range(repetitions) for arm in experiment.arms]
     folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
@@ -122,11 +141,8 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
         with step("measuring oracles", total=len(trials)) as bar:
             for trial in trials:
                 before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-                record = run_trial(trial)
-                if record.status != "ok":
-                    raise RunError(f"oracle {trial.arm}: {record.reason}")
+                _run(f"oracle {trial.arm}", trial)
                 best[trial.arm] = min(best[trial.arm], resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
-                shutil.rmtree(trial.folder)
                 bar.advance()
     finally:
         discard(folder)
@@ -168,46 +184,3 @@ def listing_beside_json(sets: int, repetitions: int) -> pd.DataFrame:
     finally:
         discard(folder)
     return pd.DataFrame([{"sets": sets, **best, "ratio": best["cpu_s"] / best["json_s"]}]).round(3)
-
-
-def _machine(built: KernelBuild, accelerator: Accelerator, *, virtual: bool) -> MachineSpec:
-    return MachineSpec(
-        hardware=built.recipe.spec.hardware,
-        accelerator=accelerator,
-        clock="virtual" if virtual else "wall",
-        session="mailbox" if virtual else "ssh",
-        cmdline=tuple(built.recipe.spec.cmdline),
-    )
-
-
-def _mailbox(store: Store, built: KernelBuild, folder: Path, *, restore: bool) -> dict[str, float]:
-    spec, job = _machine(built, "tcg", virtual=True), "true\n"
-    files, _ = boot_files(store, built, spec)
-    state = saved_state(store, KERNEL, spec, files).file("state") if restore else None
-    started = time.monotonic()
-    prepare_folder(spec, folder, job)
-    with Machine(spec, files, folder, incoming=state, paused=restore) as machine:
-        if not restore:
-            machine.wait_stopped(TIMEOUT_S)
-        session = MailboxSession(machine)
-        ready = time.monotonic() - started
-        session.run(job, folder / "out", TIMEOUT_S)
-        return {"workload start": ready, "result": time.monotonic() - started}
-
-
-def _ssh(
-    store: Store, built: KernelBuild, folder: Path, accelerator: Accelerator, *, restore: bool
-) -> dict[str, float]:
-    spec = _machine(built, accelerator, virtual=False)
-    files, keys = boot_files(store, built, spec)
-    assert keys is not None
-    state = saved_state(store, f"{KERNEL}-ssh-{accelerator}", spec, files).file("state") if restore else None
-    started = time.monotonic()
-    prepare_folder(spec, folder, None)
-    with Machine(spec, files, folder, incoming=state) as machine:
-        if not restore:
-            machine.wait_ready(TIMEOUT_S)
-        session = SshSession(machine, keys, TIMEOUT_S)
-        ready = time.monotonic() - started
-        session.run("true\n", folder / "out", TIMEOUT_S)
-        return {"workload start": ready, "result": time.monotonic() - started}
