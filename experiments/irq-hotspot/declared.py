@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Column, Table, count, flag, number, string
+from harness.measure.declared import KEY, Column, Table, columns_of, count, flag, number, string
+
+from .answers import Load
 
 _FUNCTION = string("function", "the kernel's function")
 _ROLE = string("role", "what it is here: idle, raise, task work, handler NAME, or other")
@@ -76,19 +78,7 @@ ANSWERS = Table(
     (
         *KEY,
         number("raised", "count", "interrupts of the edu device that the load raised; NaN: not this load, as below"),
-        number("raised_kernel", "count", "of them from kernel mode"),
-        number("handled", "count", "interrupts that the edu driver's handler counted"),
-        number(
-            "calibration_raises",
-            "count",
-            "of the raised, those before the load, which time a handler; half have no loops",
-        ),
-        number("handler_loops", "count", "loops that one handler run executes"),
-        number("handler_ns", "ns", "one handler run less its surroundings, measured in the guest: the shortest of 8"),
-        number("loop_ns", "ns", "one loop of the same work in task context"),
-        number("elapsed_ns", "ns", "the load's time"),
-        number("reads", "count", "blocks read from the disk"),
-        number("bytes", "B", "bytes read or received"),
+        *columns_of(Load),
     ),
 )
 PROFILE = Table(

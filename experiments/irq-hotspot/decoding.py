@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import ValidationError
 
 from harness.errors import RunError
 from harness.measure.interrupts import delta, read_interrupts
-from harness.measure.raw import Answer, Trial, misfit, read_answer, read_bytes, read_text
+from harness.measure.raw import Trial, read_answer, read_bytes, read_text
 from harness.measure.rows import TableRows
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import WINDOW, Oracle, asked_for
 from harness.oracle.truth import convergence, kernel_truth, nmi_cost
 
+from .answers import Load, read_bracket
 from .declared import TABLES
 from .handlers import ENTRIES_SAMPLED, RAISE, TASK_WORK, Called, handler_rows, read_called, roles_of
 from .peers import PEERS, peer_row
@@ -41,68 +41,6 @@ LINES, BRACKET, ANSWER, CALLED, BUFFER, HANDLERS, TRUTH, NMIS = (
 _SIZES = np.unique(np.round(np.geomspace(8, 65536, 27)))
 
 
-class Bracket(Answer):
-    """The file `bracket`; docs/file-formats.md, "Profile buffer". A kernel without a tally has an empty one."""
-
-    begin_exact: bool
-    begin_retries: int
-    begin_tick_slack: int
-    begin_entry_slack: str
-    begin_ns: int
-    begin_stats: str
-    begin_nmi_stats: str
-    end_exact: bool
-    end_retries: int
-    end_tick_slack: int
-    end_entry_slack: str
-    end_ns: int
-    end_stats: str
-    end_nmi_stats: str
-
-    @property
-    def entry_slack(self) -> dict[str, int]:
-        """Handler entries that may or may not be in the buffer, by irq."""
-        slack: dict[str, int] = {}
-        for item in f"{self.begin_entry_slack} {self.end_entry_slack}".split():
-            irq, _, uncertain = item.partition(":")
-            slack[irq] = slack.get(irq, 0) + int(uncertain)
-        return slack
-
-    def row(self) -> dict[str, Any]:
-        """Of the table `brackets`."""
-        return {
-            "exact": self.begin_exact and self.end_exact,
-            "tick_slack": self.begin_tick_slack + self.end_tick_slack,
-            "retries": self.begin_retries + self.end_retries,
-            "window_s": (self.end_ns - self.begin_ns) / 1e9,
-            "counted_entries": _growth(self.begin_stats, self.end_stats, 0),
-            "counted_interrupted": _growth(self.begin_stats, self.end_stats, 1),
-            "counted_clamped": _growth(self.begin_stats, self.end_stats, 2),
-            "nmis": sum(_growth(self.begin_nmi_stats, self.end_nmi_stats, index) for index in (0, 2, 3)),
-        }
-
-
-class Load(Answer):
-    """What irqload prints; a load has the fields that it has an answer for."""
-
-    raised_user: int | None = None
-    raised_kernel: int | None = None
-    handled: int | None = None
-    calibration_raises: int | None = None
-    handler_loops: int | None = None
-    handler_ns: float | None = None
-    loop_ns: float | None = None
-    elapsed_ns: int
-    reads: int | None = None
-    bytes: int | None = None
-
-    def row(self) -> dict[str, Any]:
-        """Of the table `answers`."""
-        both = None not in (self.raised_user, self.raised_kernel)
-        raised = (self.raised_user or 0) + (self.raised_kernel or 0) if both else None
-        return self.model_dump(exclude={"raised_user"}) | {"raised": raised}
-
-
 def decode_trials(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     """The declared tables, and `problems`, of these trials' raw files."""
     rows = TableRows(TABLES)
@@ -120,15 +58,6 @@ def sampling(trial: Trial) -> str:
     """The arm's irq_sampling; YAML reads a bare off as false."""
     value = trial.params.get("irq_sampling", "off")
     return "off" if value is False else str(value)
-
-
-def read_bracket(path: Path) -> Bracket:
-    """RunError when a line is missing or is not what it should be."""
-    pairs = dict(line.split("=", 1) for line in read_text(path).splitlines() if "=" in line)
-    try:
-        return Bracket.model_validate(pairs)
-    except ValidationError as error:
-        raise misfit(error, str(path)) from error
 
 
 def _ended(folder: Path) -> None:
@@ -218,12 +147,6 @@ def _lines(folder: Path) -> pd.DataFrame:
             "interrupts": table.total,
         }
     )
-
-
-def _growth(before: str, after: str, index: int) -> float:
-    """Growth of one of the kernel's own tallies between the brackets; NaN on a kernel without them."""
-    old, new = before.split(), after.split()
-    return float(int(new[index]) - int(old[index])) if index < min(len(old), len(new)) else float("nan")
 
 
 def _buffer(

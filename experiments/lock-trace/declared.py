@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Column, Table, count, flag, number, string
+from harness.measure.declared import KEY, Column, Table, columns_of, count, flag, number, string
+
+from .locks.status import LockTraceStatus
 
 _FILTER = string("filter", "per-lock or paper")
 _CLASS = string(
@@ -34,9 +36,7 @@ TABLES = [
         "validate those of the per-lock filter",
         (
             *KEY,
-            count("cpus", "CPUs that had a ring"),
             number("traced_s", "s", "from the start of the trace to its stop"),
-            count("events", "calls of the hooks"),
             count("kept", "events that the filter kept"),
             count("dropped", "events that the filter dropped"),
             count("lost", "events that were kept and found no room in a ring, of all streams"),
@@ -45,16 +45,7 @@ TABLES = [
             ),
             number("first_loss_s", "s", "from the start of the trace to the first lost event; NaN: none was lost"),
             count("ring_events", "events that the rings of all CPUs hold"),
-            flag("late", "the hooks were switched on when the trace began, and not at the boot"),
-            count("untracked", "events of locks that found no place in the table of locks"),
-            count("nested", "hooks that ran within a hook"),
-            count("waiting", "threads that still waited when the trace ended"),
-            count("sites_full", "acquisitions whose call site found no place"),
-            count("holds_full", "readers that found no place"),
-            count("locks", "locks in the kernel's table"),
-            count("sites", "locks, types and call sites in the kernel's table"),
-            count("pool_peak", "most events that lay in the paper's shared buffer"),
-            count("pool_full", "blocks that found no place in the paper's shared buffer"),
+            *columns_of(LockTraceStatus),
         ),
     ),
     Table(

@@ -40,8 +40,6 @@ QUANTILES = np.round(np.linspace(0, 1, 101), 2)
 def trace_row(run: Run) -> dict[str, Any]:
     """The row of `traces`."""
     status = run.status
-    names = ("events", "cpus", "late", "untracked", "nested", "waiting", "sites_full", "holds_full")
-    more = ("locks", "sites", "pool_peak", "pool_full")
     first_loss = (status.first_loss - status.start) / (1000 * status.tsc_khz)
     return {
         "traced_s": status.seconds,
@@ -52,7 +50,7 @@ def trace_row(run: Run) -> dict[str, Any]:
         "useful": status.useful if status.arm in (PAPER, PER_LOCK, VALIDATE) else np.nan,
         "first_loss_s": first_loss if status.first_loss else np.nan,
         "ring_events": ring_events(status),
-        **{name: getattr(status, name) for name in (*names, *more)},
+        **status.as_columns(),
     }
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
 from harness.measure.raw import Answer, Trial, read_answer, read_bytes
 from harness.measure.rows import MetricRows, TableRows
+from harness.yamlfile import about
 
 Values = dict[str, Any]
 
@@ -28,10 +29,10 @@ class Run(Answer):
     """What the guest's program `advised` says; times and faults from where the command went on, or began."""
 
     elapsed_ns: int
-    major_faults: int
-    paged_out: int
-    fetched: int
-    exit_status: int
+    major_faults: Annotated[int, about("page faults that read swap space")]
+    paged_out: Annotated[int, about("pages that it had in swap space when it went on; 0: it was not put aside")]
+    fetched: Annotated[int, about("pages that were asked for ahead")]
+    exit_status: Annotated[int, about("the program's, as a shell has it", "1")]
 
 
 def decode_advised(rows: TableRows, trial: Trial) -> None:
@@ -43,10 +44,7 @@ def decode_advised(rows: TableRows, trial: Trial) -> None:
             row = {
                 "advice": str(trial.params.get("advice", "")),
                 "seconds": run.elapsed_ns / 1e9,
-                "major_faults": run.major_faults,
-                "paged_out": run.paged_out,
-                "fetched": run.fetched,
-                "exit_status": run.exit_status,
+                **run.as_columns(),
                 "output": hashlib.sha256(read_bytes(folder / "stdout")).hexdigest(),
             }
             rows.put("advised", row, trial, workload)

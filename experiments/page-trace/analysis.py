@@ -19,7 +19,8 @@ from harness.measure.rows import TableRows
 
 from .advised import METHOD, decode_advised
 from .cases import decode_known, decode_neighbour
-from .declared import METRICS, TABLES
+from .declared import TABLES
+from .declared_metrics import METRICS
 from .dwells import decode_dwells
 from .figures import draw
 from .measures import measure

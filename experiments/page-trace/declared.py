@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What page-trace declares of its data: the tables of its decoders, and the families of metrics."""
+"""The tables of page-trace's decoders: their columns, types, units and meanings."""
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Column, Metric, Table, count, fact, flag, number, string
+from harness.measure.declared import KEY, Column, Table, columns_of, count, flag, number, string
 from harness.measure.units import Unit
+
+from .advised import Run as AdvisedRun
+from .programs import Run
+from .trace.stats import TraceStats
 
 
 def _whole(name: str, unit: Unit, meaning: str) -> Column:
@@ -15,23 +19,11 @@ def _word(name: str, meaning: str) -> Column:
     return Column(name, "uint64", "1", meaning)
 
 
-#: The kernel's counts of one trace; `stats.TraceStats` names the kinds of page faults.
+#: The kernel's counts of one trace, and what they say together with its file.
 COUNTS = (
-    count("window", "data pages that were mapped at once"),
-    count("faults", "page faults on the second page table"),
-    count("records", "visits that the kernel recorded, by its own count"),
+    *columns_of(TraceStats),
     count("file_records", "visits that the trace's file holds"),
-    count("lost", "visits for which the ring had no room"),
-    count("code", "faults that made a page of code accessible"),
-    count("slow", "faults that the kernel's own handler had to serve first"),
-    count("upgrades", "faults of a write to a page that was mapped read-only"),
-    count("spurious", "faults of a page that was mapped by then"),
-    count("unaccounted", "faults less all of these kinds"),
-    count("steps", "instructions that were stepped over with several pages mapped"),
-    count("kept", "pages that were kept because a step went on"),
-    count("drops", "times that the kernel's flushes emptied the second page table"),
-    count("recycled", "pages of the second page table that were used again"),
-    count("unfit", "tasks whose data the kernel could not see: it lay on pages that can be executed"),
+    count("unaccounted", "faults less all kinds of them"),
     count("cut", "visits that the file had no room for"),
 )
 
@@ -47,10 +39,7 @@ RUNS = Table(
             "B",
             "of data that the method gave, by lackey-data of its lines of data; NaN: plain and stock give none",
         ),
-        number("records", "1", "visits of a page trace, page faults, pages found dirty at each look; NaN: not counted"),
-        number("binary_bytes", "B", "what lackey-data's lines of data would take as words; NaN: another method"),
-        number("packed_bytes", "B", "what they would take as differences in LEB128; NaN: another method"),
-        number("exit_status", "1", "the program's, as a shell has it"),
+        *columns_of(Run),
         string("output", "SHA-256 of what it printed; null: the file could not be read"),
     ),
 )
@@ -121,10 +110,7 @@ ADVISED = Table(
             "advice", "none; everything: all its memory fetched ahead; order: as in its trace; followed: see README"
         ),
         number("seconds", "s", "until its end, by the guest's clock"),
-        count("major_faults", "page faults that read swap space"),
-        count("paged_out", "pages that it had in swap space when it went on; 0: it was not put aside"),
-        count("fetched", "pages that were asked for ahead"),
-        number("exit_status", "1", "the program's, as a shell has it"),
+        *columns_of(AdvisedRun),
         string("output", "SHA-256 of what it printed"),
     ),
 )
@@ -295,188 +281,3 @@ VISITS = Table(
 #: What the traces of one arm say of the programs.
 MODEL = (PAGES, CURVE, WORKINGSET, REUSE, KINDS, ADVICE, STREAMS, TRANSITIONS, MAP, VISITS)
 TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, ADVISED, SAID, TRACER, DWELLS, *MODEL]
-
-_PROGRAM = "program; without one: "
-_ERROR = "median error of a visit's {}, of visits of 100 accesses and more, beside the undisturbed program"
-METRICS = [
-    Metric(
-        "slowdown", "1", "lower", "time by the method, of the time untraced; same clock, same seed", "program", True
-    ),
-    Metric(
-        "off_time",
-        "1",
-        "lower",
-        "time untraced, of the time on the kernel without our patches; same clock, same seed",
-        "program",
-        True,
-    ),
-    Metric("off_time_all", "1", "lower", "all of a trial's programs together: sum of times, of the sum", timing=True),
-    Metric("off_time_worst", "1", "lower", "the largest of a trial's programs", timing=True),
-    Metric("slowdown_median", "1", "lower", "median of the slowdowns of a trial's programs", timing=True),
-    fact("bytes", "B", "lower", "data that the method gave", "program"),
-    Metric("data_rate", "B/s", "lower", "bytes of the trace by second of the untraced program", "program", timing=True),
-    fact("visits", "count", "neither", "visits that the kernel recorded", "program"),
-    fact("lost", "count", "lower", "visits for which the ring had no room", f"{_PROGRAM}all of the trial"),
-    fact(
-        "unrecorded",
-        "count",
-        "lower",
-        "visits by the kernel's count less those that the trace's file holds, or says it had no room for, absolute",
-        f"{_PROGRAM}all of the trial",
-    ),
-    fact(
-        "unaccounted",
-        "count",
-        "lower",
-        "faults less the sum of recorded, lost, code, slow, upgrade and spurious ones, absolute",
-        f"{_PROGRAM}all of the trial",
-    ),
-    fact("steps", "count", "neither", "instructions that needed several data pages at once, over all programs"),
-    fact(
-        "same_output",
-        "1",
-        "higher",
-        "1: the program printed what it prints untraced, or without advice; without a program: the least of them",
-        f"{_PROGRAM}all of the trial",
-    ),
-    fact("exit_status", "1", "neither", "the program's exit status as a shell has it", "program"),
-    Metric(
-        "time_of_lackey", "1", "lower", "time traced, of the time under lackey; same clock and seed", "program", True
-    ),
-    fact("bytes_of_lackey", "1", "lower", "bytes of the trace, of those of lackey, same clock and seed", "program"),
-    fact(
-        "bytes_of_lackey_data",
-        "1",
-        "lower",
-        "bytes of the trace, of those of lackey's lines of data accesses, same clock and seed",
-        "program",
-    ),
-    fact(
-        "bytes_of_lackey_binary",
-        "1",
-        "lower",
-        "bytes of the packed trace, of a word for each of lackey's lines of data accesses, same clock and seed",
-        "program",
-    ),
-    fact(
-        "bytes_of_lackey_packed",
-        "1",
-        "lower",
-        "bytes of the packed trace, of those lines packed as differences in LEB128, same clock and seed",
-        "program",
-    ),
-    fact(
-        "told_share",
-        "1",
-        "higher",
-        "records of the method, of the visits that the packed page trace has; same clock and seed",
-        "program",
-    ),
-    fact("missing", "count", "lower", "visits of the oracle's that the trace has not", "program"),
-    fact("extra", "count", "lower", "visits of the trace that the oracle has not", f"{_PROGRAM}all of the trial"),
-    fact(
-        "unexplained",
-        "count",
-        "lower",
-        "missing and extra visits of class unknown",
-        f"{_PROGRAM}all of the trial",
-    ),
-    fact("explained", "count", "lower", "missing and extra visits of the other classes", "program"),
-    fact(
-        "missing_share",
-        "1",
-        "lower",
-        "missing visits, of the oracle's",
-        f"{_PROGRAM}all visits of the trial together",
-    ),
-    fact("missing_share_worst", "1", "lower", "missing visits, of the oracle's, of the program that misses most"),
-    fact(
-        "difference_share",
-        "1",
-        "lower",
-        "missing and extra visits of the class, of the oracle's, of the program that has most",
-        "class of differences",
-    ),
-    fact(
-        "left_out_share",
-        "1",
-        "lower",
-        "of the oracle's accesses, those of pages that the guest maps as code; of the program that has most",
-    ),
-    fact("code_unmapped", "count", "lower", "pages that traces call code and the guest's maps do not, of all programs"),
-    fact("unfit", "count", "lower", "tasks whose data the kernel could not see, of all programs"),
-    fact("dwell_error", "1", "lower", _ERROR.format("duration less the tracer's own time"), "program"),
-    fact("dwell_error_worst", "1", "lower", "the same, of the program that has most"),
-    fact("traced_error", "1", "lower", _ERROR.format("duration as traced"), "program"),
-    fact(
-        "lined_up_share",
-        "1",
-        "higher",
-        "visits of the undisturbed program whose duration is known on both sides, of all to data pages",
-        "program",
-    ),
-    fact("lined_up_share_least", "1", "higher", "the same, of the program that has least"),
-    fact("count_error", "1", "lower", _ERROR.format("accesses by the time that the known program's take"), "program"),
-    fact("count_error_worst", "1", "lower", "the same, of the program that has most"),
-    fact("count_error_own", "1", "lower", _ERROR.format("accesses by the program's own mean time of one"), "program"),
-    fact("count_error_own_worst", "1", "lower", "the same, of the program that has most"),
-    fact(
-        "time_error",
-        "1",
-        "lower",
-        "of the whole program's time, less the tracer's own, beside the undisturbed one's",
-        "program",
-    ),
-    fact("time_error_worst", "1", "lower", "the same, of the program that has most"),
-    fact(
-        "left_behind",
-        "count",
-        "lower",
-        "visits that the kernel saw and the trace's file has not: lost, beyond its bound, or without a reason",
-        "program",
-    ),
-    fact("visit_time", "ns", "lower", "time of a traced program by visit, where its records stream to the host"),
-    fact("visit_time_ratio", "1", "lower", "the same, of that of the shortest such program of the repetition"),
-    fact("file_bytes", "B", "lower", "size of such a trace's file"),
-    fact("bytes_per_visit", "B", "lower", "bytes of such a trace by visit that it holds"),
-    fact("visit_ns", "ns", "lower", "the tracer's own time for a visit whose next one is by another instruction"),
-    fact("irregular", "1", "neither", "share of visits that no stride foresees", "program"),
-    fact("advice_coverage", "1", "higher", "visits that advice for the next one foresaw, of all visits", "program"),
-    fact("advice_accuracy", "1", "higher", "right advices for the next visit, of those given", "program"),
-    fact("known_cases", "count", "neither", "known sequences that were traced"),
-    fact("known_wrong", "count", "lower", "known sequences that were not recorded exactly"),
-    Metric(
-        "neighbour_slowdown",
-        "1",
-        "lower",
-        "how much longer a neighbour's work takes beside a traced program than beside an untraced one, whole segments",
-        timing=True,
-    ),
-    Metric(
-        "neighbour_slowdown_fastest",
-        "1",
-        "lower",
-        "the same of the fastest tenth of each segment's chunks: it does not see what slows down the others",
-        timing=True,
-    ),
-    fact(
-        "advice_said",
-        "1",
-        "higher",
-        "1: of the program's largest memory, the report on its trace says what following advice does; else 0",
-        "program",
-    ),
-    fact("speedup", "1", "higher", "time without advice, of the time with it; same clock and seed", "program"),
-    fact("speedup_median", "1", "higher", "median of the speed-ups of a trial's programs"),
-    fact("speedup_least", "1", "higher", "the least of them"),
-    fact("fewer_faults", "1", "higher", "major faults without advice, of those with it (0 counts as 1)", "program"),
-    fact("fewer_faults_median", "1", "higher", "median of these of a trial's programs"),
-    fact(
-        "speedup_over_everything",
-        "1",
-        "higher",
-        "time with all memory fetched ahead by address, of the time with advice; same clock and seed",
-        "program",
-    ),
-    fact("speedup_over_everything_median", "1", "higher", "median of these of a trial's programs"),
-]

@@ -17,7 +17,7 @@ from harness.measure.trials import LEFT_OUT
 from .advised import METHOD as ADVISED
 from .advised import put_advised
 from .cases import KNOWN, NEIGHBOUR
-from .declared import METRICS
+from .declared_metrics import METRICS
 from .dwells import DWELLS, TRACER
 from .model import MODEL
 from .programs import COMPARISON, METHODS, OUTPUT, RUN, TRACE, TRACES

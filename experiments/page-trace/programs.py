@@ -6,13 +6,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
 from harness.measure.raw import Answer, Trial, read_answer, read_bytes
 from harness.measure.rows import TableRows
 from harness.oracle.reader import Oracle, asked_for
+from harness.yamlfile import about
 
 from .dwells import programs_of
 from .trace.comparison import compare
@@ -30,17 +31,23 @@ RUN, OUTPUT, TRACE, COMPARISON = "run", "output", "trace", "comparison"
 
 
 class Run(Answer):
-    """What every method's launcher says; `bytes` is absent where it gave no data, `records` where it counts none, and
-    the others where it is not lackey that counts its lines by kind.
+    """What every method's launcher says; `bytes` is absent where it gave no data, and what lackey alone counts, its
+    lines by kind, by every other.
     """
 
     elapsed_ns: int
-    exit_status: int | None
+    exit_status: Annotated[int | None, about("the program's, as a shell has it", "1")]
     bytes: int | None = None
-    records: int | None = None
+    records: Annotated[
+        int | None, about("visits of a page trace, page faults, pages found dirty at each look; NaN: not counted", "1")
+    ] = None
     data_bytes: int | None = None
-    binary_bytes: int | None = None
-    packed_bytes: int | None = None
+    binary_bytes: Annotated[
+        int | None, about("what lackey-data's lines of data would take as words; NaN: another method", "B")
+    ] = None
+    packed_bytes: Annotated[
+        int | None, about("what they would take as differences in LEB128; NaN: another method", "B")
+    ] = None
 
 
 def decode_programs(rows: TableRows, trial: Trial) -> None:
@@ -56,9 +63,8 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
         with rows.part(trial, RUN, workload):
             run = read_answer(folder / ("trace.json" if method in TRACES else f"{method}.json"), Run)
             size = run.data_bytes if method == "lackey-data" else run.bytes
-            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": size, "records": run.records}
-            row |= {"binary_bytes": run.binary_bytes, "packed_bytes": run.packed_bytes}
-            rows.put("runs", row | {"exit_status": run.exit_status, "output": output}, trial, workload)
+            row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": size, "output": output}
+            rows.put("runs", row | run.as_columns(), trial, workload)
         if method not in TRACES:
             continue
         with rows.part(trial, TRACE, workload):
@@ -78,9 +84,8 @@ def _path(trial: Trial, workload: str) -> Path:
 
 def counts(stats: TraceStats, trace: Trace) -> dict[str, Any]:
     """The columns COUNTS of one trace."""
-    names = ("window", "faults", "records", "lost", "code", "slow", "upgrades", "spurious", "steps", "kept", "drops")
-    values: dict[str, Any] = {name: getattr(stats, name) for name in (*names, "recycled", "unfit")}
-    return values | {"file_records": trace.written_visits, "unaccounted": stats.unaccounted, "cut": stats.left_out}
+    own = {"file_records": trace.written_visits, "unaccounted": stats.unaccounted, "cut": stats.left_out}
+    return stats.as_columns() | own
 
 
 def _compare(rows: TableRows, trial: Trial, workload: str, span: int) -> None:

@@ -65,8 +65,7 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
 
 
 def _run_row(run: Run) -> dict[str, Any]:
-    row: dict[str, Any] = {"run": run.run, "work": run.work, "rounds": run.rounds, "batches": run.batches}
-    row |= {"wakes": run.wakes, "pages": run.pages, "problem": run.problem or None}
+    row = run.as_columns() | {"work": run.work, "batches": run.batches, "problem": run.problem or None}
     if not run.problem:
         row |= {"per_round": run.per_round, "cold": run.took[0] / run.rounds - run.per_round}
     return row

@@ -7,8 +7,10 @@ they are instructions; metrics of that arm say `instructions`.
 
 from __future__ import annotations
 
-from harness.measure.declared import ARM, KEY, TRIAL, Metric, Table, count, fact, number, string
+from harness.measure.declared import ARM, KEY, TRIAL, Metric, Table, columns_of, count, fact, number, string
 from harness.measure.units import Unit
+
+from .runs import Run
 
 _COST: tuple[Unit, ...] = ("instructions", "ns")
 _PROVIDER = string("provider", "the kind of probe, as the README's table calls it; `general`: what all kinds share")
@@ -22,14 +24,11 @@ TABLES = [
         "one run of probecost: some batches of the same rounds, with the same probes",
         (
             *KEY,
-            string("run", "its name: PROVIDER.WHAT, or that of a held-out script"),
+            *columns_of(Run),
             string("work", "what one round does"),
             number("per_round", "ns", "cost of one round: the median over batches; NaN: the run failed"),
             number("cold", "ns", "what a round of the first batch cost more than that; NaN: the run failed"),
-            count("rounds", "rounds of a batch"),
             count("batches", "batches; 0: the run failed"),
-            count("wakes", "wake-ups of the reader that drains the buffers, in all batches"),
-            count("pages", "pages that it took out"),
             string("problem", "why the run could not be set up; null: it could"),
         ),
     ),

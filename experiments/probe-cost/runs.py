@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from harness.errors import RunError
 from harness.measure.raw import Answer, Trial, read_answer_lines
 from harness.measure.symbols import read_system_map
 from harness.oracle.reader import LAP, Oracle, OracleAbsent
+from harness.yamlfile import about
 
 
 class Buffer(Answer):
@@ -37,9 +39,9 @@ class Counted(Answer):
 class Run(Answer):
     """One run. `took`: what each batch took; `plain`: the same without probes, where the run was to tell it."""
 
-    run: str
+    run: Annotated[str, about("its name: PROVIDER.WHAT, or that of a held-out script")]
     script: str
-    rounds: int = Field(ge=1)
+    rounds: Annotated[int, about("rounds of a batch"), Field(ge=1)]
     lap: int
     problem: str
     took: tuple[float, ...] = ()
@@ -50,8 +52,8 @@ class Run(Answer):
     buffers: tuple[Buffer, ...] = ()
     frames: int = 0
     drops: int = 0
-    wakes: int = 0
-    pages: int = 0
+    wakes: Annotated[int, about("wake-ups of the reader that drains the buffers, in all batches")] = 0
+    pages: Annotated[int, about("pages that it took out")] = 0
 
     @model_validator(mode="after")
     def _whole(self) -> Run:

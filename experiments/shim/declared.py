@@ -7,11 +7,12 @@ part of an observation between two readings of the host's figures, about 20 ms.
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Column, Table, count, flag, number, string
+from harness.measure.declared import KEY, Column, Table, columns_of, count, flag, number, string
 
 from .exact import EXACT_TABLES
 from .gaps import GAPS_TABLES
 from .hello import HELLO_TABLES
+from .observer.answers import Observed, Signal, TimerSampled
 from .published import PUBLISHED_TABLES
 
 RUN = string("run", "the run of the observer, by the name of its files")
@@ -60,28 +61,11 @@ TABLES = [
         (
             *KEY,
             RUN,
+            *columns_of(Observed),
             number("asked_ns", "ns", "the period that was asked for; 0: as fast as it can"),
-            number("seconds", "s", "how long it ran"),
-            TSC_HZ,
-            count("samples", "samples taken"),
             number("samples_per_s", "count/s", "samples in a second; NaN: it took no time"),
             number("period_mean_ns", "ns", "time per sample; NaN: no samples"),
-            count("windows", "windows judged"),
-            count("trusted", "windows trusted"),
             number("trusted_share", "1", "of the windows judged; NaN: none"),
-            count("zero", "windows whose begin clocks are equal"),
-            count("samples_lost", "samples that found no room in the ring"),
-            count("switches_slot", "switches that the slot counted meanwhile"),
-            count("switches_seen", "switches that the observer saw"),
-            count("switches_missed", "switches that it did not see, by the slot's count"),
-            count("switches_lost", "switches that it saw and that found no room in the ring"),
-            count("torn", "readings of the slot that never were at rest"),
-            count("injected", "delays put into samples"),
-            count("injected_windows", "windows with a delay of more than twice what the bounds allow, by the program"),
-            count("injected_trusted", "of these, windows that the program trusted"),
-            string("ppid", "how the slot is published: callback or tracepoint; null: there is none"),
-            string("ppid_reason", "why there is no slot; null: there is one"),
-            string("host_reason", "why the observer was not told how the host ran the vCPUs; null: it was"),
         ),
     ),
     Table(
@@ -135,20 +119,7 @@ TABLES = [
             *KEY,
             RUN,
             flag("used", "whether its counts are used"),
-            string("name", "what it counts"),
-            string(
-                "source",
-                "slot: the PMU, as published; pmu: by the observer; oracle: the oracle's page; memory: a word of it",
-            ),
-            string("scope", "cpu: of the observed CPU; observer: of the observer's own thread; memory"),
-            number(
-                "known_expected",
-                "instructions",
-                "of the loop of known length; NaN: it was not run, or the event was on no counter",
-            ),
-            number("known_counted", "instructions", "counted over that loop; NaN: it was not run"),
-            number("known_error", "1", "counted over expected, less 1; NaN: it was not run"),
-            string("reason", "why it is not used; null: it is"),
+            *columns_of(Signal),
         ),
     ),
     Table(
@@ -334,13 +305,7 @@ TABLES = [
         (
             *KEY,
             string("when", "alone, or both: beside the observer"),
-            number("period_ns", "ns", "the period that was asked for"),
-            number("samples", "count", "samples; NaN: the sampler could not run"),
-            count("lost", "samples that found no room"),
-            count("throttled", "how often the kernel held it back"),
-            number("seconds", "s", "how long it ran"),
-            number("samples_per_s", "count/s", "samples in a second; 0: none"),
-            string("reason", "why it could not run; null: it did"),
+            *columns_of(TimerSampled),
         ),
     ),
 ]

@@ -121,8 +121,7 @@ def _timer(bench: Bench) -> None:
     for name, when in (("timer.json", "alone"), ("both.timer.json", "both")):
         with bench.part(f"timer sampler: {when}"):
             timer = read_answer(bench.folder / name, TimerSampled)
-            same = ("period_ns", "samples", "lost", "throttled", "seconds", "samples_per_s", "reason")
-            bench.put("timer", {"when": when, **{name: getattr(timer, name) for name in same}})
+            bench.put("timer", {"when": when, **timer.as_columns()})
     bench.put_run("both")
     with bench.part("cost"):
         observed, timer = bench.observed("fast"), read_answer(bench.folder / "timer.json", TimerSampled)

@@ -7,39 +7,32 @@ or on the host, if the guest has one CPU.
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Table, count, fact
+from typing import Annotated
+
+from harness.measure.declared import KEY, Table, columns_of, fact
 from harness.measure.raw import Answer, read_answer
+from harness.yamlfile import about
 
 from .onetrial import OneTrial
 from .run import Bench
 
 
 class Exact(Answer):
-    """exact.json: numbers of interrupts by whom they found, of these those that the line named wrongly, and switches as
-    the lines and as /proc/stat count them.
-    """
+    """exact.json."""
 
-    threads: int
-    threads_wrong: int
-    idle: int
-    idle_wrong: int
-    slot_switches: int
-    kernel_switches: int
+    threads: Annotated[int, about("interrupts of threads")]
+    threads_wrong: Annotated[int, about("of these, with another thread in the line")]
+    idle: Annotated[int, about("interrupts of the idle task")]
+    idle_wrong: Annotated[int, about("of these, with another task in the line")]
+    slot_switches: Annotated[int, about("switches meanwhile, as the lines count them")]
+    kernel_switches: Annotated[int, about("the same, as /proc/stat counts them")]
 
 
 EXACT_TABLES = [
     Table(
         "exact",
         "one time in which the device compared its lines with the threads that a timer interrupted",
-        (
-            *KEY,
-            count("threads", "interrupts of threads"),
-            count("threads_wrong", "of these, with another thread in the line"),
-            count("idle", "interrupts of the idle task"),
-            count("idle_wrong", "of these, with another task in the line"),
-            count("slot_switches", "switches meanwhile, as the lines count them"),
-            count("kernel_switches", "the same, as /proc/stat counts them"),
-        ),
+        (*KEY, *columns_of(Exact)),
     )
 ]
 EXACT_METRICS = [
@@ -55,7 +48,7 @@ EXACT_LOST = tuple(metric.name for metric in EXACT_METRICS)
 def decode_exact(bench: Bench) -> None:
     """exact.json into its table."""
     with bench.part("exact"):
-        bench.put("exact", read_answer(bench.folder / "exact.json", Exact).model_dump())
+        bench.put("exact", read_answer(bench.folder / "exact.json", Exact).as_columns())
 
 
 def measure_exact(one: OneTrial) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from harness.measure.declared import KEY, Table, count, fact, number, string
+from typing import Annotated
+
+from harness.measure.declared import KEY, Table, columns_of, count, fact, number
 from harness.measure.raw import Answer, read_answer
+from harness.yamlfile import about
 
 from .onetrial import OneTrial
 from .run import Bench
@@ -13,13 +16,15 @@ SLOT, OWN = "slot", "observer"
 
 
 class Check(Answer):
-    """A known loop of the target, of `expected` instructions, by one counter; `reason`: why that is refused."""
+    """A known loop of the target, by one counter."""
 
-    what: str
-    source: str
-    expected: int
-    counted: int
-    reason: str | None = None
+    what: Annotated[str, about("known loop, or crowded: with more events than the CPU has counters")]
+    source: Annotated[
+        str, about("slot: published at the switch; call: read by a system call; observer: of its own thread")
+    ]
+    expected: Annotated[int, about("instructions of the loop")]
+    counted: Annotated[int, about("instructions that were counted")]
+    reason: Annotated[str | None, about("why the counter is refused; null: it is used")] = None
 
 
 class Event(Answer):
@@ -40,15 +45,13 @@ class Crowded(Answer):
 
 
 class Published(Answer):
-    """counters.json. `busy`, `idle`: instructions of the CPU in half a second of the target's; `observer_of_idle`:
-    those of an event of the observer's own thread while it looked at an idle target for as long.
-    """
+    """counters.json; instructions are of half a second each."""
 
     cpu: int
     checks: tuple[Check, ...]
-    busy: int
-    idle: int
-    observer_of_idle: int
+    busy: Annotated[int, about("of the CPU, as published, while the target computed")]
+    idle: Annotated[int, about("of the CPU, as published, while it slept")]
+    observer_of_idle: Annotated[int, about("of an event of the observer's thread, while it looked at an idle target")]
     crowded: Crowded
 
 
@@ -56,24 +59,12 @@ PUBLISHED_TABLES = [
     Table(
         "published",
         "one count of a known loop of the target's, by one counter",
-        (
-            *KEY,
-            string("what", "known loop, or crowded: with more events than the CPU has counters"),
-            string("source", "slot: published at the switch; call: read by a system call; observer: of its own thread"),
-            count("expected", "instructions of the loop"),
-            count("counted", "instructions that were counted"),
-            string("reason", "why the counter is refused; null: it is used"),
-        ),
+        (*KEY, *columns_of(Check)),
     ),
     Table(
         "half_seconds",
         "instructions in half a second each",
-        (
-            *KEY,
-            count("busy", "of the CPU, as published, while the target computed"),
-            count("idle", "of the CPU, as published, while it slept"),
-            count("observer_of_idle", "of an event of the observer's thread, while it looked at an idle target"),
-        ),
+        (*KEY, *columns_of(Published)),
     ),
     Table(
         "crowd",
@@ -101,8 +92,8 @@ def decode_published(bench: Bench) -> None:
     with bench.part("counters"):
         told = read_answer(bench.folder / "counters.json", Published)
         crowded = {"what": "crowded", "source": SLOT, **told.crowded.model_dump(exclude={"events"})}
-        bench.put("published", [*(check.model_dump() for check in told.checks), crowded])
-        bench.put("half_seconds", told.model_dump(include={"busy", "idle", "observer_of_idle"}))
+        bench.put("published", [*(check.as_columns() for check in told.checks), crowded])
+        bench.put("half_seconds", told.as_columns())
         bench.put(
             "crowd",
             [

@@ -137,12 +137,7 @@ def _check_windows(table: pd.DataFrame, observed: Observed, path: Path) -> None:
 
 def _counted(observed: Observed) -> dict[str, Any]:
     samples, seconds, windows = observed.samples, observed.seconds, observed.windows
-    same = (
-        "seconds", "tsc_hz", "samples", "windows", "trusted", "zero", "samples_lost", "switches_slot", "switches_seen",
-        "switches_missed", "switches_lost", "torn", "injected", "injected_windows", "injected_trusted", "ppid",
-        "ppid_reason", "host_reason",
-    )  # fmt: skip
-    return {name: getattr(observed, name) for name in same} | {
+    return observed.as_columns() | {
         "asked_ns": observed.period_ns or observed.period_cycles / observed.tsc_hz * 1e9,
         "samples_per_s": samples / seconds if seconds else math.nan,
         "period_mean_ns": seconds / samples * 1e9 if samples else math.nan,
@@ -151,4 +146,4 @@ def _counted(observed: Observed) -> dict[str, Any]:
 
 
 def _counter(signal: Signal, used: bool) -> dict[str, Any]:
-    return {**signal.model_dump(), "used": used, "reason": signal.refusal}
+    return {**signal.as_columns(), "used": used, "reason": signal.refusal}

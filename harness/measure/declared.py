@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel
 
 from harness.errors import UsageError
 from harness.measure.units import UNITS, Unit
@@ -159,6 +160,28 @@ def count(name: str, meaning: str) -> Column:
 def flag(name: str, meaning: str) -> Column:
     """A column of yes and no, never absent."""
     return Column(name, "bool", "1", meaning)
+
+
+def columns_of(answer: type[BaseModel]) -> tuple[Column, ...]:
+    """A column for each field of a program's answer that says what it means (`harness.yamlfile.about`), in their order.
+
+    So a field is declared once, where it is read; `Answer.as_columns` gives its values. Whole numbers without a unit
+    are counts; a number that may be absent is a float64.
+    """
+    columns = []
+    for name, field in answer.model_fields.items():
+        if field.description is None:
+            continue
+        kinds = set(get_args(field.annotation)) or {field.annotation}
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        if str in kinds:
+            columns.append(string(name, field.description))
+        elif kinds == {bool}:
+            columns.append(flag(name, field.description))
+        else:
+            unit = cast("Unit", extra.get("unit", "count"))
+            columns.append(Column(name, "int64" if kinds == {int} else "float64", unit, field.description))
+    return tuple(columns)
 
 
 def fact(name: str, unit: Unit | tuple[Unit, ...], direction: Direction, meaning: str, of: str | None = None) -> Metric:

@@ -36,6 +36,11 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    def as_columns(self) -> dict[str, Any]:
+        """The fields that are columns of a table, by name (`harness.measure.declared.columns_of`)."""
+        fields = type(self).model_fields.items()
+        return {name: getattr(self, name) for name, field in fields if field.description is not None}
+
     @model_validator(mode="after")
     def _in_64_bits(self) -> Answer:
         """No program of ours counts further, and nothing that tables are made of holds more."""

@@ -7,7 +7,7 @@ import dataclasses
 import errno
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from harness.measure.declared import (
     Table,
     check_metrics,
     check_tables,
+    columns_of,
     count,
     fact,
     flag,
@@ -33,12 +34,13 @@ from harness.measure.declared import (
     string,
 )
 from harness.measure.hostsched import host_waited
-from harness.measure.raw import read_csv, read_json, read_json_lines, read_last_json_line
+from harness.measure.raw import Answer, read_csv, read_json, read_json_lines, read_last_json_line
 from harness.measure.rows import MOST_PARTS, NO_VALUE, MetricRows, TableRows
 from harness.measure.trials import TRIALS, trial_table, without_disturbed
 from harness.measure.units import MEANINGS, UNITS
 from harness.sets.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.sets.resultset import read_tables
+from harness.yamlfile import about
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, record
 
 TABLE = Table(
@@ -419,3 +421,35 @@ def test_a_misspelt_part_of_a_metric_is_told_with_the_parts_that_there_are(tmp_p
 
     assert reason("7.0") == f"{NO_VALUE}; of this family it gives wait_ms.late, wait_ms.soon"
     assert str(reason("?")).startswith("ValueError: "), "it may be there, unread"
+
+
+class Said(Answer):
+    """All kinds of fields; the last is no column."""
+
+    name: Annotated[str, about("who")]
+    why: Annotated[str | None, about("why not; null: it was")] = None
+    fine: Annotated[bool, about("whether")]
+    seen: Annotated[int, about("so many")]
+    lasted: Annotated[int, about("so long", "ns")]
+    share: Annotated[float | None, about("a share; NaN: none", "1")] = None
+    missed: Annotated[int | None, about("so many; NaN: it does not count them")] = None
+    own: int = 7
+
+
+def test_the_fields_of_an_answer_are_columns_where_they_say_what_they_mean():
+    columns = columns_of(Said)
+    assert [(one.name, one.type, one.unit) for one in columns] == [
+        ("name", "string", None),
+        ("why", "string", None),
+        ("fine", "bool", "1"),
+        ("seen", "int64", "count"),
+        ("lasted", "int64", "ns"),
+        ("share", "float64", "1"),
+        ("missed", "float64", "count"),
+    ]
+    assert columns[3].meaning == "so many"
+    said = Said(name="a", fine=True, seen=1, lasted=2)
+    table = Table("said", "one answer", columns)
+    assert list(said.as_columns()) == table.names
+    row = table.typed(pd.DataFrame([said.as_columns()])).iloc[0]
+    assert (row["name"], row["why"], row["seen"], np.isnan(row["missed"])) == ("a", None, 1, True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from pydantic import Field
 
 from harness.errors import RunError
 from harness.measure.raw import Answer, read_answer
+from harness.yamlfile import about
 
 from .events import (
     KINDS,
@@ -38,26 +39,26 @@ class LockTraceStatus(Answer):
     start: int
     stop: int
     tsc_khz: int = Field(gt=0)
-    events: int
+    events: Annotated[int, about("calls of the hooks")]
     kinds: list[int]
     kept: tuple[int, int, int]
     dropped: tuple[int, int, int]
     written: tuple[int, int, int]
     lost: tuple[int, int, int]
     first_loss: int
-    untracked: int
-    nested: int
-    waiting: int
-    locks: int
-    sites: int
-    sites_full: int
-    holds_full: int
-    pool_peak: int
-    pool_full: int
+    untracked: Annotated[int, about("events of locks that found no place in the table of locks")]
+    nested: Annotated[int, about("hooks that ran within a hook")]
+    waiting: Annotated[int, about("threads that still waited when the trace ended")]
+    locks: Annotated[int, about("locks in the kernel's table")]
+    sites: Annotated[int, about("locks, types and call sites in the kernel's table")]
+    sites_full: Annotated[int, about("acquisitions whose call site found no place")]
+    holds_full: Annotated[int, about("readers that found no place")]
+    pool_peak: Annotated[int, about("most events that lay in the paper's shared buffer")]
+    pool_full: Annotated[int, about("blocks that found no place in the paper's shared buffer")]
     ring_order: int = Field(default=0, ge=0, le=40)
-    cpus: int = Field(default=1, ge=1, le=4096)
+    cpus: Annotated[int, about("CPUs that had a ring"), Field(ge=1, le=4096)] = 1
     wait_status: int = Field(default=0, ge=0, le=0xFFFF)
-    late: bool = False
+    late: Annotated[bool, about("the hooks were switched on when the trace began, and not at the boot")] = False
 
     @property
     def seconds(self) -> float:

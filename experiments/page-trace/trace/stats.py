@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from harness.measure.raw import Answer
+from harness.yamlfile import about
 
 
 class TraceStats(Answer):
-    """Counters of struct page_trace_stats, then the launcher's; numbers of page faults unless said otherwise.
+    """Counters of struct page_trace_stats, then the launcher's.
 
     `exit_status` is the command's as a shell has it, None of a process that was there before; `written` whether the
     trace could be written to its end; `left_out` visits that it had no room for; `bytes` its size with the header;
@@ -15,22 +18,22 @@ class TraceStats(Answer):
     out or cut off.
     """
 
-    faults: int
-    records: int
-    lost: int
-    code: int
-    slow: int
-    upgrades: int
-    spurious: int
-    steps: int
-    kept: int
-    drops: int
-    recycled: int
+    faults: Annotated[int, about("page faults on the second page table")]
+    records: Annotated[int, about("visits that the kernel recorded, by its own count")]
+    lost: Annotated[int, about("visits for which the ring had no room")]
+    code: Annotated[int, about("faults that made a page of code accessible")]
+    slow: Annotated[int, about("faults that the kernel's own handler had to serve first")]
+    upgrades: Annotated[int, about("faults of a write to a page that was mapped read-only")]
+    spurious: Annotated[int, about("faults of a page that was mapped by then")]
+    steps: Annotated[int, about("instructions that were stepped over with several pages mapped")]
+    kept: Annotated[int, about("pages that were kept because a step went on")]
+    drops: Annotated[int, about("times that the kernel's flushes emptied the second page table")]
+    recycled: Annotated[int, about("pages of the second page table that were used again")]
     tasks: int
     live: int
-    unfit: int
+    unfit: Annotated[int, about("tasks whose data the kernel could not see: it lay on pages that can be executed")]
     other_lost: int
-    window: int
+    window: Annotated[int, about("data pages that were mapped at once")]
     follow: bool
     pid: int
     exit_status: int | None

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
 
 from harness.errors import RunError
 from harness.measure.raw import Answer, read_text
+from harness.yamlfile import about
 
 
 class ClockPair(Answer):
@@ -24,15 +26,22 @@ OBSERVER_SCOPE = "observer"
 
 
 class Signal(Answer):
-    """A counter: known_expected and known_counted are instructions of the known loop, None where it was not run."""
+    """A counter, and what it said of the loop of known length."""
 
-    name: str
-    source: str
-    scope: str | None = None
-    known_expected: int | None = None
-    known_counted: int | None = None
-    known_error: float | None = None
-    reason: str | None = None
+    name: Annotated[str, about("what it counts")]
+    source: Annotated[
+        str, about("slot: the PMU, as published; pmu: by the observer; oracle: the oracle's page; memory: a word of it")
+    ]
+    scope: Annotated[str | None, about("cpu: of the observed CPU; observer: of the observer's own thread; memory")] = (
+        None
+    )
+    known_expected: Annotated[
+        int | None,
+        about("of the loop of known length; NaN: it was not run, or the event was on no counter", "instructions"),
+    ] = None
+    known_counted: Annotated[int | None, about("counted over that loop; NaN: it was not run", "instructions")] = None
+    known_error: Annotated[float | None, about("counted over expected, less 1; NaN: it was not run", "1")] = None
+    reason: Annotated[str | None, about("why it is not used; null: it is")] = None
 
     @property
     def refusal(self) -> str | None:
@@ -44,7 +53,7 @@ class Signal(Answer):
 
 
 class Observed(Answer):
-    """shim.json: one run of the observer. Numbers of windows and switches; periods in cycles and ns.
+    """shim.json: one run of the observer.
 
     Of samples and switches: lost where the ring was full, skipped where no more were asked for. Of windows that touch a
     delay: injected_long are those that are long for so short a delay, and no part of the others.
@@ -57,32 +66,36 @@ class Observed(Answer):
     bounds: tuple[str, str]
     clock_begin: ClockPair
     clock_end: ClockPair
-    tsc_hz: float
-    seconds: float
-    samples: int
-    windows: int
-    trusted: int
+    tsc_hz: Annotated[float, about("the rate of the time-stamp counter", "Hz")]
+    seconds: Annotated[float, about("how long it ran", "s")]
+    samples: Annotated[int, about("samples taken")]
+    windows: Annotated[int, about("windows judged")]
+    trusted: Annotated[int, about("windows trusted")]
     untrusted: int
-    zero: int
-    switches_seen: int
-    switches_missed: int
-    switches_slot: int
-    torn: int
-    injected: int
-    injected_windows: int
-    injected_trusted: int
+    zero: Annotated[int, about("windows whose begin clocks are equal")]
+    switches_seen: Annotated[int, about("switches that the observer saw")]
+    switches_missed: Annotated[int, about("switches that it did not see, by the slot's count")]
+    switches_slot: Annotated[int, about("switches that the slot counted meanwhile")]
+    torn: Annotated[int, about("readings of the slot that never were at rest")]
+    injected: Annotated[int, about("delays put into samples")]
+    injected_windows: Annotated[
+        int, about("windows with a delay of more than twice what the bounds allow, by the program")
+    ]
+    injected_trusted: Annotated[int, about("of these, windows that the program trusted")]
     injected_long: int = 0
     samples_written: int
-    samples_lost: int
+    samples_lost: Annotated[int, about("samples that found no room in the ring")]
     samples_skipped: int = 0
     switches_written: int
-    switches_lost: int
+    switches_lost: Annotated[int, about("switches that it saw and that found no room in the ring")]
     switches_skipped: int = 0
-    ppid: str | None
-    ppid_reason: str | None = None
+    ppid: Annotated[str | None, about("how the slot is published: callback or tracepoint; null: there is none")]
+    ppid_reason: Annotated[str | None, about("why there is no slot; null: there is one")] = None
     host_readings: int = 0
     host_lost: int = 0
-    host_reason: str | None = None
+    host_reason: Annotated[
+        str | None, about("why the observer was not told how the host ran the vCPUs; null: it was")
+    ] = None
     signals: tuple[Signal, ...]
     refused: tuple[Signal, ...]
 
@@ -106,16 +119,16 @@ class TimerSampled(Answer):
     """timer.json: the timer sampler; without samples only `reason` is said. `tids`: samples by thread."""
 
     cpu: int
-    period_ns: int
-    samples: int | None = None
-    lost: int = 0
-    throttled: int = 0
-    seconds: float = 0.0
-    samples_per_s: float = 0.0
+    period_ns: Annotated[int, about("the period that was asked for", "ns")]
+    samples: Annotated[int | None, about("samples; NaN: the sampler could not run")] = None
+    lost: Annotated[int, about("samples that found no room")] = 0
+    throttled: Annotated[int, about("how often the kernel held it back")] = 0
+    seconds: Annotated[float, about("how long it ran", "s")] = 0.0
+    samples_per_s: Annotated[float, about("samples in a second; 0: none", "count/s")] = 0.0
     tids: dict[str, int] = {}
     clock_begin: ClockPair | None = None
     clock_end: ClockPair | None = None
-    reason: str | None = None
+    reason: Annotated[str | None, about("why it could not run; null: it did")] = None
 
 
 class Thread(Answer):
