@@ -15,6 +15,8 @@ ROOT = _SHIPPED if INSTALLED else CODE
 EXPERIMENTS = ROOT / "experiments"
 IMAGES = ROOT / "images"
 KERNELS = IMAGES / "kernels"
+#: For Debian's own kernels: the machines that they boot on, and guest programs in place of those of images/guest.
+PACKAGED = IMAGES / "packaged"
 FRAGMENTS = KERNELS / "fragments"
 PATCHES = ROOT / "kernel-patches"
 #: An installed copy has no folder of its own to write in: its results are in the folder that it is called in.

@@ -26,7 +26,7 @@ from harness.experiment.expect import Expect
 from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
-from harness.packages.choice import Name, Package
+from harness.packages.choice import KernelName, Name, Package
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
 
@@ -94,7 +94,7 @@ class Repetitions(Strict):
 class Arm(Strict):
     """One variant of an experiment."""
 
-    kernel: Annotated[Name, about("name of the kernel's spec")]
+    kernel: Annotated[KernelName, about("name of the kernel's spec")]
     clock: Annotated[Clock, about("virtual: instructions are time; wall: the host's")] = "wall"
     session: Annotated[Literal["ssh", "mailbox"] | None, about("null: the clock's own")] = None
     record: Annotated[bool, about("whether the trial is recorded for a replay")] = False
@@ -143,7 +143,7 @@ class Arm(Strict):
 class MatrixArm(Arm):
     """An arm as written that stands for several: the fields that all have, and the matrix."""
 
-    kernel: Annotated[Name | None, about("null: a dimension")] = None  # type: ignore[assignment]
+    kernel: Annotated[KernelName | None, about("null: a dimension")] = None  # type: ignore[assignment]
     matrix: Matrix
 
     @model_validator(mode="after")

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.artefacts.store import Artefact, Store, hash_file, hash_tree, usable
-from harness.errors import RunError, UsageError
+from harness.image.cpio import write_cpio
 from harness.image.programs import (
     CFLAGS,
     build_modules,
     build_programs,
     module_sources,
-    overlay_of,
-    safe_name,
+    overlay_for,
     source_files,
     with_overlay,
 )
@@ -32,7 +29,6 @@ from harness.packages import debs
 from harness.packages.choice import Package
 from harness.packages.chosen import Chosen, choose, install_chosen, key_of, versions_of
 from harness.packages.libraries import install_libraries
-from harness.packages.tree import tools
 from harness.paths import IMAGES
 from harness.progress import step
 from harness.scratch import discard
@@ -42,8 +38,6 @@ RECIPE_VERSION = 2
 BUSYBOX = "busybox-static"
 BASE_PACKAGES = (BUSYBOX, "dropbear-bin")
 BASE_BINARIES = ("usr/sbin/dropbear",)
-#: Every file's time stamp, so that the same inputs give the same archive (2024-01-01 UTC).
-MTIME = 1704067200
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/info")
 GUEST_PATH = "/krepro/bin:/bin:/usr/sbin:/usr/bin"
 DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root", "root/.ssh", "etc", "etc/dropbear", "mnt", "krepro", "var")
@@ -83,7 +77,7 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     packages = debs.fetch(store, ARCHES[arch].debian, named, dependencies=True, beside=beside)
     chosen = choose(store, ARCHES[arch].debian, recipe.chosen, packages, beside)
     folders = [IMAGES / "guest", *recipe.sources]
-    overlay = overlay_of(arch)
+    overlay = overlay_for(recipe.kernel.spec)
     modules = module_sources(folders)
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
@@ -138,7 +132,7 @@ def _build(
             _install_packages(unpacked, root, recipe.whole)
             install_chosen(chosen, unpacked, scratch / "chosen", root, ARCHES[arch].triplet, recipe.named_in)
             _install_base(unpacked, root, ARCHES[arch].triplet, _runnable_busybox(store, arch, unpacked, scratch))
-            build_programs(arch, with_overlay(folders, overlay_of(arch)), root / "krepro/bin", log)
+            build_programs(arch, with_overlay(folders, overlay_for(recipe.kernel.spec)), root / "krepro/bin", log)
             if modules:
                 modules_for(store, recipe.kernel, kernel, modules, root / "krepro/modules", log)
             (root / "init").write_text(init_of(arch))
@@ -147,7 +141,7 @@ def _build(
             (root / "etc/group").write_text("root:x:0:\n")
             (root / "etc/shells").write_text("/bin/sh\n")
             (root / "etc/profile").write_text(f"export PATH={GUEST_PATH}\n")
-            write_cpio(kernel.file("gen_init_cpio"), root, folder / "image.cpio")
+            write_cpio(root, folder / "image.cpio")
     finally:
         discard(scratch)
 
@@ -205,36 +199,3 @@ def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str]) -> None
         target = root / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target, follow_symlinks=False)
-
-
-def write_cpio(gen_init_cpio: Path, root: Path, target: Path) -> None:
-    """Pack `root` as a newc archive owned by root, with fixed times and a console node; needs no root itself."""
-    lines = ["nod /dev/console 0600 0 0 c 5 1", "nod /dev/null 0666 0 0 c 1 3"]
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root).as_posix()
-        if not safe_name(name):
-            raise UsageError(f"file name {name!r} cannot go into an initramfs", where=str(root))
-        mode = stat.S_IMODE(path.lstat().st_mode)
-        if path.is_symlink():
-            lines.append(f"slink /{name} {path.readlink()} 0777 0 0")
-        elif path.is_dir():
-            lines.append(f"dir /{name} 0755 0 0")
-        else:
-            os.utime(path, (MTIME, MTIME))
-            lines.append(f"file /{name} {path} {0o755 if mode & 0o111 else 0o644:04o} 0 0")
-    listing = target.with_suffix(".list")
-    # Directories first: gen_init_cpio writes entries in the order of the list.
-    order = {"dir": 0, "nod": 1, "file": 2, "slink": 3}
-    lines.sort(key=lambda line: order[line.split(" ", 1)[0]])
-    listing.write_text("\n".join(lines) + "\n")
-    with target.open("wb") as sink:
-        done = subprocess.run(
-            tools().run_words([gen_init_cpio, "-t", str(MTIME), listing]),
-            stdout=sink,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    if done.returncode != 0:
-        raise RunError(f"gen_init_cpio failed: {done.stderr.strip()}")
-    listing.unlink()

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from harness.artefacts.store import Artefact, Store
-from harness.image.build import write_cpio
+from harness.image.cpio import write_cpio
 from harness.scratch import discard
 
 ALGORITHM = b"ssh-ed25519"
 
 
-def image_keys(store: Store, image: Artefact, kernel: Artefact) -> Artefact:
+def image_keys(store: Store, image: Artefact) -> Artefact:
     """Keys of `image`: `keys.cpio` for the guest, `client` (private, OpenSSH) and `host.pub` for the harness."""
 
     def build(folder: Path) -> None:
@@ -31,7 +31,7 @@ def image_keys(store: Store, image: Artefact, kernel: Artefact) -> Artefact:
             (root / "root/.ssh").mkdir(parents=True)
             (root / "etc/dropbear/host_key").write_bytes(_dropbear_private(host))
             (root / "root/.ssh/authorized_keys").write_text(_public_line(client) + "\n")
-            write_cpio(kernel.file("gen_init_cpio"), root, folder / "keys.cpio")
+            write_cpio(root, folder / "keys.cpio")
         finally:
             discard(root)
         (folder / "host.pub").write_text(_public_line(host) + "\n")

@@ -18,9 +18,10 @@ from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.kernel.arch import ARCHES, ArchName
 from harness.kernel.build import kernel_environment, make_argv
+from harness.kernel.spec import KernelSpec
 from harness.packages.buildtool import tool
 from harness.packages.tree import tools
-from harness.paths import IMAGES
+from harness.paths import IMAGES, PACKAGED
 from harness.scratch import discard
 
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
@@ -66,6 +67,11 @@ def overlay_of(arch: ArchName) -> Path | None:
     """The guest folder of an architecture that needs other programs than images/guest has; None for the others."""
     name = ARCHES[arch].overlay
     return IMAGES / name if name else None
+
+
+def overlay_for(kernel: KernelSpec) -> Path | None:
+    """The same of a kernel; of a packaged one the folder with what its configuration asks for."""
+    return PACKAGED if kernel.source.package is not None else overlay_of(kernel.arch)
 
 
 def source_files(folders: Sequence[Path]) -> list[Path]:
@@ -198,5 +204,5 @@ def build_modules(
 
 
 def safe_name(name: str) -> bool:
-    """Whether gen_init_cpio's list format can carry this file name."""
+    """Whether a file of this name goes into an image: no blank, and nothing that a shell would read otherwise."""
     return re.fullmatch(r"[\w.+@%,:=/\[-]+", name) is not None

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ FIXED_IDENTITY = {
     "KBUILD_BUILD_HOST": "krepro",
     "KBUILD_BUILD_VERSION": "1",
 }
+NT_GNU_BUILD_ID = 3
 STEP_LINE = re.compile(r"^\s+(?:CC|AS|LD|AR|HOSTCC|HOSTLD|CHECK|UPD|GEN|OBJCOPY|VOFFSET|ZOFFSET)\b")
 DEFAULT_STEPS = 1500
 #: In a build's folder: the key of the kernel that it is, empty while it is not.
@@ -47,12 +49,16 @@ DISTRIBUTIONS_OWN = ("SYSTEM_TRUSTED_KEYS", "SYSTEM_REVOCATION_KEYS", "MODULE_SI
 
 
 def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
-    """The built kernel: bzImage, vmlinux, System.map, config, Module.symvers and gen_init_cpio.
+    """The built kernel: bzImage, vmlinux, System.map, config and Module.symvers; of a packaged one what its packages
+    have (`harness.kernel.packaged`).
 
     Raises UsageError for a config option that did not survive or a patch that does not apply, RunError for a
     failing compiler, with the log's path.
     """
     archive = fetch_source(store, recipe.spec.source, recipe.beside)
+    if recipe.spec.source.package is not None:
+        assert archive is not None
+        return archive
     identity = source_identity(recipe.spec.source, archive)
     inputs = kernel_inputs(recipe, identity)
     return store.obtain(
@@ -267,7 +273,6 @@ def _build(
             "System.map": "System.map",
             "config": ".config",
             "Module.symvers": "Module.symvers",
-            "gen_init_cpio": "usr/gen_init_cpio",
         }
         for name, source in products.items():
             if (out / source).is_file():
@@ -327,6 +332,19 @@ def build_id(vmlinux: Path) -> str | None:
                 for entry in section.iter_notes():
                     if entry["n_name"] == "GNU" and entry["n_type"] == "NT_GNU_BUILD_ID":  # Xen has a note 3 too
                         return str(entry["n_desc"])
+    return None
+
+
+def note_of(notes: bytes) -> str | None:
+    """GNU build id among ELF notes as /sys/kernel/notes has them (elf(5), "Notes"), hex; None when it is not there."""
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, at)
+        name = notes[at + 12 : at + 12 + name_size]
+        at += 12 + name_size + -name_size % 4
+        if (name, kind) == (b"GNU\0", NT_GNU_BUILD_ID):
+            return notes[at : at + size].hex()
+        at += size + -size % 4
     return None
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from harness import stagetimes
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of, hash_tree, usable, walk
 from harness.errors import RunError, UsageError
+from harness.kernel.packaged import find_packaged, packaged_kernel
 from harness.kernel.spec import KernelRecipe, Source
 from harness.packages import debs
 from harness.packages.buildtool import HOST, build_environment, tool
@@ -32,7 +33,8 @@ _hashed: dict[tuple[str, int, int, int, int], str] = {}
 
 
 def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Artefact | None:
-    """The artefact that holds the source's archive; None for a local tree, which is used where it lies.
+    """The artefact that holds the source's archive, or a packaged kernel's files; None for a local tree, which is used
+    where it lies.
 
     `beside`: an experiment's folder, which may have a lock of its own.
     """
@@ -42,6 +44,8 @@ def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Ar
         assert source.sha256 is not None
         url, sha256 = source.url, source.sha256
         return store.obtain("download", url.rsplit("/", 1)[-1], {"sha256": sha256}, lambda d: _get(url, sha256, d))
+    if source.package is not None:
+        return packaged_kernel(store, find_packaged(source.package))
     return None
 
 

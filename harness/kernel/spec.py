@@ -12,8 +12,9 @@ from pydantic import Field, StringConstraints, model_validator
 
 from harness.errors import UsageError
 from harness.kernel.arch import ArchName
-from harness.packages.choice import Name, Sha256
-from harness.paths import FRAGMENTS, KERNELS, PATCHES
+from harness.kernel.packaged import PREFIX, find_packaged
+from harness.packages.choice import KernelName, Name, Sha256
+from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
 from harness.yamlfile import Strict, load_model
 
 #: How many CPUs a configuration is for; the last file that says it wins.
@@ -23,17 +24,20 @@ DISTRIBUTION: Name = "distribution"
 
 
 class Source(Strict):
-    """Where a kernel's source comes from: exactly one of a Debian package, a URL with its sha256, a tree."""
+    """Where a kernel comes from: exactly one of a Debian package with its source, a URL with its sha256, a tree of
+    source, or the release of one of Debian's own builds.
+    """
 
     debian: str | None = None
     url: str | None = None
     sha256: Sha256 | None = None
     tree: Path | None = None
+    package: str | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Source:
-        if sum(origin is not None for origin in (self.debian, self.url, self.tree)) != 1:
-            raise ValueError("give exactly one of debian, url, tree")
+        if sum(origin is not None for origin in (self.debian, self.url, self.tree, self.package)) != 1:
+            raise ValueError("give exactly one of debian, url, tree, package")
         if (self.url is None) != (self.sha256 is None):
             raise ValueError("url and sha256 go together")
         return self
@@ -53,7 +57,7 @@ class Hardware(Strict):
 class KernelSpec(Strict):
     """A named kernel: what its build needs and what every boot of it gets."""
 
-    name: Name
+    name: KernelName
     description: str = ""
     arch: ArchName
     source: Source
@@ -64,6 +68,12 @@ class KernelSpec(Strict):
     version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+$")] | None = None
     hardware: Hardware = Hardware()
     steps: int | None = Field(default=None, gt=0, description="compile steps of a build, for the first estimate")
+
+    @model_validator(mode="after")
+    def _built(self) -> KernelSpec:
+        if self.source.package is not None:
+            raise ValueError(f"source.package: a kernel that is not built has no spec; it is called {PREFIX}VERSION")
+        return self
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,45 @@ class KernelRecipe:
             raise UsageError(f"{what}: cpus {cpus}: kernel {self.spec.name} is built for {told[-1]} at most")
 
 
+class PackagedMachine(Strict):
+    """The machine for those of Debian's own kernels whose release ends so."""
+
+    release: str
+    arch: ArchName
+    hardware: Hardware
+
+
+class PackagedKernels(Strict):
+    """images/packaged/kernels.yaml: the archive's suites, and what machines their kernels boot on."""
+
+    suites: tuple[str, ...]
+    machines: tuple[PackagedMachine, ...]
+    cmdline: tuple[str, ...]
+
+
+def packaged_kernels_file() -> PackagedKernels:
+    """What images/packaged/kernels.yaml says; UsageError with file and field where it does not fit."""
+    return load_model(PACKAGED / "kernels.yaml", PackagedKernels)
+
+
+def _packaged(text: str) -> KernelRecipe:
+    """The recipe of one of Debian's own builds: nothing is compiled, patched or configured."""
+    kernel, file = find_packaged(text), packaged_kernels_file()
+    machine = next((one for one in file.machines if kernel.release.endswith(one.release)), None)
+    if machine is None:
+        raise UsageError(f"no machine for kernel {kernel.release}", where=str(PACKAGED / "kernels.yaml"))
+    spec = KernelSpec.model_construct(
+        name=kernel.name,
+        description=f"Debian's own build, package version {kernel.version}",
+        arch=machine.arch,
+        source=Source(package=kernel.release),
+        fragments=[],
+        cmdline=list(file.cmdline),
+        hardware=machine.hardware,
+    )
+    return KernelRecipe(spec, ".".join(kernel.version.split(".")[:2]), (), ())
+
+
 def kernel_names(beside: Path | None = None) -> list[str]:
     """Names of the kernels that an experiment's folder `beside` brings, then of those that come with the project."""
     own = sorted(path.stem for path in (beside / "kernels").glob("*.yaml")) if beside else []
@@ -100,8 +149,11 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
 
     An experiment's folder `beside` may bring its own `kernels/NAME.yaml`, `kernels/fragments/` and
     `kernel-patches/`; they come before the project's. UsageError naming the known kernels when there is none,
-    or the file, line and field that does not fit, or the fragment or patch series that does not exist.
+    or the file, line and field that does not fit, or the fragment or patch series that does not exist. `debian:…` is
+    one of Debian's own builds (`harness.kernel.packaged`).
     """
+    if name.startswith(PREFIX):
+        return _packaged(name.removeprefix(PREFIX))
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise UsageError(f"{name!r} is not a kernel name", hint=f"known: {', '.join(kernel_names(beside))}")
     homes = [beside] if beside else []

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from harness.choices import OracleMode
 from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.scalar import Scalar
 from harness.machine.spec import Device
@@ -34,7 +35,7 @@ REPORT = "report.html"
 LOADED = "modules.loaded"
 
 
-Traces = Literal["pages", "locks"]
+Traces = Literal["pages", "locks", "functions"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Tracer:
     the tracing does, not when the program does. `params`: what a user may choose, with its default; KREPRO_ variables.
     `traces` is what the user's command is about. With more than one of `cpus` the guest has the host's clock, and
     `several` are kernel parameters. `layouts`: a folder beside tracer.py with a kernel module that is not loaded; its
-    debug information tells the report what the kernel's structs are made of.
+    debug information tells the report what the kernel's structs are made of. `oracle`: what QEMU's plugin counts
+    meanwhile (docs/oracle.md).
     """
 
     kernel: str
@@ -58,6 +60,7 @@ class Tracer:
     cpus: int = 1
     several: Mapping[str, Scalar | bool] = field(default_factory=dict)
     layouts: str = ""
+    oracle: Sequence[OracleMode] = ()
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ def _plain_path(path: str) -> str:
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+#: Of a spec, or `debian:` and one of Debian's own builds.
+KernelName = Annotated[str, StringConstraints(pattern=r"^(debian:)?[a-z0-9][a-z0-9._+~-]*$", max_length=96)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-#: A file from the guest's root on; what gen_init_cpio can carry, and no way out of the root.
+#: A file from the guest's root on; what an initramfs of ours can carry, and no way out of the root.
 GuestFile = Annotated[
     str, StringConstraints(pattern=r"^[\w+@%,:=\[.-]+(/[\w+@%,:=\[.-]+)*$"), AfterValidator(_plain_path)
 ]

@@ -49,9 +49,7 @@ class Wanted:
 
 def renew(store: Store, wanted: Wanted) -> Lock:
     """A lock of what the distribution's archive has today. UsageError where there is no apt, RunError when it fails."""
-    if shutil.which("apt-get") is None or not KEYRING.exists():
-        hint = "a Debian system has both; ./inv run needs neither"
-        raise UsageError(f"a lock is made with apt-get and {KEYRING}, which are not here", hint=hint)
+    _check_apt()
     entries: dict[tuple[str, str], Entry] = {}
     tools: list[Entry] = []
     cross: dict[str, list[Entry]] = {}
@@ -78,6 +76,27 @@ def renew(store: Store, wanted: Wanted) -> Lock:
     )
 
 
+def renew_kernels(store: Store, suites: Sequence[str], wanted: Mapping[str, re.Pattern[str]]) -> Lock:
+    """A lock of all packages of these suites whose names fit, by architecture, and of what they were split into."""
+    _check_apt()
+    entries: list[Entry] = []
+    with step("asking the archive which kernels it has"):
+        for arch, fitting in sorted(wanted.items()):
+            with _Apt(store, arch, suites) as apt:
+                entries += apt.parted(fitting)
+    moment = datetime.now(UTC) + NEXT_PICTURE
+    found = {(entry.package, entry.architecture): entry for entry in entries}
+    packages = tuple(found[key] for key in sorted(found))
+    return Lock(suites=tuple(suites), snapshot=f"{moment:%Y%m%dT%H%M%SZ}", tools=(), packages=packages)
+
+
+def _check_apt() -> None:
+    """UsageError where a lock cannot be made."""
+    if shutil.which("apt-get") is None or not KEYRING.exists():
+        hint = "a Debian system has both; ./inv run needs neither"
+        raise UsageError(f"a lock is made with apt-get and {KEYRING}, which are not here", hint=hint)
+
+
 def changes(old: Lock | None, new: Lock) -> list[str]:
     """What is other in a new lock, one line a package, in words."""
     before = {(entry.package, entry.architecture): entry for entry in old.packages} if old else {}
@@ -100,8 +119,8 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
 class _Apt:
     """apt for one architecture, with a state of its own: nothing of the host's packages is read or changed."""
 
-    def __init__(self, store: Store, arch: str) -> None:
-        self._arch = arch
+    def __init__(self, store: Store, arch: str, suites: Sequence[str] = SUITES) -> None:
+        self._arch, self._suites = arch, suites
         self._home = store.scratch("apt")
         self._known: dict[str, dict[str, str]] = {}
 
@@ -111,7 +130,7 @@ class _Apt:
                 (self._home / part).mkdir(parents=True)
             (self._home / "status").touch()
             signed = f"deb [signed-by={KEYRING}]"
-            sources = [f"{signed} {MIRROR}/{archive_of(suite)} {suite} main\n" for suite in SUITES]
+            sources = [f"{signed} {MIRROR}/{archive_of(suite)} {suite} main\n" for suite in self._suites]
             (self._home / "sources.list").write_text("".join(sources))
             self._update()
         except BaseException:
@@ -165,16 +184,39 @@ class _Apt:
             todo = others - found.keys()
         return list(found.values())
 
+    def parted(self, fitting: re.Pattern[str]) -> list[Entry]:
+        """All packages whose name fits, each with those that it needs in its very version: what it was split into.
+
+        Without those of which the archive has a part only.
+        """
+        names = [name for name in self._run("apt-cache", "pkgnames").split() if fitting.fullmatch(name)]
+        found: dict[str, Entry] = {}
+        asked: set[str] = set()
+        todo = set(names)
+        while todo:
+            for one in self._there(sorted(todo)).values():
+                same = rf"([a-z0-9][a-z0-9+.-]*) \(= {re.escape(one['Version'])}\)"
+                found[one["Package"]] = _entry(one, sorted(set(re.findall(same, one.get("Depends", "")))))
+            asked |= todo
+            todo = {name for entry in found.values() for name in entry.needs or ()} - asked
+        whole = [found[name] for name in names if name in found and found.keys() >= set(found[name].needs or ())]
+        parts = dict.fromkeys(part for entry in whole for part in entry.needs or ())
+        return [*whole, *(found[name] for name in parts)]
+
     def _paragraphs(self, words: Sequence[str]) -> list[dict[str, str]]:
         """What apt knows of packages: NAME for its newest version, or NAME=VERSION. UsageError when one is missing."""
         if not words:
             return []
-        text = self._run("apt-cache", "show", "--no-all-versions", *words)
-        found = {one["Package"]: one for one in map(fields, text.split("\n\n")) if one}
+        found = self._there(words)
         missing = [word for word in words if word.partition("=")[0] not in found]
         if missing:
             raise UsageError(f"the archive has no package {missing[0]} for {self._arch}")
         return list(found.values())
+
+    def _there(self, words: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The same, by name, of those that the archive has."""
+        text = self._run("apt-cache", "show", "--no-all-versions", *words)
+        return {one["Package"]: one for one in map(fields, text.split("\n\n")) if one}
 
     def _run(self, *words: str) -> str:
         settings: dict[str, Any] = {

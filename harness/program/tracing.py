@@ -19,10 +19,10 @@ from rich.console import Console
 from harness.artefacts.store import Store
 from harness.cli.declaration import unquoted
 from harness.errors import EXIT_OK, RunError, UsageError
-from harness.experiment.model import Arm, Experiment, Workload, find_experiment, load_experiment
+from harness.experiment.model import Arm, Experiment, Paper, Workload, find_experiment, load_experiment
 from harness.experiment.scalar import Scalar
 from harness.host.examine import check_memory
-from harness.image.build import write_cpio
+from harness.image.cpio import write_cpio
 from harness.image.layouts import build_layouts
 from harness.kernel.spec import load_kernel
 from harness.machine.accelerator import choose_accelerator
@@ -33,6 +33,7 @@ from harness.program.files import GuestFiles
 from harness.program.ownmodules import BUSYBOX, load_words, module_folders, not_loaded
 from harness.program.watching import watching
 from harness.progress import note, step
+from harness.run.prepared import oracle_of, seeded
 from harness.scratch import discard, scratch_folder
 from harness.trial.execution import run_trial
 from harness.trial.model import TrialRecord, TrialSpec
@@ -48,7 +49,9 @@ from harness.trial.prepare import (
 )
 
 NAME = "program"
-_ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks"}
+_ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks", "functions": "profile"}
+#: The tracer of what is no paper's.
+PROFILE = Path(__file__).parent / "profile"
 SEED = 1
 #: Where the program's root lies in the guest, and its standard input in that.
 ROOT, STDIN = "/program", "/.stdin"
@@ -98,7 +101,7 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     params = tracer.chosen(request.params)
     out = _out(request.out, words[0], _ENDS[request.traces])
     modules = module_folders(request.modules)
-    experiment = load_experiment(folder)
+    experiment = None if folder == PROFILE else load_experiment(folder)
     kernel = _kernel(request.kernel, tracer.tracer.kernel, folder)
     arm = _possible(_arm(kernel, tracer.tracer, request.cpus, params), request, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
@@ -113,7 +116,8 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         for name in request.others:
             things.program(name, here)
         things.arguments(words[1:], here)
-        built = build_for(store, kernel, folder, experiment.packages)  # a program that is not there is told before
+        # A program that is not there is told before.
+        built = build_for(store, kernel, folder, experiment.packages if experiment else ())
         loaded = load_words(store, built, modules, things.root)
         layouts = _layouts(store, built, folder, tracer.tracer)
         _standard_input(things.root / STDIN.strip("/"))
@@ -121,9 +125,8 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         for text in things.notes:
             note(text)
         command = _command(tracer.tracer.command, str(here), [*loaded, *words], request.timeout)
-        spec = _trial(
-            store, scratch, _only(experiment, arm, command, request.timeout + MORE_S), built, things, request.memory
-        )
+        only = _only(arm, command, request.timeout + MORE_S)
+        spec = _trial(store, scratch, only, built, things, request.memory)
         spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})
         record = _run(spec, f"tracing {shlex.join(words)}", tracer if request.params.get("watch") else None, console)
         _check(record, spec.folder / NAME)
@@ -132,24 +135,29 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         program = Traced(
             spec.folder, left, things.root, tuple(words), str(here), system_map, request.chosen, layouts, ended
         )
-        made = scratch / "report"
-        made.mkdir()
-        try:
-            with step("writing the report"):
-                lines = tracer.traced(program, made)
-        except BaseException:
-            shutil.move(spec.folder, out)
-            note(f"there is no report; what came out of the guest is in {out}")
-            raise
-        for name in ("stdout", "stderr"):
-            shutil.copyfile(program.left / name, made / name)
-        shutil.move(made, out)
+        lines = _report(tracer, program, scratch / "report", out)
     finally:
         discard(scratch)
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(str(out / REPORT), markup=False, highlight=False, soft_wrap=True)
     return EXIT_OK
+
+
+def _report(tracer: TracerFile, program: Traced, made: Path, out: Path) -> list[str]:
+    """Write the report into `made` and move it to `out`; its lines. Without one, `out` is what left the guest."""
+    made.mkdir()
+    try:
+        with step("writing the report"):
+            lines = tracer.traced(program, made)
+    except BaseException:
+        shutil.move(program.raw, out)
+        note(f"there is no report; what came out of the guest is in {out}")
+        raise
+    for name in ("stdout", "stderr"):
+        shutil.copyfile(program.left / name, made / name)
+    shutil.move(made, out)
+    return lines
 
 
 def _layouts(store: Store, built: KernelBuild, folder: Path, tracer: Tracer) -> Path | None:
@@ -189,6 +197,8 @@ def _words(text: str | None) -> list[str]:
 def _experiment(text: str | None, traces: Traces) -> Path:
     if text is not None:
         return find_experiment(text)
+    if traces == "functions":
+        return PROFILE
     names = tracing_experiments(EXPERIMENTS, traces)
     if len(names) != 1:
         raise UsageError(f"--experiment is needed: {', '.join(names) or 'none'} can trace {traces} of programs")
@@ -200,7 +210,7 @@ def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Sc
     cpus = asked or tracer.cpus
     devices = list(tracer.devices)
     if cpus == 1:
-        return Arm(kernel=kernel, clock="virtual", params=dict(params), devices=devices)
+        return Arm(kernel=kernel, clock="virtual", params=dict(params), devices=devices, oracle=list(tracer.oracle))
     cmdline = dict(tracer.several)
     return Arm(
         kernel=kernel, clock="wall", session="mailbox", cpus=cpus, cmdline=cmdline, params=dict(params), devices=devices
@@ -295,11 +305,11 @@ until_timeout() {{
 """
 
 
-def _only(experiment: Experiment, arm: Arm, command: str, timeout_s: float) -> Experiment:
-    """The experiment with this arm and nothing else."""
+def _only(arm: Arm, command: str, timeout_s: float) -> Experiment:
+    """An experiment with this arm and nothing else."""
+    paper = Paper(authors=[NAME], year=2026, title=NAME)
     workload = Workload(command=command, timeout_s=timeout_s)
-    changed = {"arms": {NAME: arm}, "workloads": {NAME: workload}, "claims": [], "collect": []}
-    return experiment.model_copy(update=changed)
+    return Experiment(name=NAME, paper=paper, arms={NAME: arm}, workloads={NAME: workload})
 
 
 def _trial(
@@ -318,10 +328,11 @@ def _trial(
     machine = machine.model_copy(update={"hardware": machine.hardware.model_copy(update={"memory_mib": mib})})
     files, keys = boot_files(store, built, machine)
     packed = scratch / "program.cpio"
-    write_cpio(built.kernel.file("gen_init_cpio"), scratch / "files", packed)
+    write_cpio(scratch / "files", packed)
     files = files.model_copy(update={"initrds": (*files.initrds, packed)})
     prepared = PreparedArm(built, machine, files, keys, None, "")
-    return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, SEED), scratch, None)
+    plugin = seeded(oracle_of(store, arm, prepared), SEED)
+    return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, SEED), scratch, plugin)
 
 
 def _hint(left: Path) -> str | None:

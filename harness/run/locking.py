@@ -12,10 +12,11 @@ from harness.errors import UsageError
 from harness.experiment.model import load_experiment
 from harness.image.build import BASE_PACKAGES
 from harness.kernel.arch import ARCHES
-from harness.kernel.spec import kernel_names, load_kernel
+from harness.kernel.packaged import IMAGE_PACKAGE, KERNELS_LOCK
+from harness.kernel.spec import kernel_names, load_kernel, packaged_kernels_file
 from harness.packages.choice import Package
 from harness.packages.lock import NAME, PROJECT, Lock, load, lock_for
-from harness.packages.renewal import Wanted, changes, renew
+from harness.packages.renewal import Wanted, changes, renew, renew_kernels
 from harness.packages.toolslist import CROSS, KVM_HOST, LEFT_OUT, TOOLS
 from harness.paths import EXPERIMENTS, ROOT
 
@@ -98,6 +99,16 @@ def update(store: Store, folder: Path | None) -> list[str]:
         new = renew(store, Wanted(whole, alone, followed, TOOLS, LEFT_OUT, CROSS))
     else:
         new = renew(store, Wanted(whole, alone))
+    lines = _written(path, old, new)
+    if path == PROJECT:
+        suites = packaged_kernels_file().suites
+        kernels = renew_kernels(store, suites, dict.fromkeys(("amd64", "i386"), IMAGE_PACKAGE))
+        lines += _written(KERNELS_LOCK, load(KERNELS_LOCK) if KERNELS_LOCK.exists() else None, kernels)
+    return lines
+
+
+def _written(path: Path, old: Lock | None, new: Lock) -> list[str]:
+    """Write a lock where its packages are others; what changed, in lines."""
     lines = changes(old, new)
     if lines:  # else only the moment of the archive would be another
         path.write_text(new.dump())

@@ -97,9 +97,9 @@ def prepare_checked(
     """As `prepare_trials`, for a plan, or a part of one, whose arms `check_plan` has seen."""
     names = list(dict.fromkeys(planned.arm for planned in plan))
     arms = prepare_arms(store, experiment, folder, names, accelerator, recipes)
-    oracles = {name: _oracle_of(store, experiment.arms[name], arms[name]) for name in names}
+    oracles = {name: oracle_of(store, experiment.arms[name], arms[name]) for name in names}
     trials = [
-        trial_spec(experiment, arms[planned.arm], planned, target, _seeded(oracles[planned.arm], planned.seed))
+        trial_spec(experiment, arms[planned.arm], planned, target, seeded(oracles[planned.arm], planned.seed))
         for planned in plan
     ]
     builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}
@@ -118,8 +118,8 @@ def _check(name: str, arm: Arm) -> None:
         raise UsageError(f"arm {name}: oracle mode locks needs oracle_locks: [FUNCTION, ...]")
 
 
-def _oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
-    """The plugin with all arguments but a trial's seed."""
+def oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
+    """The plugin with all arguments but a trial's seed; None where the arm asks for none."""
     if not arm.oracle:
         return None
     shift = prepared.machine.icount_shift if prepared.machine.clock == "virtual" else -1
@@ -138,7 +138,7 @@ def _plugin(store: Store, board: Board) -> Path:
     return build_plugin(store, "oracle", SOURCES, plugin_api(qemu_version(board.qemu)), board.define).file("oracle.so")
 
 
-def _seeded(plugin: Plugin | None, seed: int) -> Plugin | None:
+def seeded(plugin: Plugin | None, seed: int) -> Plugin | None:
     return plugin and plugin.model_copy(update={"arguments": {**plugin.arguments, "seed": str(seed)}})
 
 

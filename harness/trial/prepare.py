@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ from harness.experiment.model import Arm, Experiment
 from harness.guest.job import WorkloadCommand, render
 from harness.guest.ssh import Keys
 from harness.image.build import ImageRecipe, build_image
+from harness.image.drivers import driver_archive
 from harness.image.keys import image_keys
 from harness.kernel.build import build_kernel
 from harness.kernel.spec import KernelRecipe, load_kernel
@@ -28,6 +29,7 @@ from harness.packages.choice import Package
 from harness.progress import warn
 from harness.trial.model import SavedState, TrialSpec
 from harness.trial.plan import PlannedTrial, workload_order
+from harness.trial.symbols import SYMBOLS, with_symbols
 from harness.yamlfile import line_of
 
 
@@ -60,11 +62,16 @@ def guest_folders(folder: Path, kernel: str) -> tuple[Path, ...]:
 def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str | Package] = ()) -> KernelBuild:
     """Kernel `name` and its image with the guest sources of the experiment in `folder`, if any."""
     recipe = load_kernel(name, beside=folder)
-    kernel = build_kernel(store, recipe)
+    part = build_kernel(store, recipe)
     sources = guest_folders(folder, name) if folder is not None else ()
     named_in = folder / "experiment.yaml" if folder is not None else None
-    image = ImageRecipe(recipe, sources, tuple(packages), named_in)
-    return KernelBuild(recipe, kernel, build_image(store, image, kernel))
+    image = build_image(store, ImageRecipe(recipe, sources, tuple(packages), named_in), part)
+    build = KernelBuild(recipe, part, image)
+    if SYMBOLS in part.files:
+        return build
+    return replace(
+        build, kernel=with_symbols(store, recipe, part, lambda machine: boot_files(store, build, machine)[0])
+    )
 
 
 def boot_parameters(arm: Arm) -> tuple[str, ...]:
@@ -201,14 +208,15 @@ def _prepare_arm(store: Store, name: str, arm: Arm, build: KernelBuild, accelera
 
 def boot_files(store: Store, build: KernelBuild, machine: MachineSpec) -> tuple[BootFiles, Keys | None]:
     """The files that a machine boots from; ssh machines get the keys of their image in a second initramfs."""
-    kernel, image = build.kernel.file("bzImage"), build.image.file("image.cpio")
+    kernel, drivers = build.kernel.file("bzImage"), driver_archive(store, build.kernel, build.recipe.spec.arch)
+    images = (build.image.file("image.cpio"), *([drivers] if drivers else []))
     halt = halt_plugin(store, machine.board) if machine.clock == "virtual" else None
     stale = stale_plugin(store, machine.board) if machine.needs_stale else None
     if machine.session != "ssh":
-        return BootFiles(kernel=kernel, initrds=(image,), halt=halt, stale=stale), None
-    made = image_keys(store, build.image, build.kernel)
+        return BootFiles(kernel=kernel, initrds=images, halt=halt, stale=stale), None
+    made = image_keys(store, build.image)
     keys = Keys(client=made.file("client"), host=made.file("host.pub"))
-    return BootFiles(kernel=kernel, initrds=(image, made.file("keys.cpio")), stale=stale), keys
+    return BootFiles(kernel=kernel, initrds=(*images, made.file("keys.cpio")), stale=stale), keys
 
 
 def trial_spec(

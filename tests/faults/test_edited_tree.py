@@ -21,7 +21,7 @@ from harness.sets.resultset import link_or_copy
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(2400)]
 
-PRODUCTS = ("bzImage", "vmlinux", "System.map", "config", "gen_init_cpio")
+PRODUCTS = ("bzImage", "vmlinux", "System.map", "config")
 #: A clean build of `classic` has more than ten times as many.
 FEW_STEPS = 60
 

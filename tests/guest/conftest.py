@@ -60,7 +60,7 @@ def ssh_guest(
 
     def make(built: KernelBuild, *words: str, **fields: object) -> tuple[Machine, SshSession]:
         spec = machine_spec(built, "wall", "ssh", *words, **fields)
-        made = image_keys(store, built.image, built.kernel)
+        made = image_keys(store, built.image)
         initrds = (built.image.file("image.cpio"), made.file("keys.cpio"))
         folder = tmp_path / f"machine-{len(opened)}"
         prepare_folder(spec, folder, None)

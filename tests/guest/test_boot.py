@@ -77,7 +77,7 @@ def _client_key(built):
     from harness.artefacts.store import Store
     from harness.image.keys import image_keys
 
-    return image_keys(Store.default(), built.image, built.kernel).file("client")
+    return image_keys(Store.default(), built.image).file("client")
 
 
 def test_the_forwarded_port_is_on_the_loopback_of_a_network_of_qemus_own(classic, ssh_guest):

@@ -154,7 +154,7 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of the harness, for the test's own changes."""
     copy = tmp_path / "checkout"
     shutil.copytree(ROOT / "harness", copy / "harness", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("tasks.py", "pyproject.toml", "requirements.lock", "tools.lock"):
+    for name in ("tasks.py", "pyproject.toml", "requirements.lock", "tools.lock", "kernels.lock"):
         shutil.copyfile(ROOT / name, copy / name)
     return copy
 

@@ -36,7 +36,7 @@ def built(store: Store) -> Callable[..., dict[str, KernelBuild]]:
         builds = {}
         for kernel in sorted({experiment.arms[arm].kernel for arm in arms}):
             builds[kernel] = build_for(store, kernel, folder, experiment.packages)
-            image_keys(store, builds[kernel].image, builds[kernel].kernel)
+            image_keys(store, builds[kernel].image)
         return builds
 
     return build

@@ -22,7 +22,7 @@ FILES = sorted(path.name for path in (ROOT / "tests/kvm/inside").glob("test_*.py
 def test_tests_pass_under_kvm(kvm_host: KvmHost, store: Store, name: str):
     for kernel in ("classic", "modern-6.1"):  # what experiments without programs of their own boot from
         base = build_for(store, kernel, None)
-        image_keys(store, base.image, base.kernel)
+        image_keys(store, base.image)
     options = ["-q", "-p", "no:cacheprovider", "--durations=0"]
     words = [sys.executable, "-m", "pytest", f"tests/kvm/inside/{name}", *options]
     ended = kvm_host.run(words, timeout_s=3000, cwd=ROOT, env={"PYTHONPATH": str(ROOT)})

@@ -15,7 +15,7 @@ import pytest
 import harness
 from harness.paths import ROOT
 
-SHIPPED = ("experiments", "images", "kernel-patches", "results/reference", "tools.lock")
+SHIPPED = ("experiments", "images", "kernel-patches", "results/reference", "tools.lock", "kernels.lock")
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 

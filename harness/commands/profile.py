@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""`profile`: every instruction of a user's own program in a guest, by function, exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from harness.cli import terminal
+from harness.cli.declaration import Option, command
+from harness.commands.traceoptions import CopyIn, Exec, Memory, Package, Timeout, With
+
+
+@command("Your own work", guests=True)
+def profile(
+    exec: Exec = None,
+    kernel: Annotated[
+        str | None, Option("one of Debian's own, as `debian:6.1`, or of `images/kernels/`", none="`debian:6.12`")
+    ] = None,
+    package: Package = None,
+    copy_in: CopyIn = None,
+    with_: With = None,
+    out: Annotated[
+        Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.profile`, in this folder")
+    ] = None,
+    memory: Memory = None,
+    timeout: Timeout = 600,
+) -> int:
+    """Count a program's instructions in a guest, exactly, by function."""
+    from harness.artefacts.store import Store
+    from harness.program.tracing import TraceRequest, trace_program
+
+    request = TraceRequest(
+        traces="functions",
+        program=exec,
+        kernel=kernel,
+        packages=package or (),
+        copy_in=copy_in or (),
+        others=with_ or (),
+        out=out,
+        memory=memory,
+        timeout=timeout,
+    )
+    return trace_program(Store.default(), request, terminal.output())

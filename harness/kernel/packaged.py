@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Debian's own kernels: which there are, by kernels.lock, and what a guest needs of one, out of its packages."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.artefacts.store import Artefact, Store
+from harness.errors import RunError, UsageError
+from harness.packages.deb import unpack
+from harness.packages.fetch import fetch as fetch_entries
+from harness.packages.lock import Entry, load
+from harness.paths import ROOT
+from harness.progress import step
+from harness.scratch import discard
+
+KERNELS_LOCK = ROOT / "kernels.lock"
+PREFIX = "debian:"
+IMAGE = "linux-image-"
+#: What is packed otherwise, or put elsewhere, in another manner than before.
+RECIPE_VERSION = 1
+#: A release, as in linux-image-RELEASE: version, then flavour and architecture.
+RELEASE = re.compile(
+    r"(?P<version>\d+\.\d+\.\d[\w.+~]*(?:-\d+)?)-(?:(?P<flavour>cloud|rt)-)?(?P<machine>amd64|686-pae|686)"
+)
+IMAGE_PACKAGE = re.compile(IMAGE + RELEASE.pattern)
+#: What a user may say of it: a version, or its beginning, then a flavour and a machine.
+ASKED = re.compile(
+    r"(?P<version>\d+\.\d[\w.+~]*(?:-\d+)?)?-?(?:(?P<flavour>cloud|rt|generic)(?:-|$))?(?P<machine>amd64|686-pae|686)?"
+)
+#: Where nobody says another: the smallest, made for guests.
+FLAVOURS = {"amd64": "cloud", "686-pae": "", "686": ""}
+DEPENDS = re.compile(rb"\0depends=([\w,-]*)\0")
+#: Drivers of what the machines of ours have (harness.machine.spec), where a kernel has them as modules.
+DRIVERS = ("qemu_fw_cfg", "virtio_pci", "virtio_console", "virtio_blk", "virtio_net")
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """One of Debian's kernels: `release` as `uname -r` says it, `version` of the package."""
+
+    release: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}{self.release}"
+
+    @property
+    def machine(self) -> str:
+        """amd64, 686-pae or 686."""
+        return str(_parts(self.release)["machine"])
+
+    @property
+    def arch(self) -> str:
+        """Of the packages, as Debian says it."""
+        return "amd64" if self.machine == "amd64" else "i386"
+
+    def entries(self) -> list[Entry]:
+        """The packages that it is made of, from the lock."""
+        return load(KERNELS_LOCK).closure(self.arch, [f"{IMAGE}{self.release}"])
+
+
+def packaged_kernels() -> list[Packaged]:
+    """All in the lock, the oldest first."""
+    found = [
+        Packaged(entry.package.removeprefix(IMAGE), entry.version)
+        for entry in load(KERNELS_LOCK).packages
+        if entry.package.startswith(IMAGE)
+    ]
+    return sorted(found, key=_age)
+
+
+def find_packaged(text: str) -> Packaged:
+    """The newest kernel that `debian:TEXT` means; UsageError when the lock has none.
+
+    TEXT is a version or its beginning (6.1, 6.12.107, 6.1.0-56), a flavour (cloud, rt, generic), a machine (amd64,
+    686-pae), these with `-` between, or a whole release. The cloud kernel of amd64 is meant where they are not said.
+    """
+    exact = next((kernel for kernel in packaged_kernels() if kernel.release == text), None)
+    if exact is not None:
+        return exact
+    asked = ASKED.fullmatch(text)
+    if asked is None or not text:
+        raise UsageError(f"{PREFIX}{text} is no kernel of Debian's", hint=f"as in {_examples()}")
+    machine = asked["machine"] or "amd64"
+    flavour = asked["flavour"] or FLAVOURS[machine]
+    fitting = [
+        kernel
+        for kernel in packaged_kernels()
+        if kernel.machine == machine
+        and (_parts(kernel.release)["flavour"] or "") == flavour.removeprefix("generic")
+        and (asked["version"] is None or _begins(kernel, asked["version"]))
+    ]
+    if not fitting:
+        raise UsageError(
+            f"{KERNELS_LOCK.name} has no kernel {PREFIX}{text}", hint=f"it has {_examples()}; ./inv build lists all"
+        )
+    return fitting[-1]
+
+
+def _parts(release: str) -> dict[str, Any]:
+    match = RELEASE.fullmatch(release)
+    assert match is not None, release
+    return match.groupdict()
+
+
+def _begins(kernel: Packaged, wanted: str) -> bool:
+    """Whether a version begins so, by whole numbers: 6.1 is the beginning of 6.1.0-56, not of 6.12."""
+    texts = (_parts(kernel.release)["version"], kernel.version)
+    return any(text == wanted or re.match(rf"{re.escape(wanted)}(?!\d)", text) is not None for text in texts)
+
+
+def _age(kernel: Packaged) -> tuple[list[tuple[tuple[int, ...], int]], str]:
+    """The package's version as dpkg orders it: by whole numbers, and `~` before everything, the end too."""
+    parts = re.findall(r"(\D*)(\d*)", kernel.version)
+    words = [((*(-1 if sign == "~" else ord(sign) for sign in text), 0), int(digits or 0)) for text, digits in parts]
+    return words, kernel.release
+
+
+def _examples() -> str:
+    versions = dict.fromkeys(re.match(r"\d+\.\d+", kernel.version)[0] for kernel in packaged_kernels())  # type: ignore[index]
+    return ", ".join([*(f"{PREFIX}{version}" for version in versions), f"{PREFIX}rt"])
+
+
+def packaged_kernel(store: Store, kernel: Packaged) -> Artefact:
+    """What its packages have for a guest: bzImage, config, and drivers/ in the order in which they are loaded.
+
+    RunError when a package cannot be had, or is without a kernel.
+    """
+    entries = kernel.entries()
+    inputs = {
+        "recipe": RECIPE_VERSION,
+        "packages": {entry.file: entry.sha256 for entry in entries},
+        "drivers": list(DRIVERS),
+    }
+
+    def build(folder: Path) -> dict[str, Any]:
+        paths = fetch_entries(store, entries)
+        scratch = store.scratch("package")
+        try:
+            with step(f"unpacking {kernel.name}"):
+                for entry in entries:
+                    unpack(paths[entry.sha256], scratch, lambda name: _wanted(name, kernel.release))
+                return _take(kernel, scratch, folder)
+        finally:
+            discard(scratch)
+
+    return store.obtain("package", kernel.release, inputs, build)
+
+
+def _wanted(name: str, release: str) -> str | None:
+    """Where a file of a package goes: the kernel, its configuration, drivers."""
+    if name in {f"boot/vmlinuz-{release}", f"boot/config-{release}"}:
+        return name.removesuffix(f"-{release}")
+    for place in (f"usr/lib/modules/{release}/", f"lib/modules/{release}/"):
+        if name.startswith(place):
+            inner = name.removeprefix(place)
+            if inner in {"vmlinuz", "config"}:
+                return f"boot/{inner}"
+            if inner == "modules.builtin" or re.fullmatch(r"kernel/(drivers|net|lib|crypto|fs)/.*\.ko(\.xz)?", inner):
+                return f"modules/{inner}"
+    return None
+
+
+def _take(kernel: Packaged, scratch: Path, folder: Path) -> dict[str, Any]:
+    for source, target in (("vmlinuz", "bzImage"), ("config", "config")):
+        if not (scratch / "boot" / source).is_file():
+            raise RunError(f"{kernel.name}: its packages have no {source}")
+        shutil.copyfile(scratch / "boot" / source, folder / target)
+    modules = {module_name(path): path for path in (scratch / "modules").rglob("*.ko*")}
+    (folder / "drivers").mkdir()
+    loaded = loading_order(DRIVERS, modules)
+    for number, name in enumerate(loaded):
+        (folder / "drivers" / f"{number:02d}-{name}.ko").write_bytes(read_module(modules[name]))
+    return {"release": kernel.release, "version": kernel.version, "drivers": loaded}
+
+
+def module_name(path: Path) -> str:
+    """As the kernel says it."""
+    return path.name.partition(".ko")[0].replace("-", "_")
+
+
+def read_module(path: Path) -> bytes:
+    """A module's ELF file; Debian 13 packs them with xz."""
+    data = path.read_bytes()
+    try:
+        return lzma.decompress(data) if path.suffix == ".xz" else data
+    except lzma.LZMAError as error:
+        raise RunError(f"is damaged: {error}", where=str(path)) from error
+
+
+def loading_order(wanted: Sequence[str], modules: Mapping[str, Path]) -> list[str]:
+    """Those wanted that are there, each after all that it needs (its .modinfo)."""
+    order: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        if name in order or name not in modules:
+            return
+        for other in needs(read_module(modules[name]), str(modules[name])):
+            add(other)
+        order[name] = None
+
+    for name in wanted:
+        add(name)
+    return list(order)
+
+
+def needs(module: bytes, where: str) -> list[str]:
+    """Names of the modules that one depends on: a text of its section .modinfo, which ends in a zero as all there."""
+    found = DEPENDS.search(module) if module.startswith(b"\x7fELF") else None
+    if found is None:
+        raise RunError("is no module of a kernel", where=where)
+    return [name.replace("-", "_") for name in found[1].decode().split(",") if name]

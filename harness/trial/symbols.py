@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""A packaged kernel made whole: its symbols, which its packages have not, as it tells them itself once booted."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.artefacts.store import Artefact, Store, hash_file
+from harness.errors import RunError
+from harness.guest.mailbox import MailboxSession
+from harness.kernel.build import note_of
+from harness.kernel.spec import KernelRecipe
+from harness.machine.machine import Machine
+from harness.machine.saved import saved_state
+from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
+from harness.progress import step
+from harness.scratch import discard
+
+SYMBOLS = "System.map"
+JOB = "cat /proc/kallsyms >kallsyms && cat /sys/kernel/notes >notes"
+TIMEOUT_S = 300.0
+#: Raised when the artefact has other files, or others in them, than before.
+RECIPE_VERSION = 1
+#: A symbol of the kernel itself: those of modules have the module behind them.
+SYMBOL = re.compile(r"^[0-9a-f]+ [A-Za-z] \S+$", re.MULTILINE)
+
+
+def with_symbols(
+    store: Store, recipe: KernelRecipe, part: Artefact, files_for: Callable[[MachineSpec], BootFiles]
+) -> Artefact:
+    """The kernel with `System.map`: /proc/kallsyms of its guest, which boots once, on the virtual clock.
+
+    `files_for`: what a machine of this kernel boots from. RunError when it does not boot, or tells no addresses.
+    """
+    spec = recipe.spec
+    inputs: dict[str, Any] = {
+        "recipe": RECIPE_VERSION,
+        "arch": spec.arch,
+        "source": {"archive": dict(part.inputs["packages"])},
+        "patches": [],
+        "fragments": [],
+        "compiler": {},
+    }
+
+    def build(folder: Path) -> dict[str, Any]:
+        machine = machine_spec(
+            spec.name,
+            hardware=spec.hardware,
+            accelerator="tcg",
+            clock="virtual",
+            session="mailbox",
+            cmdline=tuple(spec.cmdline),
+        )
+        told = _told(store, spec.name, machine, files_for(machine))
+        try:
+            symbols = "\n".join(SYMBOL.findall((told / "kallsyms").read_text()))
+            if re.search(r"^0*[1-9a-f]\w* [tT] _stext$", symbols, re.MULTILINE) is None:
+                raise RunError(f"kernel {spec.name} tells no addresses in /proc/kallsyms")
+            for name in part.files:
+                (folder / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(part.file(name), folder / name)
+            (folder / SYMBOLS).write_text(symbols + "\n")
+            build_id = note_of((told / "notes").read_bytes())
+        finally:
+            discard(told)
+        return {**part.info, "build_id": build_id, "config_sha256": hash_file(folder / "config")}
+
+    return store.obtain("kernel", spec.name, inputs, build)
+
+
+def _told(store: Store, name: str, machine: MachineSpec, files: BootFiles) -> Path:
+    """What the booted kernel says of itself, in a folder."""
+    state = saved_state(store, name, machine, files)
+    scratch, target = store.scratch("symbols"), store.scratch("told")
+    try:
+        with step(f"reading the symbols of {name}"):
+            prepare_folder(machine, scratch, JOB)
+            with Machine(machine, files, scratch, incoming=state.file("state"), paused=True) as running:
+                result = MailboxSession(running).run(JOB, target, TIMEOUT_S)
+        if result.exit_status != 0:
+            raise RunError(f"kernel {name} does not tell its symbols: {result.stderr}")
+    except BaseException:
+        discard(target)
+        raise
+    finally:
+        discard(scratch)
+    return target

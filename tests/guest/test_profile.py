@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""`./inv profile` on Debian's own kernels: a program whose instructions and system calls a person can count."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import shutil
+
+import pandas as pd
+import pytest
+
+from harness.kernel.packaged import find_packaged
+from harness.paths import ROOT
+from tests.compiling import run
+from tests.newcomer import inv, report_of
+
+PAGE = ROOT / "docs/profiling.md"
+PRINTED = re.findall(r"^\./inv (profile .*)$", PAGE.read_text(), re.MULTILINE)
+#: LOOPS rounds of two instructions, and CALLS system calls, and nothing that depends on either but these.
+COUNTED = """\
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	long loops = strtol(argv[1], 0, 10), calls = strtol(argv[2], 0, 10);
+	__asm__ volatile("1: dec %0\\n\\tjnz 1b" : "+r"(loops) : : "cc");
+	while (calls--)
+		syscall(SYS_getppid);
+	return 3;
+}
+"""
+KERNELS = ("6.12", *(pytest.param(text, marks=pytest.mark.deep) for text in ("6.1", "6.1-rt", "6.12-generic", "7.3")))
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("counted")
+    (folder / "counted.c").write_text(COUNTED)
+    run("gcc", "-static", "-O1", "-o", "counted", "counted.c", cwd=folder)
+    return folder / "counted"
+
+
+def profiled(folder, kernel, program, loops, calls, out):
+    report = report_of(inv(folder, "profile", "--kernel", kernel, "--out", out, "--", str(program), loops, calls))
+    assert "Exit status 3." in (report / "report.html").read_text()
+    return (report / "functions.csv").read_bytes()
+
+
+def table(text):
+    return pd.read_csv(io.BytesIO(text)).set_index(["function", "context"])
+
+
+@pytest.mark.parametrize("text", KERNELS)
+def test_counts_are_those_that_a_person_counts_and_the_same_each_time(text, counted, tmp_path):
+    kernel = f"debian:{text}"
+    first, again, longer = (
+        profiled(tmp_path, kernel, counted, loops, calls, out)
+        for loops, calls, out in (("1000", "7", "a"), ("1000", "7", "b"), ("6000", "7", "c"))
+    )
+    assert first == again
+    counts, more = table(first), table(longer)
+    assert counts.loc["__x64_sys_getppid", "task"]["entries"] == 7
+    user = ("(user)", "user")
+    assert more.loc[user]["instructions"] - counts.loc[user]["instructions"] == 2 * 5000
+
+
+@pytest.mark.parametrize("command", PRINTED)
+def test_the_commands_of_its_page_are_run_as_they_stand_there(command, tmp_path):
+    shutil.copy(ROOT / "README.md", tmp_path)
+    done = inv(tmp_path, *shlex.split(command))
+    assert "instructions, exact" in done.stdout
+    assert (report_of(done) / "functions.csv").is_file()
+
+
+def test_the_kernel_is_debians_own(tmp_path):
+    done = inv(tmp_path, "boot", "--kernel", "debian:6.12", "--exec", "uname -r; id -u")
+    assert done.stdout.split() == [find_packaged("6.12").release, "0"]
