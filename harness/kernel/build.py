@@ -21,6 +21,7 @@ from elftools.elf.sections import NoteSection
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of, usable
 from harness.errors import RunError, UsageError
 from harness.kernel.arch import ARCHES, ArchName
+from harness.kernel.fragments import read_fragment
 from harness.kernel.localtree import local_build, local_tree
 from harness.kernel.source import fetch_source, patched_tree, source_identity
 from harness.kernel.spec import KernelRecipe
@@ -109,12 +110,12 @@ def requested_options(fragments: Iterable[Path]) -> dict[str, str]:
     """Option to wanted value ("n" for `is not set`), a later fragment winning over an earlier one."""
     wanted: dict[str, str] = {}
     for fragment in fragments:
-        wanted.update(parse_config(fragment.read_text()))
+        wanted.update(read_fragment(fragment))
     return wanted
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """Options of a .config or fragment; comments other than `is not set` are ignored."""
+    """Options of a .config, as Kconfig wrote it; comments other than `is not set` are ignored."""
     options = {}
     for match in re.finditer(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", text, re.MULTILINE):
         options[match[1] or match[3]] = match[2].strip() if match[1] else "n"

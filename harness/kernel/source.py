@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -168,8 +169,6 @@ def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
     if done.returncode == 0:
         return
     text = done.stderr + done.stdout
-    if "Patch format detection failed" in text or "empty ident name" in text:
-        raise UsageError("is a plain diff, not a mail", where=str(patch), hint="use git format-patch")
     hunks = re.findall(r"error: patch failed: (\S+:\d+)", text)
     missing = re.findall(r"error: (\S+): (?:does not exist in index|No such file or directory)", text)
     where = f"hunk at {hunks[0]}" if hunks else f"no file {missing[0]}" if missing else text.strip().splitlines()[0]
@@ -179,12 +178,40 @@ def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
 
 
 def touched_files(patch: Path) -> list[str]:
-    """Names of the files that a patch changes, makes or removes; UsageError when it is none in git's format."""
-    names = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(errors="replace"), re.MULTILINE)
+    """Names of the files that a patch changes, makes, renames or removes, as git reads its mails, in whatever coding.
+
+    UsageError when it is no mail, or a mail without a patch in git's format.
+    """
+    names: dict[str, None] = {}
+    with tempfile.TemporaryDirectory(prefix="krepro-mail-") as folder:
+        mails = Path(folder)
+        count = _git(mails, "mailsplit", "-b", f"-o{mails}", "--", str(patch.resolve()))
+        for number in range(1, int(count.stdout.strip() or b"0") + 1):
+            mail = (mails / f"{number:04d}").read_bytes()
+            done = _git(mails, "mailinfo", "message", "diff", given=mail)
+            if b"Author: " not in done.stdout:
+                break
+            # `git apply` alone reads the diff's head: names with blanks, renames, modes, binary files.
+            for way in ([], ["-R"]):  # the name before a rename is told by the way back
+                done = _git(mails, "apply", "--numstat", "-z", *way, "diff")
+                if done.returncode != 0 and b"No valid patches" not in done.stderr:
+                    reason = done.stderr.decode(errors="replace").splitlines()[:1]
+                    where = f"mail {number}: {''.join(reason).removeprefix('error: ')}"
+                    raise UsageError(f"patch does not apply: {where}", where=str(patch), hint="use git format-patch")
+                told = done.stdout.decode(errors="surrogateescape")
+                names |= dict.fromkeys(field.rpartition("\t")[2] for field in told.split("\0"))
+    names.pop("", None)
     if not names:
-        hint = "use git format-patch"
-        raise UsageError("not a patch in git format: it names no file", where=str(patch), hint=hint)
-    return names
+        plain = re.search(rb"^(diff --git|---) ", patch.read_bytes(), re.MULTILINE) is not None
+        what = "is a plain diff, not a mail" if plain else "not a patch in git format: it names no file"
+        raise UsageError(what, where=str(patch), hint="use git format-patch")
+    return list(names)
+
+
+def _git(folder: Path, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """A command of git's that needs no repository, and finds none."""
+    env = build_environment({"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": "/dev/null"})
+    return subprocess.run(["git", *words], input=given, capture_output=True, check=False, cwd=folder, env=env)
 
 
 def _unpack(store: Store, source: Source, archive: Artefact, tree: Path) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from harness.errors import UsageError
 from harness.kernel.arch import ArchName
+from harness.kernel.fragments import read_fragment
 from harness.kernel.packaged import PREFIX, find_packaged
 from harness.packages.choice import KernelName, Name, Sha256
 from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
@@ -19,6 +20,8 @@ from harness.yamlfile import Strict, load_model
 
 #: How many CPUs a configuration is for; the last file that says it wins.
 NR_CPUS = re.compile(r"^CONFIG_NR_CPUS=(\d+)$", re.MULTILINE)
+#: Files of a series, and what else may lie among them.
+SERIES, NO_PATCHES = (".patch", ".mbox"), frozenset({"README", "README.md"})
 #: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
 DISTRIBUTION: Name = "distribution"
 
@@ -177,6 +180,8 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
         )
         for fragment in names
     ]
+    for fragment in fragments:
+        read_fragment(fragment)  # told before anything is fetched
     patches: list[Path] = []
     for feature in spec.patches:
         series = _found(
@@ -184,7 +189,7 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
             f"field patches: {feature!r} has no series for {version}",
             path,
         )
-        patches.extend(sorted(series.glob("*.patch")))
+        patches.extend(_series(series, path))
     return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config, beside)
 
 
@@ -197,6 +202,18 @@ def _found(candidates: list[Path], message: str, path: Path) -> Path:
     if found is None:
         raise UsageError(message, where=str(path), hint=f"looked at {', '.join(map(str, candidates))}")
     return found
+
+
+def _series(folder: Path, path: Path) -> list[Path]:
+    """The patches of a series by name: mails and mailboxes. UsageError for another file among them, and for none."""
+    files = sorted(one for one in folder.iterdir() if not one.name.startswith(".") and one.name not in NO_PATCHES)
+    other = next((one for one in files if one.suffix not in SERIES or not one.is_file()), None)
+    if other is not None:
+        hint = f"a series has files {' and '.join(f'*{end}' for end in SERIES)}, as git format-patch makes them"
+        raise UsageError("is no patch of the series", where=str(other), hint=hint)
+    if not files:
+        raise UsageError(f"field patches: the series {folder} is empty", where=str(path))
+    return files
 
 
 def _config(spec: KernelSpec, path: Path) -> Path | None:

@@ -103,6 +103,39 @@ def test_a_base_config_lies_under_the_fragments_and_brings_one_of_its_own(beside
     assert [path.stem for path in recipe.fragments] == [DISTRIBUTION, "base", "mine"]
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("0002-more.diff", r"0002-more.diff: is no patch of the series \(a series has files \*.patch and \*.mbox"),
+        ("notes", "notes: is no patch of the series"),
+        ("more", "more: is no patch of the series"),
+    ],
+)
+def test_a_file_among_patches_that_is_none_is_told(beside, name, says):
+    series = beside / "kernel-patches/feature/5.19"
+    (series / name).mkdir() if name == "more" else (series / name).touch()
+    with pytest.raises(UsageError, match=says):
+        load_kernel("own", beside)
+
+
+def test_a_series_has_mailboxes_too_and_a_readme_and_at_least_one_patch(beside):
+    series = beside / "kernel-patches/feature/5.19"
+    (series / "0000-all.mbox").touch()
+    (series / "README.md").touch()
+    (series / ".hidden").touch()
+    assert load_kernel("own", beside).patches[0].name == "0000-all.mbox"
+    for path in (*series.glob("*.patch"), *series.glob("*.mbox")):
+        path.unlink()
+    with pytest.raises(UsageError, match=r"own.yaml: field patches: the series .* is empty"):
+        load_kernel("own", beside)
+
+
+def test_a_line_of_a_fragment_that_is_no_option_is_told_before_anything_is_built(beside):
+    (beside / "kernels/fragments/mine.config").write_text("MINE=y\n")
+    with pytest.raises(UsageError, match=r"mine.config:1: is no config option: 'MINE=y'"):
+        load_kernel("own", beside)
+
+
 def test_an_experiments_kernels_are_listed_first(beside):
     assert kernel_names(beside) == ["own", *kernel_names()]
     with pytest.raises(UsageError, match=r"\(known: own, classic, "):

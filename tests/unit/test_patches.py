@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import quopri
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -140,7 +143,7 @@ def test_a_mail_without_a_sender_is_named(tree, patch):
 
 def test_a_diff_of_two_folders_is_named(tree, patch):
     diff = CHANGE.replace("a/kernel", "linux-6.1/kernel").replace("b/kernel", "linux-6.1-mine/kernel")
-    with pytest.raises(UsageError, match=r"0001-change.patch: not a patch in git .*\(use git format-patch\)"):
+    with pytest.raises(UsageError, match=r"0001-change.patch: is a plain diff, not a mail \(use git format-patch\)"):
         apply(tree, patch(diff, head=""))
 
 
@@ -263,3 +266,66 @@ def test_a_source_with_another_hash_or_none_at_all_is_refused(tmp_store, tree, t
     with pytest.raises(RunError, match=r"linux.tar.xz: cannot be fetched"):
         fetch_source(tmp_store, source)
     assert tmp_store.all("download") == []
+
+
+# -- what git am takes is taken ------------------------------------------------------------------------------
+
+
+def edit(tree: Path, kind: str) -> None:
+    """A change of this kind to the miniature tree."""
+    source = tree / "kernel/profile.c"
+    if kind in ("text", "base64", "quoted-printable", "mailbox"):
+        source.write_text(source.read_text() + "line 31: Grüße = 1\n")
+    elif kind == "binary":
+        (tree / "kernel/blob.bin").write_bytes(bytes(range(256)))
+    elif kind == "rename":
+        source.rename(tree / "kernel/tally.c")
+    elif kind == "mode":
+        source.chmod(0o755)
+    elif kind == "empty":
+        (tree / "kernel/empty.c").touch()
+    elif kind == "blank":
+        (tree / "kernel/a b.c").write_text("int b;\n")
+    elif kind == "removed":
+        source.unlink()
+
+
+KINDS = ("text", "base64", "quoted-printable", "mailbox", "binary", "rename", "mode", "empty", "blank", "removed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_git_am_takes_is_taken(tree, tmp_path, kind):
+    theirs = tmp_path / "theirs"
+    shutil.copytree(tree, theirs)
+    git = ["git", "-C", str(theirs), "-c", "user.name=A", "-c", "user.email=a@b", "-c", "core.autocrlf=false"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "base"]):
+        subprocess.run([*git, *words], check=True)
+    edit(theirs, kind)
+    for words in (["add", "-A"], ["commit", "-qm", "change: Grüße"]):
+        subprocess.run([*git, *words], check=True)
+    count = "-1"
+    if kind == "mailbox":
+        (theirs / "drivers/second.c").write_text("int second;\n")
+        for words in (["add", "-A"], ["commit", "-qm", "second"]):
+            subprocess.run([*git, *words], check=True)
+        count = "-2"
+    mail = subprocess.run([*git, "format-patch", "--stdout", "-M", "--binary", count], capture_output=True, check=True)
+    path = tmp_path / ("series.mbox" if kind == "mailbox" else "0001-change.patch")
+    path.write_bytes(encoded(mail.stdout, kind))
+    apply(tree, path)
+    shutil.rmtree(theirs / ".git")
+    assert hash_tree(tree) == hash_tree(theirs)
+    assert [path.stat().st_mode for path in sorted(tree.rglob("*.c"))] == [
+        path.stat().st_mode for path in sorted(theirs.rglob("*.c"))
+    ]
+
+
+def encoded(mail: bytes, kind: str) -> bytes:
+    """A mail as a mailer may have sent it."""
+    coders = {"base64": base64.encodebytes, "quoted-printable": quopri.encodestring}
+    if kind not in coders:
+        return mail
+    head, _, body = mail.partition(b"\n\n")
+    kept = b"\n".join(line for line in head.split(b"\n") if not line.startswith((b"MIME", b"Content-")))
+    kept += b"\nMIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: "
+    return kept + kind.encode() + b"\n\n" + coders[kind](body)
