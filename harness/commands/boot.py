@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from harness.choices import MOST_CPUS
@@ -45,10 +46,12 @@ def boot(
     """Boot a kernel and give a shell in the guest, or run a command."""
     from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment
+    from harness.kernel.spec import kernel_word
     from harness.program.interactive import BootRequest
 
     folder = find_experiment(experiment) if experiment else None
-    store, request = Store.default(), BootRequest(kernel, folder, accel, tuple((append or "").split()), cpus)
+    store, kernel = Store.default(), kernel_word(kernel, Path.cwd())
+    request = BootRequest(kernel, folder, accel, tuple((append or "").split()), cpus)
     if exec is None and sys.stdin is not None and sys.stdin.isatty():
         if copy_in or copy_out:
             raise UsageError("--copy-in and --copy-out need a command", hint="--exec, or -- and the command")

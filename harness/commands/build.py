@@ -27,7 +27,7 @@ def build(
 
     from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment, load_experiment
-    from harness.kernel.spec import kernel_names
+    from harness.kernel.spec import kernel_names, kernel_word
     from harness.report.kernels import kernels_table
     from harness.trial.prepare import build_for
 
@@ -41,7 +41,7 @@ def build(
     if kernel == "all":
         names = kernel_names(folder)
     elif kernel is not None:
-        names = [kernel]
+        names = [kernel_word(kernel, Path.cwd())]
     else:
         names = list(dict.fromkeys(arm.kernel for arm in loaded.arms.values())) if loaded else []
     store = Store.default()

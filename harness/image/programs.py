@@ -71,7 +71,7 @@ def overlay_of(arch: ArchName) -> Path | None:
 
 def overlay_for(kernel: KernelSpec) -> Path | None:
     """The same of a kernel; of a packaged one the folder with what its configuration asks for."""
-    return PACKAGED if kernel.source.package is not None else overlay_of(kernel.arch)
+    return PACKAGED if kernel.source.built else overlay_of(kernel.arch)
 
 
 def source_files(folders: Sequence[Path]) -> list[Path]:

@@ -57,7 +57,7 @@ def build_kernel(store: Store, recipe: KernelRecipe) -> Artefact:
     failing compiler, with the log's path.
     """
     archive = fetch_source(store, recipe.spec.source, recipe.beside)
-    if recipe.spec.source.package is not None:
+    if recipe.spec.source.built:
         assert archive is not None
         return archive
     identity = source_identity(recipe.spec.source, archive)
@@ -247,7 +247,9 @@ def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
         all_no = [*make, f"KCONFIG_ALLCONFIG={merged}", "allnoconfig"]
         tool(all_no, log=log, env=FIXED_IDENTITY, what="make allnoconfig", among=among)
     unmet = unmet_options(requested_options(recipe.fragments), parse_config((out / ".config").read_text()))
-    if unmet:
+    if unmet and recipe.lenient:
+        note(f"kernel {recipe.spec.name}: without {', '.join(unmet)}")
+    elif unmet:
         raise UsageError(
             f"kernel {recipe.spec.name}: {len(unmet)} requested options are not in the final config: "
             f"{', '.join(unmet[:5])}{' …' if len(unmet) > 5 else ''}",

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.artefacts.store import Artefact, Store
 from harness.errors import RunError, UsageError
+from harness.kernel.modules import DRIVERS, copy_drivers, drivers_among
 from harness.packages.deb import unpack
 from harness.packages.fetch import fetch as fetch_entries
 from harness.packages.lock import Entry, load
@@ -36,9 +35,6 @@ ASKED = re.compile(
 )
 #: Where nobody says another: the smallest, made for guests.
 FLAVOURS = {"amd64": "cloud", "686-pae": "", "686": ""}
-DEPENDS = re.compile(rb"\0depends=([\w,-]*)\0")
-#: Drivers of what the machines of ours have (harness.machine.spec), where a kernel has them as modules.
-DRIVERS = ("qemu_fw_cfg", "virtio_pci", "virtio_console", "virtio_blk", "virtio_net")
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ def packaged_kernel(store: Store, kernel: Packaged) -> Artefact:
         try:
             with step(f"unpacking {kernel.name}"):
                 for entry in entries:
-                    unpack(paths[entry.sha256], scratch, lambda name: _wanted(name, kernel.release))
+                    unpack(paths[entry.sha256], scratch, lambda name: wanted_file(name, kernel.release))
                 return _take(kernel, scratch, folder)
         finally:
             discard(scratch)
@@ -155,7 +151,7 @@ def packaged_kernel(store: Store, kernel: Packaged) -> Artefact:
     return store.obtain("package", kernel.release, inputs, build)
 
 
-def _wanted(name: str, release: str) -> str | None:
+def wanted_file(name: str, release: str) -> str | None:
     """Where a file of a package goes: the kernel, its configuration, drivers."""
     if name in {f"boot/vmlinuz-{release}", f"boot/config-{release}"}:
         return name.removesuffix(f"-{release}")
@@ -174,47 +170,5 @@ def _take(kernel: Packaged, scratch: Path, folder: Path) -> dict[str, Any]:
         if not (scratch / "boot" / source).is_file():
             raise RunError(f"{kernel.name}: its packages have no {source}")
         shutil.copyfile(scratch / "boot" / source, folder / target)
-    modules = {module_name(path): path for path in (scratch / "modules").rglob("*.ko*")}
-    (folder / "drivers").mkdir()
-    loaded = loading_order(DRIVERS, modules)
-    for number, name in enumerate(loaded):
-        (folder / "drivers" / f"{number:02d}-{name}.ko").write_bytes(read_module(modules[name]))
-    return {"release": kernel.release, "version": kernel.version, "drivers": loaded}
-
-
-def module_name(path: Path) -> str:
-    """As the kernel says it."""
-    return path.name.partition(".ko")[0].replace("-", "_")
-
-
-def read_module(path: Path) -> bytes:
-    """A module's ELF file; Debian 13 packs them with xz."""
-    data = path.read_bytes()
-    try:
-        return lzma.decompress(data) if path.suffix == ".xz" else data
-    except lzma.LZMAError as error:
-        raise RunError(f"is damaged: {error}", where=str(path)) from error
-
-
-def loading_order(wanted: Sequence[str], modules: Mapping[str, Path]) -> list[str]:
-    """Those wanted that are there, each after all that it needs (its .modinfo)."""
-    order: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        if name in order or name not in modules:
-            return
-        for other in needs(read_module(modules[name]), str(modules[name])):
-            add(other)
-        order[name] = None
-
-    for name in wanted:
-        add(name)
-    return list(order)
-
-
-def needs(module: bytes, where: str) -> list[str]:
-    """Names of the modules that one depends on: a text of its section .modinfo, which ends in a zero as all there."""
-    found = DEPENDS.search(module) if module.startswith(b"\x7fELF") else None
-    if found is None:
-        raise RunError("is no module of a kernel", where=where)
-    return [name.replace("-", "_") for name in found[1].decode().split(",") if name]
+    drivers = copy_drivers(drivers_among((scratch / "modules").rglob("*.ko*")), folder)
+    return {"release": kernel.release, "version": kernel.version, "drivers": drivers}

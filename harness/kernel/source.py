@@ -18,6 +18,7 @@ from typing import Any
 from harness import stagetimes
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of, hash_tree, usable, walk
 from harness.errors import RunError, UsageError
+from harness.kernel.given import given_kernel
 from harness.kernel.packaged import find_packaged, packaged_kernel
 from harness.kernel.spec import KernelRecipe, Source
 from harness.packages import debs
@@ -47,6 +48,8 @@ def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Ar
         return store.obtain("download", url.rsplit("/", 1)[-1], {"sha256": sha256}, lambda d: _get(url, sha256, d))
     if source.package is not None:
         return packaged_kernel(store, find_packaged(source.package))
+    if source.given is not None:
+        return given_kernel(store, source.given)
     return None
 
 

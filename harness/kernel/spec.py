@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 from harness.errors import UsageError
 from harness.kernel.arch import ArchName
 from harness.kernel.fragments import read_fragment
+from harness.kernel.given import find_given, is_package, is_tree, package_release
 from harness.kernel.packaged import PREFIX, find_packaged
 from harness.packages.choice import KernelName, Name, Sha256
 from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
@@ -20,6 +22,8 @@ from harness.yamlfile import Strict, load_model
 
 #: How many CPUs a configuration is for; the last file that says it wins.
 NR_CPUS = re.compile(r"^CONFIG_NR_CPUS=(\d+)$", re.MULTILINE)
+#: What a tree of the user's is built like, and called.
+LIKE, TREE = "modern-6.1-stock", "given-tree"
 #: Files of a series, and what else may lie among them.
 SERIES, NO_PATCHES = (".patch", ".mbox"), frozenset({"README", "README.md"})
 #: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
@@ -28,7 +32,7 @@ DISTRIBUTION: Name = "distribution"
 
 class Source(Strict):
     """Where a kernel comes from: exactly one of a Debian package with its source, a URL with its sha256, a tree of
-    source, or the release of one of Debian's own builds.
+    source, the release of one of Debian's own builds, or files of the user's.
     """
 
     debian: str | None = None
@@ -36,14 +40,20 @@ class Source(Strict):
     sha256: Sha256 | None = None
     tree: Path | None = None
     package: str | None = None
+    given: Path | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Source:
-        if sum(origin is not None for origin in (self.debian, self.url, self.tree, self.package)) != 1:
-            raise ValueError("give exactly one of debian, url, tree, package")
+        if sum(origin is not None for origin in (self.debian, self.url, self.tree, self.package, self.given)) != 1:
+            raise ValueError("give exactly one of debian, url, tree")
         if (self.url is None) != (self.sha256 is None):
             raise ValueError("url and sha256 go together")
         return self
+
+    @property
+    def built(self) -> bool:
+        """Whether somebody else has built it: nothing is configured, patched or compiled here."""
+        return self.package is not None or self.given is not None
 
 
 class Hardware(Strict):
@@ -74,8 +84,8 @@ class KernelSpec(Strict):
 
     @model_validator(mode="after")
     def _built(self) -> KernelSpec:
-        if self.source.package is not None:
-            raise ValueError(f"source.package: a kernel that is not built has no spec; it is called {PREFIX}VERSION")
+        if self.source.built:
+            raise ValueError(f"source: a kernel that is not built here has no spec: {PREFIX}VERSION, or a path")
         return self
 
 
@@ -84,7 +94,8 @@ class KernelRecipe:
     """A kernel spec with every file it names found: fragments in merge order, patches in series order.
 
     `config` is a whole .config below them, or None: then everything that no fragment names is off. `beside`: the
-    experiment's folder that may have brought some of them.
+    experiment's folder that may have brought some of them. `lenient`: of the fragments' options those that this kernel
+    has not are told, and no error.
     """
 
     spec: KernelSpec
@@ -93,6 +104,7 @@ class KernelRecipe:
     patches: tuple[Path, ...]
     config: Path | None = None
     beside: Path | None = None
+    lenient: bool = False
 
     def check_cpus(self, what: str, cpus: int) -> None:
         """UsageError where the kernel is built for fewer CPUs: it would bring up those alone, and say nothing."""
@@ -129,16 +141,53 @@ def _packaged(text: str) -> KernelRecipe:
     machine = next((one for one in file.machines if kernel.release.endswith(one.release)), None)
     if machine is None:
         raise UsageError(f"no machine for kernel {kernel.release}", where=str(PACKAGED / "kernels.yaml"))
+    about = f"Debian's own build, package version {kernel.version}"
+    return _built(kernel.name, about, Source(package=kernel.release), machine, kernel.version)
+
+
+def _built(name: str, about: str, source: Source, machine: PackagedMachine, version: str) -> KernelRecipe:
     spec = KernelSpec.model_construct(
-        name=kernel.name,
-        description=f"Debian's own build, package version {kernel.version}",
+        name=name,
+        description=about,
         arch=machine.arch,
-        source=Source(package=kernel.release),
+        source=source,
         fragments=[],
-        cmdline=list(file.cmdline),
+        cmdline=list(packaged_kernels_file().cmdline),
         hardware=machine.hardware,
     )
-    return KernelRecipe(spec, ".".join(kernel.version.split(".")[:2]), (), ())
+    return KernelRecipe(spec, ".".join(version.split(".")[:2]), (), ())
+
+
+def _at_path(path: Path) -> KernelRecipe:
+    """The recipe of what the user has: something that is built, or a tree."""
+    if path.is_dir() and is_tree(path):
+        return _tree(path)
+    if is_package(path):
+        release, bits = package_release(path), 32 if "686" in path.name or "_i386" in path.name else 64
+    else:
+        found = find_given(path)
+        release, bits = found.release, found.bits
+    arch = "x86_64" if bits == 64 else "i386"
+    machine = next(one for one in packaged_kernels_file().machines if one.arch == arch)
+    return _built(f"given-{release.lower()}", f"from {path}", Source(given=path), machine, release)
+
+
+def _tree(path: Path) -> KernelRecipe:
+    """A tree as it is, with what guests need switched on, on the machine of the kernels of today."""
+    like = load_kernel(LIKE)
+    source = Source(tree=path)
+    spec = like.spec.model_copy(update={"name": TREE, "source": source, "description": f"from {path}", "patches": []})
+    version = _version(spec, path)
+    return replace(like, spec=spec.model_copy(update={"version": version}), version=version, patches=(), lenient=True)
+
+
+def kernel_word(text: str, folder: Path) -> str:
+    """A kernel as commands name it: a name, or a path, which is made whole; `folder`: where a path begins."""
+    return os.path.normpath(folder / Path(text).expanduser()) if _is_path(text) else text
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or text in (".", "..", "~")
 
 
 def kernel_names(beside: Path | None = None) -> list[str]:
@@ -153,8 +202,10 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     An experiment's folder `beside` may bring its own `kernels/NAME.yaml`, `kernels/fragments/` and
     `kernel-patches/`; they come before the project's. UsageError naming the known kernels when there is none,
     or the file, line and field that does not fit, or the fragment or patch series that does not exist. `debian:…` is
-    one of Debian's own builds (`harness.kernel.packaged`).
+    one of Debian's own builds (`harness.kernel.packaged`), and what has a / is a path (`harness.kernel.given`).
     """
+    if _is_path(name):
+        return _at_path(Path(name))
     if name.startswith(PREFIX):
         return _packaged(name.removeprefix(PREFIX))
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):

@@ -24,7 +24,7 @@ from harness.experiment.scalar import Scalar
 from harness.host.examine import check_memory
 from harness.image.cpio import write_cpio
 from harness.image.layouts import build_layouts
-from harness.kernel.spec import load_kernel
+from harness.kernel.spec import kernel_word, load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
 from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
@@ -228,6 +228,7 @@ def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
     """The kernel to boot; what the tracer runs on is of one architecture."""
     if wanted is None:
         return usual
+    wanted = kernel_word(wanted, Path.cwd())
     arch, needed = (load_kernel(name, folder).spec.arch for name in (wanted, usual))
     if arch != needed:
         raise UsageError(f"--kernel {wanted}: is for {arch}, and the tracer for {needed}", hint=f"such as {usual}")

@@ -29,7 +29,7 @@ from harness.packages.choice import Package
 from harness.progress import warn
 from harness.trial.model import SavedState, TrialSpec
 from harness.trial.plan import PlannedTrial, workload_order
-from harness.trial.symbols import SYMBOLS, with_symbols
+from harness.trial.symbols import with_symbols
 from harness.yamlfile import line_of
 
 
@@ -67,7 +67,7 @@ def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[s
     named_in = folder / "experiment.yaml" if folder is not None else None
     image = build_image(store, ImageRecipe(recipe, sources, tuple(packages), named_in), part)
     build = KernelBuild(recipe, part, image)
-    if SYMBOLS in part.files:
+    if not recipe.spec.source.built:
         return build
     return replace(
         build, kernel=with_symbols(store, recipe, part, lambda machine: boot_files(store, build, machine)[0])

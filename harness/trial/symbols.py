@@ -14,18 +14,20 @@ from harness.errors import RunError
 from harness.guest.mailbox import MailboxSession
 from harness.kernel.build import note_of
 from harness.kernel.spec import KernelRecipe
-from harness.machine.machine import Machine
+from harness.machine.machine import GuestLost, Machine
 from harness.machine.saved import saved_state
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
 from harness.progress import step
 from harness.scratch import discard
 
 SYMBOLS = "System.map"
-JOB = "cat /proc/kallsyms >kallsyms && cat /sys/kernel/notes >notes"
+#: Of a kernel without one of these files there is an empty one.
+JOB = "for at in kernel/notes kallsyms config.gz; do cat /sys/$at /proc/$at >${at#*/}; done; gunzip config.gz"
 TIMEOUT_S = 300.0
 #: Raised when the artefact has other files, or others in them, than before.
 RECIPE_VERSION = 1
 #: A symbol of the kernel itself: those of modules have the module behind them.
+PLACED = re.compile(r"^0*[1-9a-f]\w* [tT] _stext$", re.MULTILINE)
 SYMBOL = re.compile(r"^[0-9a-f]+ [A-Za-z] \S+$", re.MULTILINE)
 
 
@@ -40,7 +42,7 @@ def with_symbols(
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
         "arch": spec.arch,
-        "source": {"archive": dict(part.inputs["packages"])},
+        "source": {"part": part.key},
         "patches": [],
         "fragments": [],
         "compiler": {},
@@ -57,13 +59,17 @@ def with_symbols(
         )
         told = _told(store, spec.name, machine, files_for(machine))
         try:
-            symbols = "\n".join(SYMBOL.findall((told / "kallsyms").read_text()))
-            if re.search(r"^0*[1-9a-f]\w* [tT] _stext$", symbols, re.MULTILINE) is None:
-                raise RunError(f"kernel {spec.name} tells no addresses in /proc/kallsyms")
+            symbols = "\n".join(SYMBOL.findall((told / "kallsyms").read_text())) + "\n"
+            if PLACED.search(symbols) is None:
+                if SYMBOLS not in part.files:
+                    raise RunError(f"kernel {spec.name} tells no addresses in /proc/kallsyms, and has no {SYMBOLS}")
+                symbols = part.file(SYMBOLS).read_text()
             for name in part.files:
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(part.file(name), folder / name)
-            (folder / SYMBOLS).write_text(symbols + "\n")
+            (folder / SYMBOLS).write_text(symbols)
+            if "config" not in part.files:
+                (folder / "config").write_bytes((told / "config").read_bytes() if (told / "config").exists() else b"")
             build_id = note_of((told / "notes").read_bytes())
         finally:
             discard(told)
@@ -80,9 +86,14 @@ def _told(store: Store, name: str, machine: MachineSpec, files: BootFiles) -> Pa
         with step(f"reading the symbols of {name}"):
             prepare_folder(machine, scratch, JOB)
             with Machine(machine, files, scratch, incoming=state.file("state"), paused=True) as running:
-                result = MailboxSession(running).run(JOB, target, TIMEOUT_S)
-        if result.exit_status != 0:
-            raise RunError(f"kernel {name} does not tell its symbols: {result.stderr}")
+                try:
+                    MailboxSession(running).run(JOB, target, TIMEOUT_S)
+                except GuestLost:
+                    raise
+                except RunError as error:
+                    why = f"kernel {name} boots and gives nothing back: it lacks qemu_fw_cfg or virtio_console"
+                    hint = "give its package, or put its modules into a folder modules beside it"
+                    raise RunError(why, hint=hint) from error
     except BaseException:
         discard(target)
         raise

@@ -14,7 +14,8 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.kernel import packaged
 from harness.kernel.build import note_of
-from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, loading_order, packaged_kernels, read_module
+from harness.kernel.modules import loading_order, read_module
+from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, packaged_kernels
 from harness.kernel.spec import load_kernel
 from harness.packages.lock import Entry, Lock
 
@@ -162,7 +163,7 @@ def test_a_damaged_module_is_told(tmp_path):
     ],
 )
 def test_where_a_file_of_a_package_goes(name, place):
-    assert packaged._wanted(name, "R") == place
+    assert packaged.wanted_file(name, "R") == place
 
 
 def test_a_kernels_packages_are_those_that_its_image_needs():
