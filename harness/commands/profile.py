@@ -15,7 +15,8 @@ from harness.commands.traceoptions import CopyIn, Exec, Memory, Package, Timeout
 def profile(
     exec: Exec = None,
     kernel: Annotated[
-        str | None, Option("one of Debian's own, as `debian:6.1`, or of `images/kernels/`", none="`debian:6.12`")
+        str | None,
+        Option("Debian's own, as `debian:6.1`, one of `images/kernels/`, or a path", path=True, none="`debian:6.12`"),
     ] = None,
     package: Package = None,
     copy_in: CopyIn = None,
