@@ -19,6 +19,10 @@ class SelftestRequest:
         tuple[str, ...] | None,
         Option("names from `experiments/` or folders, comma-separated: whose arms", path=True, least=1, none="all"),
     ] = None
+    kernel: Annotated[
+        str | None,
+        Option("what this kernel can do: a name, `debian:VERSION`, or a path", path=True, none="all arms' kernels"),
+    ] = None
     kind: Annotated[
         tuple[str, ...] | None,
         Option(

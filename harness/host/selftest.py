@@ -16,17 +16,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of
-from harness.errors import EXIT_OK, RunError
+from harness.errors import EXIT_OK, RunError, UsageError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
 from harness.host import examine
 from harness.host.attachment import attachment, write_attachment
+from harness.host.kernelkit import OFFERS, Offers, kernel_experiment
 from harness.host.kinds import Found, choose_kinds, find_kinds
 from harness.host.kindtrial import Row, attempt, run_one, try_kind
 from harness.host.kindwork import Absent
 from harness.host.request import SelftestRequest
 from harness.kernel.build import build_kernel, kernel_inputs
 from harness.kernel.source import fetch_source, source_identity
-from harness.kernel.spec import load_kernel
+from harness.kernel.spec import kernel_word, load_kernel
 from harness.machine.accelerator import kvm_finding, prove_kvm
 from harness.machine.qemu import qemu_version
 from harness.machine.sandbox import sandbox_findings
@@ -49,8 +50,9 @@ from harness.sets.reference import (
 )
 from harness.status import STYLES, Status
 from harness.trial.plan import PlannedTrial, trial_seed
+from harness.trial.prepare import build_for
 
-KERNELS, BITS, COUNTERS = "kernels", "bits", "PMU"
+KERNELS, BITS, COUNTERS, OFFERED = "kernels", "bits", "PMU", "offers"
 #: Guest time, s, that the workloads of an arm may take for its bits to be compared here.
 LONGEST_S = 600.0
 #: Programs are told by their image's hash; of the rest of an experiment only this file can change bits.
@@ -66,8 +68,7 @@ def selftest(request: SelftestRequest, store: Store, console: Console) -> int:
 
     Ctrl-C ends the trial that runs; table and file then have what was tried until then.
     """
-    names = request.experiment or tuple(experiment_names())
-    experiments = [(folder, load_experiment(folder)) for folder in map(find_experiment, names)]
+    experiments = _experiments(request)
     kit = Kit(store, experiments, request)
     ended: KeyboardInterrupt | None = None
     try:
@@ -86,6 +87,16 @@ def selftest(request: SelftestRequest, store: Store, console: Console) -> int:
         raise ended
     check(rows)
     return EXIT_OK
+
+
+def _experiments(request: SelftestRequest) -> list[tuple[Path, Experiment]]:
+    """Whose arms are tried, with their folders; of one kernel arms of our own, in a folder that is not there."""
+    if request.kernel is None:
+        names = request.experiment or tuple(experiment_names())
+        return [(folder, load_experiment(folder)) for folder in map(find_experiment, names)]
+    if request.experiment is not None:
+        raise UsageError("--kernel tries arms of its own", hint="leave out --experiment")
+    return [(Path("/nonexistent"), kernel_experiment(kernel_word(request.kernel, Path.cwd())))]
 
 
 def check(rows: Sequence[Row]) -> None:
@@ -141,7 +152,11 @@ class Kit:
             (f"{one.kind.accelerator} {one.kind.clock}", one.kind.name, one.arms, partial(self._kind, one))
             for one in chosen
         ]
-        self._tasks += self._references(experiments) if request.kind is None else []
+        if request.kernel is not None:
+            offers = Offers(store, found[0].arm.kernel)
+            self._tasks += [(OFFERED, name, (), partial(offers.check, name)) for name in OFFERS]
+        elif request.kind is None:
+            self._tasks += self._references(experiments)
 
     def run(self) -> None:
         """Do all tasks; what is left when the time is over, or at Ctrl-C, stays undone."""
@@ -174,6 +189,9 @@ class Kit:
         key = (name, own)
         self._kernels[key] = "it could not be built"
         recipe = load_kernel(name, beside=own)
+        if recipe.spec.source.built:
+            kernel = self._kernels[key] = build_for(self._store, name, own).kernel
+            return f"not built here, {kernel.info['release']}", None
         identity = source_identity(recipe.spec.source, fetch_source(self._store, recipe.spec.source, own))
         there = (self._store.root / "kernel" / hash_of(kernel_inputs(recipe, identity))[:32]).is_dir()
         if not there and not wanted:

@@ -17,6 +17,7 @@ from harness.artefacts.store import Store, hash_file
 from harness.errors import RunError
 from harness.experiment.model import load_experiment
 from harness.host import selftest as fieldkit
+from harness.host.kernelkit import OFFERS
 from harness.host.kindwork import Absent
 from harness.host.request import SelftestRequest
 from harness.host.selftest import Kit, selftest
@@ -126,3 +127,15 @@ def test_ctrl_c_ends_it_with_what_was_tried(tmp_path):
     assert set(kernels.values()) == {"ok"}
     assert "untried" in said
     assert not machines(scratch)
+
+
+def test_one_kernel_is_tried_by_kinds_of_its_own_and_says_what_it_offers(tmp_path):
+    out = tmp_path / "kit.json"
+    request = SelftestRequest(kernel="debian:6.12", kind=("virtual functions",), out=out)
+    assert selftest(request, Store.default(), Console(width=80, quiet=True)) == 0
+    rows = {row["name"]: row for row in json.loads(out.read_text())["rows"]}
+    kind = rows["tcg virtual debian:6.12 mailbox oracle:functions+pages+sampler"]
+    assert kind["status"] == "ok"
+    assert "two runs equal" in kind["detail"]
+    offered = {name: rows[name]["status"] for name in OFFERS}
+    assert offered == {name: "absent" if name == "statistics of locks" else "ok" for name in OFFERS}

@@ -19,11 +19,12 @@ from harness.experiment.model import Experiment, load_experiment
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.host import examine, kindwork
 from harness.host.attachment import anonymous, attachment, private_words, write_attachment
+from harness.host.kernelkit import kernel_experiment
 from harness.host.kinds import Kind, choose_kinds, find_kinds
 from harness.host.kindtrial import Failed, Row, attempt, kind_experiment, lost_line
 from harness.host.kindwork import Absent, check_work, work_of
 from harness.host.request import SelftestRequest
-from harness.host.selftest import Kit, check, pmu_row, seconds_of, shortest_arm, table
+from harness.host.selftest import Kit, check, pmu_row, seconds_of, selftest, shortest_arm, table
 from harness.machine.spec import MAILBOX_BYTES
 from harness.paths import EXPERIMENTS, ROOT
 from harness.sets.reference import Reference
@@ -330,3 +331,14 @@ def test_the_file_is_a_file_or_goes_into_a_folder(tmp_path, monkeypatch, tmp_sto
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         write_attachment(content, tmp_path / "file/kit.json", tmp_store)
+
+
+def test_a_kernel_of_one_cpu_has_no_arm_of_two():
+    assert "two" in kernel_experiment("modern-6.1").arms
+    assert "two" not in kernel_experiment("classic").arms
+    assert {arm.kernel for arm in kernel_experiment("classic").arms.values()} == {"classic"}
+
+
+def test_a_kernel_has_arms_of_its_own_and_no_experiments(tmp_store):
+    with pytest.raises(UsageError, match=r"--kernel tries arms of its own \(leave out --experiment\)"):
+        selftest(SelftestRequest(kernel="classic", experiment=("shim",)), tmp_store, Console(quiet=True))
