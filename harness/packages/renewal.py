@@ -191,17 +191,13 @@ class _Apt:
         """
         names = [name for name in self._run("apt-cache", "pkgnames").split() if fitting.fullmatch(name)]
         found: dict[str, Entry] = {}
+        todo: set[str] = set(names)
         asked: set[str] = set()
-        todo = set(names)
         while todo:
-            for one in self._there(sorted(todo)).values():
-                same = rf"([a-z0-9][a-z0-9+.-]*) \(= {re.escape(one['Version'])}\)"
-                found[one["Package"]] = _entry(one, sorted(set(re.findall(same, one.get("Depends", "")))))
+            found |= {name: _entry(one, split_into(one)) for name, one in self._there(sorted(todo)).items()}
             asked |= todo
             todo = {name for entry in found.values() for name in entry.needs or ()} - asked
-        whole = [found[name] for name in names if name in found and found.keys() >= set(found[name].needs or ())]
-        parts = dict.fromkeys(part for entry in whole for part in entry.needs or ())
-        return [*whole, *(found[name] for name in parts)]
+        return whole_ones(names, found)
 
     def _paragraphs(self, words: Sequence[str]) -> list[dict[str, str]]:
         """What apt knows of packages: NAME for its newest version, or NAME=VERSION. UsageError when one is missing."""
@@ -267,6 +263,19 @@ def resolved(
         if met is not None and not _any(left_out, met) and met != paragraph["Package"]:
             found[met] = None
     return tuple(sorted(found))
+
+
+def split_into(paragraph: Mapping[str, str]) -> list[str]:
+    """The packages that one needs in its very version: what its source was split into."""
+    same = rf"([a-z0-9][a-z0-9+.-]*) \(= {re.escape(paragraph['Version'])}\)"
+    return sorted(set(re.findall(same, paragraph.get("Depends", ""))))
+
+
+def whole_ones(names: Sequence[str], found: Mapping[str, Entry]) -> list[Entry]:
+    """Those of `names` of which every part is there, and then these parts."""
+    whole = [found[name] for name in names if name in found and found.keys() >= set(found[name].needs or ())]
+    parts = dict.fromkeys(part for entry in whole for part in entry.needs or ())
+    return [*whole, *(found[name] for name in parts)]
 
 
 def _any(patterns: Sequence[str], name: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from harness.errors import UsageError
 from harness.packages import lock as locks
 from harness.packages.lock import Entry, Lock, load, lock_for
-from harness.packages.renewal import archive_of, changes, resolved
+from harness.packages.renewal import archive_of, changes, resolved, split_into, whole_ones
 from harness.run import locking
 from tests.packages import MOMENT, lock_of
 
@@ -149,6 +149,19 @@ def test_alternatives_provided_names_and_what_is_left_out():
     assert resolved(chosen["a"], chosen) == ("b", "c", "libc", "libx32z")
     del chosen["c"]
     assert resolved(chosen["a"], chosen, ["libx32*"]) == ("b", "d", "libc")
+
+
+def test_what_a_package_was_split_into_is_what_it_needs_in_its_very_version():
+    depends = "libc6 (>= 2), linux-base-7 (= 7.1-1+b1), linux-modules-7 (= 7.1-1+b1), other (= 7.1-1), dracut | x"
+    assert split_into({"Version": "7.1-1+b1", "Depends": depends}) == ["linux-base-7", "linux-modules-7"]
+    assert split_into({"Version": "7.1-1+b1"}) == []
+
+
+def test_a_package_of_which_the_archive_has_a_part_only_is_left_out():
+    found = {
+        one.package: one for one in (entry("a", "a1", "a2"), entry("a1"), entry("b", "a1"), entry("a1"), entry("c"))
+    }
+    assert [one.package for one in whole_ones(["a", "b", "c", "gone"], found)] == ["b", "c", "a1"]
 
 
 def test_what_changed_is_said():
