@@ -158,11 +158,9 @@ def test_per_cpu_locks_are_told_by_their_variable(tmp_path):
 
 
 @pytest.mark.deep
-def test_both_sides_have_their_callers_up_to_the_system_call(written, request):
+@pytest.mark.parametrize("written", ["modern-6.1-stacks"], indirect=True)
+def test_both_sides_have_their_callers_up_to_the_system_call(written):
     page, _ = written
-    if "stacks" not in request.node.name:
-        assert "<h2>Callers</h2>" not in text_of(page)
-        return
     rows = [line.rpartition(" ")[0].split(";") for line in (page / "folded.txt").read_text().splitlines()]
     for frames in rows:
         waits = next(i for i, frame in enumerate(frames) if " waits for " in frame)
@@ -172,10 +170,9 @@ def test_both_sides_have_their_callers_up_to_the_system_call(written, request):
     assert re.search(r"<h2>Callers</h2>.*write\S* ← .*vfs_write ← .*__x64_sys_pwrite64", text_of(page), re.DOTALL)
 
 
-@pytest.mark.deep
-def test_a_kernel_without_stacks_gives_a_page_without_callers(tmp_path):
-    done = inv(tmp_path, "locks", "--kernel", "modern-6.1-bare", "--", "true")
-    assert "<h2>Callers</h2>" not in text_of(report_of(done))
+@pytest.mark.parametrize("written", ["modern-6.1"], indirect=True)
+def test_a_kernel_without_stacks_gives_a_page_without_callers(written):
+    assert "<h2>Callers</h2>" not in text_of(written[0])
 
 
 @pytest.mark.deep
