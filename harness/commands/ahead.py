@@ -18,8 +18,9 @@ from harness.artefacts.store import Store
 from harness.commands.catalogue import called
 from harness.experiment.model import find_experiment, load_experiment
 from harness.host.examine import check_room
+from harness.kernel.load import load_kernel
 from harness.kernel.source import fetch_source, patched_tree, source_identity
-from harness.kernel.spec import KernelRecipe, load_kernel
+from harness.kernel.spec import KernelRecipe
 from harness.packages.tree import tools
 
 

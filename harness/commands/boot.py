@@ -46,7 +46,7 @@ def boot(
     """Boot a kernel and give a shell in the guest, or run a command."""
     from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment
-    from harness.kernel.spec import kernel_word
+    from harness.kernel.load import kernel_word
     from harness.program.interactive import BootRequest
 
     folder = find_experiment(experiment) if experiment else None

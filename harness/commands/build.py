@@ -27,7 +27,7 @@ def build(
 
     from harness.artefacts.store import Store
     from harness.experiment.model import find_experiment, load_experiment
-    from harness.kernel.spec import kernel_names, kernel_word
+    from harness.kernel.load import kernel_names, kernel_word
     from harness.report.kernels import kernels_table
     from harness.trial.prepare import build_for
 

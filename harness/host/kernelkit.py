@@ -13,7 +13,7 @@ from harness.artefacts.store import Store
 from harness.experiment.model import Arm, Experiment, Paper, Workload
 from harness.host.kindtrial import SEED, run_one
 from harness.host.kindwork import Absent
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.run.prepared import prepare_trials
 from harness.scratch import discard, scratch_folder
 from harness.trial.plan import PlannedTrial

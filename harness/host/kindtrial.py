@@ -14,7 +14,7 @@ from harness.errors import KreproError, RunError
 from harness.experiment.model import Experiment
 from harness.host.kinds import Found
 from harness.host.kindwork import WORK, Absent, check_work, work_of
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.run.prepared import Prepared, prepare_trials
 from harness.run.reexecution import comparable, replay_of
 from harness.scratch import discard, scratch_folder

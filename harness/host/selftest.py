@@ -26,8 +26,8 @@ from harness.host.kindtrial import Row, attempt, run_one, try_kind
 from harness.host.kindwork import Absent
 from harness.host.request import SelftestRequest
 from harness.kernel.build import build_kernel, kernel_inputs
+from harness.kernel.load import kernel_word, load_kernel
 from harness.kernel.source import fetch_source, source_identity
-from harness.kernel.spec import kernel_word, load_kernel
 from harness.machine.accelerator import kvm_finding, prove_kvm
 from harness.machine.qemu import qemu_version
 from harness.machine.sandbox import sandbox_findings

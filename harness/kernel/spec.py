@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Kernel specs: `images/kernels/NAME.yaml`."""
+"""What a kernel is made of: the models of `images/kernels/NAME.yaml`, and a spec with all its files found."""
 
 from __future__ import annotations
 
-import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,21 +12,12 @@ from pydantic import Field, StringConstraints, model_validator
 
 from harness.errors import UsageError
 from harness.kernel.arch import ArchName
-from harness.kernel.fragments import read_fragment
-from harness.kernel.given import find_given, is_package, is_tree, package_release
-from harness.kernel.packaged import PREFIX, find_packaged
+from harness.kernel.packaged import PREFIX
 from harness.packages.choice import KernelName, Name, Sha256
-from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
-from harness.yamlfile import Strict, load_model
+from harness.yamlfile import Strict
 
 #: How many CPUs a configuration is for; the last file that says it wins.
 NR_CPUS = re.compile(r"^CONFIG_NR_CPUS=(\d+)$", re.MULTILINE)
-#: What a tree of the user's is built like, and called.
-LIKE, TREE = "modern-6.1-stock", "given-tree"
-#: Files of a series, and what else may lie among them.
-SERIES, NO_PATCHES = (".patch", ".mbox"), frozenset({"README", "README.md"})
-#: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
-DISTRIBUTION: Name = "distribution"
 
 
 class Source(Strict):
@@ -112,190 +102,3 @@ class KernelRecipe:
         told = [number for file in files for number in NR_CPUS.findall(file.read_text())]
         if told and cpus > int(told[-1]):
             raise UsageError(f"{what}: cpus {cpus}: kernel {self.spec.name} is built for {told[-1]} at most")
-
-
-class PackagedMachine(Strict):
-    """The machine for those of Debian's own kernels whose release ends so."""
-
-    release: str
-    arch: ArchName
-    hardware: Hardware
-
-
-class PackagedKernels(Strict):
-    """images/packaged/kernels.yaml: the archive's suites, and what machines their kernels boot on."""
-
-    suites: tuple[str, ...]
-    machines: tuple[PackagedMachine, ...]
-    cmdline: tuple[str, ...]
-
-
-def packaged_kernels_file() -> PackagedKernels:
-    """What images/packaged/kernels.yaml says; UsageError with file and field where it does not fit."""
-    return load_model(PACKAGED / "kernels.yaml", PackagedKernels)
-
-
-def _packaged(text: str) -> KernelRecipe:
-    """The recipe of one of Debian's own builds: nothing is compiled, patched or configured."""
-    kernel, file = find_packaged(text), packaged_kernels_file()
-    machine = next((one for one in file.machines if kernel.release.endswith(one.release)), None)
-    if machine is None:
-        raise UsageError(f"no machine for kernel {kernel.release}", where=str(PACKAGED / "kernels.yaml"))
-    about = f"Debian's own build, package version {kernel.version}"
-    return _built(kernel.name, about, Source(package=kernel.release), machine, kernel.version)
-
-
-def _built(name: str, about: str, source: Source, machine: PackagedMachine, version: str) -> KernelRecipe:
-    spec = KernelSpec.model_construct(
-        name=name,
-        description=about,
-        arch=machine.arch,
-        source=source,
-        fragments=[],
-        cmdline=list(packaged_kernels_file().cmdline),
-        hardware=machine.hardware,
-    )
-    return KernelRecipe(spec, ".".join(version.split(".")[:2]), (), ())
-
-
-def _at_path(path: Path) -> KernelRecipe:
-    """The recipe of what the user has: something that is built, or a tree."""
-    if path.is_dir() and is_tree(path):
-        return _tree(path)
-    if is_package(path):
-        release, bits = package_release(path), 32 if "686" in path.name or "_i386" in path.name else 64
-    else:
-        found = find_given(path)
-        release, bits = found.release, found.bits
-    arch = "x86_64" if bits == 64 else "i386"
-    machine = next(one for one in packaged_kernels_file().machines if one.arch == arch)
-    return _built(f"given-{release.lower()}", f"from {path}", Source(given=path), machine, release)
-
-
-def _tree(path: Path) -> KernelRecipe:
-    """A tree as it is, with what guests need switched on, on the machine of the kernels of today."""
-    like = load_kernel(LIKE)
-    source = Source(tree=path)
-    spec = like.spec.model_copy(update={"name": TREE, "source": source, "description": f"from {path}", "patches": []})
-    version = _version(spec, path)
-    return replace(like, spec=spec.model_copy(update={"version": version}), version=version, patches=(), lenient=True)
-
-
-def kernel_word(text: str, folder: Path) -> str:
-    """A kernel as commands name it: a name, or a path, which is made whole; `folder`: where a path begins."""
-    return os.path.normpath(folder / Path(text).expanduser()) if _is_path(text) else text
-
-
-def _is_path(text: str) -> bool:
-    return "/" in text or text in (".", "..", "~")
-
-
-def kernel_names(beside: Path | None = None) -> list[str]:
-    """Names of the kernels that an experiment's folder `beside` brings, then of those that come with the project."""
-    own = sorted(path.stem for path in (beside / "kernels").glob("*.yaml")) if beside else []
-    return list(dict.fromkeys([*own, *sorted(path.stem for path in KERNELS.glob("*.yaml"))]))
-
-
-def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
-    """The recipe of kernel `name`.
-
-    An experiment's folder `beside` may bring its own `kernels/NAME.yaml`, `kernels/fragments/` and
-    `kernel-patches/`; they come before the project's. UsageError naming the known kernels when there is none,
-    or the file, line and field that does not fit, or the fragment or patch series that does not exist. `debian:…` is
-    one of Debian's own builds (`harness.kernel.packaged`), and what has a / is a path (`harness.kernel.given`).
-    """
-    if _is_path(name):
-        return _at_path(Path(name))
-    if name.startswith(PREFIX):
-        return _packaged(name.removeprefix(PREFIX))
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        raise UsageError(f"{name!r} is not a kernel name", hint=f"known: {', '.join(kernel_names(beside))}")
-    homes = [beside] if beside else []
-    path = _first([home / "kernels" / f"{name}.yaml" for home in homes] + [KERNELS / f"{name}.yaml"])
-    if path is None:
-        raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(kernel_names(beside))}")
-    spec = load_model(path, KernelSpec)
-    if spec.name != name:
-        raise UsageError(f"field name: is {spec.name!r}, but the file is called {path.name}", where=str(path))
-    if spec.source.tree is not None and not spec.source.tree.is_absolute():
-        spec = spec.model_copy(update={"source": Source(tree=(path.parent / spec.source.tree).resolve())})
-    version = _version(spec, path)
-    config = _config(spec, path)
-    names = spec.fragments if config is None else [DISTRIBUTION, *(f for f in spec.fragments if f != DISTRIBUTION)]
-    fragments = [
-        _found(
-            [home / "kernels" / "fragments" / f"{fragment}.config" for home in homes]
-            + [FRAGMENTS / f"{fragment}.config"],
-            f"field fragments: no config fragment {fragment!r}",
-            path,
-        )
-        for fragment in names
-    ]
-    for fragment in fragments:
-        read_fragment(fragment)  # told before anything is fetched
-    patches: list[Path] = []
-    for feature in spec.patches:
-        series = _found(
-            [home / "kernel-patches" / feature / version for home in homes] + [PATCHES / feature / version],
-            f"field patches: {feature!r} has no series for {version}",
-            path,
-        )
-        patches.extend(_series(series, path))
-    return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config, beside)
-
-
-def _first(candidates: list[Path]) -> Path | None:
-    return next((path for path in candidates if path.exists()), None)
-
-
-def _found(candidates: list[Path], message: str, path: Path) -> Path:
-    found = _first(candidates)
-    if found is None:
-        raise UsageError(message, where=str(path), hint=f"looked at {', '.join(map(str, candidates))}")
-    return found
-
-
-def _series(folder: Path, path: Path) -> list[Path]:
-    """The patches of a series by name: mails and mailboxes. UsageError for another file among them, and for none."""
-    files = sorted(one for one in folder.iterdir() if not one.name.startswith(".") and one.name not in NO_PATCHES)
-    other = next((one for one in files if one.suffix not in SERIES or not one.is_file()), None)
-    if other is not None:
-        hint = f"a series has files {' and '.join(f'*{end}' for end in SERIES)}, as git format-patch makes them"
-        raise UsageError("is no patch of the series", where=str(other), hint=hint)
-    if not files:
-        raise UsageError(f"field patches: the series {folder} is empty", where=str(path))
-    return files
-
-
-def _config(spec: KernelSpec, path: Path) -> Path | None:
-    """The spec's base config, which lies relative to the YAML file; UsageError when it is none."""
-    if spec.config is None:
-        return None
-    config = path.parent / spec.config
-    try:
-        text = config.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text"
-        hint = "a .config as it is in /boot; unpack /proc/config.gz first"
-        raise UsageError(f"field config: {config} cannot be read: {reason}", where=str(path), hint=hint) from error
-    if "CONFIG_" not in text:
-        raise UsageError(f"field config: {config} has no option of a kernel", where=str(path))
-    return config
-
-
-def _version(spec: KernelSpec, path: Path) -> str:
-    """The version that picks the patch series, for example "6.1"."""
-    if spec.version is not None:
-        return spec.version
-    if spec.source.debian is not None and (match := re.fullmatch(r"linux-source-(\d+\.\d+)", spec.source.debian)):
-        return match[1]
-    if spec.source.tree is not None:
-        try:
-            head = (spec.source.tree / "Makefile").read_text()[:200]
-        except OSError as error:
-            raise UsageError(
-                f"field source.tree: {spec.source.tree} is no kernel tree: {error.strerror}", where=str(path)
-            ) from error
-        if match := re.search(r"^VERSION = (\d+)\nPATCHLEVEL = (\d+)$", head, re.MULTILINE):
-            return f"{match[1]}.{match[2]}"
-    raise UsageError('field version: say which kernel this is, for example "6.1"', where=str(path))

@@ -14,7 +14,7 @@ from typing import Literal
 from harness.artefacts.store import Store
 from harness.choices import AcceleratorChoice
 from harness.guest.ssh import Keys
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder

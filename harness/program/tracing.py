@@ -24,7 +24,7 @@ from harness.experiment.scalar import Scalar
 from harness.host.examine import check_memory
 from harness.image.cpio import write_cpio
 from harness.image.layouts import build_layouts
-from harness.kernel.spec import kernel_word, load_kernel
+from harness.kernel.load import kernel_word, load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
 from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pandas as pd
 from rich.table import Table
 
+from harness.kernel.load import kernel_names, load_kernel
 from harness.kernel.packaged import PREFIX, packaged_kernels
-from harness.kernel.spec import kernel_names, load_kernel
 from harness.report.terminal import frame_table
 
 

@@ -12,8 +12,8 @@ from harness.errors import UsageError
 from harness.experiment.model import load_experiment
 from harness.image.build import BASE_PACKAGES
 from harness.kernel.arch import ARCHES
+from harness.kernel.load import kernel_names, load_kernel, packaged_kernels_file
 from harness.kernel.packaged import IMAGE_PACKAGE, KERNELS_LOCK
-from harness.kernel.spec import kernel_names, load_kernel, packaged_kernels_file
 from harness.packages.choice import Package
 from harness.packages.lock import NAME, PROJECT, Lock, load, lock_for
 from harness.packages.renewal import Wanted, changes, renew, renew_kernels

@@ -19,8 +19,8 @@ from harness.errors import KreproError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
 from harness.image.programs import module_sources
 from harness.kernel.arch import ARCHES
+from harness.kernel.load import load_kernel
 from harness.kernel.source import TREES, fetch_source, source_identity, tree_key
-from harness.kernel.spec import load_kernel
 from harness.packages.lock import load
 from harness.packages.tree import TOOLS, ready, tree_home
 from harness.paths import IMAGES

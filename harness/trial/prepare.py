@@ -18,7 +18,8 @@ from harness.image.build import ImageRecipe, build_image
 from harness.image.drivers import driver_archive
 from harness.image.keys import image_keys
 from harness.kernel.build import build_kernel
-from harness.kernel.spec import KernelRecipe, load_kernel
+from harness.kernel.load import load_kernel
+from harness.kernel.spec import KernelRecipe
 from harness.machine.accelerator import Choice, choose_accelerator, foreign_to_host
 from harness.machine.halt import halt_plugin
 from harness.machine.kvmcpu import absent_features

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.artefacts.store import Store
 from harness.kernel.build import build_kernel
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.paths import ROOT
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 

@@ -8,7 +8,7 @@ import pytest
 from harness.artefacts.store import Store
 from harness.image.build import modules_for
 from harness.kernel.build import build_kernel
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.paths import EXPERIMENTS
 from tests.faults.rows import fault
 from tests.faults.runs import SLOW_KINDS, seeded_store

@@ -14,8 +14,9 @@ from harness.artefacts.holdings import remove_holding
 from harness.artefacts.store import Store, hash_of, hash_tree
 from harness.artefacts.uses import release
 from harness.kernel.build import build_kernel
+from harness.kernel.load import load_kernel
 from harness.kernel.source import fetch_source, patched_tree, source_identity
-from harness.kernel.spec import KernelRecipe, Source, load_kernel
+from harness.kernel.spec import KernelRecipe, Source
 from harness.scratch import remove_tree
 from harness.sets.resultset import link_or_copy
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.artefacts.store import Store
+from harness.kernel.load import load_kernel
 from harness.kernel.source import fetch_source, patched_tree, source_identity
-from harness.kernel.spec import load_kernel
 from tests.page_trace_suite import run_in_guest, splats
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]

@@ -11,7 +11,7 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.kernel.build import build_kernel
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.machine import stale
 from tests.faults.rows import fault
 from tests.shim_guests import SMP, check_storm

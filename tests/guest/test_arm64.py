@@ -14,7 +14,7 @@ from harness.artefacts.holdings import holdings
 from harness.artefacts.store import Store, hash_tree
 from harness.experiment.model import Experiment, load_experiment
 from harness.kernel.build import kernel_is_built
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.measure.analysis import Analysis
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import LAP, Oracle

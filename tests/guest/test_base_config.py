@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from harness.kernel.build import configure, parse_config
+from harness.kernel.load import load_kernel
 from harness.kernel.source import fetch_source, patched_tree, source_identity
-from harness.kernel.spec import load_kernel
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]  # the first that needs the kernel builds it
 SPEC = """\

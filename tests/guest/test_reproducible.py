@@ -9,7 +9,7 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.kernel.build import build_kernel
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.paths import EXPERIMENTS
 from harness.trial.prepare import build_for
 

@@ -11,7 +11,8 @@ import pytest
 from harness.image.build import init_of
 from harness.image.programs import include_folders, library_folders, overlay_of, program_sources, with_overlay
 from harness.kernel.arch import ARCHES
-from harness.kernel.spec import Hardware, kernel_names, load_kernel
+from harness.kernel.load import kernel_names, load_kernel
+from harness.kernel.spec import Hardware
 from harness.machine import accelerator
 from harness.machine.board import BOARDS, PC, VIRT, board_by_qemu, board_of
 from harness.machine.spec import BootFiles, MachineSpec, argv

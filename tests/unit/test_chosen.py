@@ -13,7 +13,7 @@ from harness.artefacts.store import Artefact, Store, hash_file
 from harness.errors import RunError, UsageError
 from harness.image import build as image
 from harness.image.build import BASE_PACKAGES, ImageRecipe, build_image
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.packages import debs
 from harness.packages.choice import Package
 from harness.packages.chosen import Chosen, choose, install_chosen, key_of

@@ -39,7 +39,8 @@ from harness.guest.job import WorkloadCommand, trial_job
 from harness.host.attachment import Attachment
 from harness.host.kindtrial import Row
 from harness.image.programs import build_programs, program_sources
-from harness.kernel.spec import Hardware, KernelSpec, Source, kernel_names, load_kernel
+from harness.kernel.load import kernel_names, load_kernel
+from harness.kernel.spec import Hardware, KernelSpec, Source
 from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.packages.choice import Package

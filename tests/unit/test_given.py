@@ -10,7 +10,7 @@ import pytest
 from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.kernel.given import BUILT, find_given, given_kernel, package_release
-from harness.kernel.spec import kernel_word, load_kernel
+from harness.kernel.load import kernel_word, load_kernel
 
 SYMBOLS = "".join(f"{number:016x} T function_{number}\n" for number in range(200))
 

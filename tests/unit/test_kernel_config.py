@@ -16,7 +16,7 @@ from harness.kernel.build import (
     requested_options,
     unmet_options,
 )
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.experiment.model import Arm
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.machine import saved
 from harness.machine import spec as machine_spec
 from harness.machine.kvmcpu import absent_features, kvm_cpu, tsc_khz

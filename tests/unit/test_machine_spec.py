@@ -197,7 +197,7 @@ def test_impossible_machines(fields, says):
     ],
 )
 def test_an_impossible_arm_is_named(fields, says):
-    from harness.kernel.spec import load_kernel
+    from harness.kernel.load import load_kernel
 
     with pytest.raises(UsageError, match=f"^{says}"):
         machine_for("odd", Arm.model_validate({"kernel": "classic", **fields}), load_kernel("classic"), "tcg")

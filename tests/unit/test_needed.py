@@ -11,7 +11,7 @@ import pytest
 from harness.artefacts.store import Store
 from harness.artefacts.uses import in_use
 from harness.experiment.model import experiment_names, find_experiment, load_experiment
-from harness.kernel.spec import load_kernel
+from harness.kernel.load import load_kernel
 from harness.packages.debs import fetch
 from harness.packages.tree import tree_home
 from harness.run import needed as needed_module

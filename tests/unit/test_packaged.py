@@ -12,9 +12,9 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.kernel import packaged
 from harness.kernel.build import note_of
+from harness.kernel.load import load_kernel
 from harness.kernel.modules import loading_order, read_module
 from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, packaged_kernels
-from harness.kernel.spec import load_kernel
 from harness.packages.lock import Entry, Lock
 from tests.compiling import run
 
