@@ -313,6 +313,25 @@ def test_commands_are_printed_at_all():
     assert ("README.md", "test") in printed_commands()
 
 
+def test_the_readmes_excerpt_counts_the_claims_that_there_are():
+    claims = load_experiment(ROOT / "experiments/irq-hotspot").claims
+    of_paper = [claim for claim in claims if claim.kind == "paper"]
+    wrong = sum(claim.known == "contradicted" for claim in of_paper)
+    text = (ROOT / "README.md").read_text()
+    patterns = (
+        r"^Holds here: (\d+) of (\d+) claims of the paper$",
+        r"^Does not hold: (\d+) of (\d+) claims of the paper$",
+        r"^Not measured in this run: (\d+) claim, (\d+) findings",
+        r"^Findings of ours: (\d+) of (\d+) confirmed$",
+    )
+    holds, fails, absent, confirmed = (
+        [int(number) for number in re.findall(pattern, text, re.MULTILINE)[0]] for pattern in patterns
+    )
+    assert holds[1] == fails[1] == len(of_paper) == holds[0] + fails[0] + absent[0]
+    assert fails[0] <= wrong
+    assert confirmed == [len(claims) - len(of_paper) - absent[1], len(claims) - len(of_paper)]
+
+
 def test_printed_commands_exist_with_their_options():
     assert {told: error for told in printed_commands() if (error := slip_in(told[1]))} == {}
 
