@@ -28,7 +28,7 @@ from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.packages.choice import KernelName, Name, Package
 from harness.paths import EXPERIMENTS
-from harness.yamlfile import Misfit, Strict, about, line_of, load_model, misfit, raise_misfits
+from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
 
 
 def _package(value: object) -> str | Package:
@@ -134,6 +134,10 @@ class Arm(Strict):
         if taken := TAKEN.intersection(self.dimensions):
             raise misfit(("dimensions", min(taken)), "is the name of a column that every set has; choose another")
         return self
+
+    def on(self, kernel: str) -> Arm:
+        """The same on another kernel: a command may be given a path, which no file of an experiment may have."""
+        return self.model_copy(update={"kernel": kernel})
 
     def session_kind(self) -> Literal["ssh", "mailbox"]:
         """The session asked for, else the clock's own: mailbox under the virtual clock, ssh otherwise."""
@@ -438,11 +442,6 @@ def load_experiment(folder: Path, chosen: Chosen | None = None) -> Experiment:
     A matrix has those values of `chosen` too that it does not give a dimension itself.
     """
     experiment = load_model(folder / "experiment.yaml", Experiment, {"chosen": chosen or {}})
-    for name, arm in experiment.arms.items():
-        if arm.kernel.startswith("/"):
-            where = line_of(folder / "experiment.yaml", ("arms", arm.group or name, "kernel"))
-            hint = "an experiment brings its own as kernels/NAME.yaml"
-            raise UsageError(f"arm {name}: kernel {arm.kernel} is a path of one host", where=where, hint=hint)
     if not (folder / "analysis.py").is_file():
         raise UsageError("has no analysis.py", where=str(folder), hint="docs/writing-an-experiment.md")
     return experiment

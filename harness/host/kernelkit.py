@@ -43,7 +43,7 @@ OFFERS: Mapping[str, str] = {
 def kernel_experiment(kernel: str) -> Experiment:
     """Arms on this kernel, for `harness.host.kinds`; those with several CPUs where it drives them."""
     several = load_kernel(kernel).spec.hardware.smp
-    arms = {name: Arm(kernel=kernel, **arm) for name, arm in ARMS.items() if several or "cpus" not in arm}
+    arms = {name: Arm(kernel=NAME, **arm).on(kernel) for name, arm in ARMS.items() if several or "cpus" not in arm}
     return _experiment(arms, "true")
 
 
@@ -73,7 +73,7 @@ class Offers:
         tests = [f"{test} 2>/dev/null && echo {number} >>there" for number, test in enumerate(OFFERS.values())]
         command = "\n".join([f"cd {WORK} || exit", f"mount -t tracefs tracefs {_AT} 2>/dev/null", *tests, "true"])
         try:
-            experiment = _experiment({NAME: Arm(kernel=self.kernel, clock="virtual")}, command)
+            experiment = _experiment({NAME: Arm(kernel=NAME, clock="virtual").on(self.kernel)}, command)
             plan = [PlannedTrial(NAME, 0, SEED)]
             prepared = prepare_trials(self.store, experiment, folder, plan, folder / "offers", "tcg")
             there = run_one(prepared.trials[0], folder).path / WORK / "there"

@@ -17,8 +17,8 @@ def _plain_path(path: str) -> str:
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
-#: Of a spec, or `debian:` and one of Debian's own builds, or a whole path (harness.kernel.load.kernel_word).
-KernelName = Annotated[str, StringConstraints(pattern=r"^((debian:)?[a-z0-9][a-z0-9._+~-]*|/.+)$", max_length=4096)]
+#: Of a spec, or `debian:` and one of Debian's own builds. No path: a set's manifest names kernels too.
+KernelName = Annotated[str, StringConstraints(pattern=r"^(debian:)?[a-z0-9][a-z0-9._+~-]*$", max_length=96)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 #: A file from the guest's root on; what an initramfs of ours can carry, and no way out of the root.
 GuestFile = Annotated[

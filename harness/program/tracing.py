@@ -209,12 +209,15 @@ def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Sc
     """One CPU has the virtual clock, so that each trace of a program is the same; several have the host's."""
     cpus = asked or tracer.cpus
     devices = list(tracer.devices)
+    usual, own = tracer.kernel, dict(params)
     if cpus == 1:
-        return Arm(kernel=kernel, clock="virtual", params=dict(params), devices=devices, oracle=list(tracer.oracle))
-    cmdline = dict(tracer.several)
-    return Arm(
-        kernel=kernel, clock="wall", session="mailbox", cpus=cpus, cmdline=cmdline, params=dict(params), devices=devices
-    )
+        arm = Arm(kernel=usual, clock="virtual", params=own, devices=devices, oracle=list(tracer.oracle))
+    else:
+        several = dict(tracer.several)
+        arm = Arm(
+            kernel=usual, clock="wall", session="mailbox", cpus=cpus, cmdline=several, params=own, devices=devices
+        )
+    return arm.on(kernel)
 
 
 def _possible(arm: Arm, request: TraceRequest, folder: Path) -> Arm:

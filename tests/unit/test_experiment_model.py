@@ -8,11 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from harness.errors import UsageError
 from harness.experiment.expect import Expect
 from harness.experiment.model import (
     TRIAL_FILES,
+    Arm,
     Experiment,
     experiment_names,
     find_experiment,
@@ -250,3 +252,10 @@ def test_a_bound_is_told_as_it_was_written(expect, says):
             Expect.model_validate(expect)
     else:
         assert str(Expect.model_validate(expect)) == says
+
+
+@pytest.mark.parametrize("kernel", ["/boot/vmlinuz", "../../etc", "/../../x", "debian:../x", "a/b", "debian:", "~"])
+def test_no_arm_names_a_path_for_its_kernel_for_a_sets_manifest_has_arms_too(kernel):
+    with pytest.raises(ValidationError, match="kernel"):
+        Arm.model_validate({"kernel": kernel})
+    assert Arm(kernel="debian:6.12.118+deb13-cloud-amd64").on(kernel).kernel == kernel
