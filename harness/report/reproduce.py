@@ -84,6 +84,9 @@ def _choice(manifest: Manifest) -> list[str] | None:
         counts = Counter(manifest.plan.repetitions)
         whole = ordered(manifest.experiment, counts, manifest.seed)
         wanted = {(trial.arm, trial.repetition, trial.seed) for trial in whole}
+    part = _words(manifest.plan.part) if manifest.missing else []
+    if part is None:
+        return None
     named = [arm for arm in manifest.experiment.arms if arm in counts]
     most = max(counts.values(), default=1)
     arms_choices: Sequence[list[str] | None] = (None, named)
@@ -91,11 +94,18 @@ def _choice(manifest: Manifest) -> list[str] | None:
         for repetitions in (None, most):
             if _planned(manifest, arms, repetitions) == wanted:
                 words = [] if arms is None else ["--arms", ",".join(arms)]
-                part = shlex.split(manifest.plan.part) if manifest.missing else []
                 if repetitions is None or part[:1] == ["--repetitions"]:
                     return [*words, *part]
                 return [*words, "--repetitions", str(repetitions), *part]
     return None
+
+
+def _words(text: str) -> list[str] | None:
+    """As a shell reads them; None of a text that no shell takes: a set's manifest may hold anything."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None
 
 
 def _planned(manifest: Manifest, arms: list[str] | None, repetitions: int | None) -> set[tuple[str, int, int]]:

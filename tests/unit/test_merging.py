@@ -212,3 +212,15 @@ def test_what_cannot_be_merged(folder, results):
     assert f"{old.path.name} does not tell its plan" in str(refused(results, one, old))
     (other.path / "raw/short/1/wait").write_text("1.0")
     assert "differs from what was written" in str(refused(results, one, other))
+
+
+def test_a_part_whose_words_no_shell_takes_has_no_command(folder, results):
+    part = write_part(results, folder, repetitions="0:1/4")
+    assert "--repetitions 0:1/4" in str(reproduction(part).command)
+    file = part.path / "manifest.json"
+    text = file.read_text()
+    assert text.count('"part": "--repetitions 0:1/4"') == 1
+    file.write_text(text.replace('"part": "--repetitions 0:1/4"', '"part": "--repetitions \'0:1/4"'))
+    said = reproduction(ResultSet(part.path))
+    assert said.command is None
+    assert "No choice of arms and repetitions" in said.notes[-1]
