@@ -228,12 +228,12 @@ def _possible(arm: Arm, request: TraceRequest, folder: Path) -> Arm:
 
 
 def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
-    """The kernel to boot; what the tracer runs on is of one architecture."""
+    """The kernel to boot; what a paper's tracer runs on is of one architecture."""
     if wanted is None:
         return usual
     wanted = kernel_word(wanted, Path.cwd())
     arch, needed = (load_kernel(name, folder).spec.arch for name in (wanted, usual))
-    if arch != needed:
+    if arch != needed and folder != PROFILE:
         raise UsageError(f"--kernel {wanted}: is for {arch}, and the tracer for {needed}", hint=f"such as {usual}")
     return wanted
 
