@@ -28,14 +28,20 @@ WRITERS = """\
 #include <unistd.h>
 static char block[1 << 16];
 static int file;
-static pthread_barrier_t begin; /* a busy host may run all of one before the other's CPU has a turn */
+static pthread_barrier_t begin;
+static volatile int done[2];
+/* A busy host may run much of one before the other's CPU has a turn: who is through goes on until the other is, too. */
 static void *writes(void *name)
 {
+	int me = *(char *)name == 'a';
+
 	prctl(PR_SET_NAME, name);
 	pthread_barrier_wait(&begin);
-	for (int i = 0; i < 400; i++)
+	for (int i = 0; i < 400 || !done[!me]; i++) {
 		if (pwrite(file, block, sizeof(block), 0) < 0)
 			_exit(1);
+		done[me] = i >= 399;
+	}
 	return 0;
 }
 int main(void)
