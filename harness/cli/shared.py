@@ -25,7 +25,12 @@ Trust = Annotated[
         bare="sandboxed",
     ),
 ]
-KernelName = Annotated[str, Option("a kernel of `images/kernels/`: `./inv build`", word=True)]
+KernelName = Annotated[
+    str,
+    Option(
+        "a kernel of `images/kernels/` (`./inv build`), Debian's own (`debian:6.1`), or a path", word=True, path=True
+    ),
+]
 Accelerator = Annotated[
     AcceleratorChoice,
     Option(
