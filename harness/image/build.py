@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.artefacts.store import Artefact, Store, hash_file, hash_tree, usable
+from harness.errors import UsageError
 from harness.image.cpio import write_cpio
 from harness.image.programs import (
     CFLAGS,
@@ -79,6 +80,12 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     folders = [IMAGES / "guest", *recipe.sources]
     overlay = overlay_for(recipe.kernel.spec)
     modules = module_sources(folders)
+    if modules and recipe.kernel.spec.source.built:
+        raise UsageError(
+            f"no module can be built for kernel {recipe.kernel.spec.name}, which was not built here",
+            where=str(modules[0]),
+            hint="take a kernel of images/kernels",
+        )
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
         "arch": arch,

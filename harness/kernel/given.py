@@ -25,6 +25,7 @@ ELF_MAGIC = b"\x7fELF"
 #: Documentation/arch/x86/boot.rst: the header's magic, the place of the version's text, and of xloadflags.
 HEADER, HEADER_AT, VERSION_AT, XLOADFLAGS_AT, KERNEL_64 = b"HdrS", 0x202, 0x20E, 0x236, 1
 BUILT = Path("arch/x86/boot/bzImage")
+HEAD_BYTES = 0x10000
 #: A System.map of fewer bytes says that it is somewhere else.
 STUB_BYTES = 4096
 WHAT = "a bzImage, a linux-image .deb, a build folder, or a source tree"
@@ -55,18 +56,12 @@ def find_given(path: Path) -> Given:
         if not (path / BUILT).is_file():
             raise UsageError(f"has no {BUILT}, and no source of a kernel", where=str(path), hint=WHAT)
         return _described(path / BUILT, path / ".config", path / "System.map", path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(0x1000)
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    head = _head(path)
     if head.startswith(ELF_MAGIC):
         image = next((one for one in (path.parent / BUILT, path.parent / "bzImage") if one.is_file()), None)
         if image is None:
             raise UsageError("is a vmlinux, which QEMU boots by its bzImage alone", where=str(path), hint=WHAT)
         return find_given(image)
-    if head[HEADER_AT : HEADER_AT + 4] != HEADER:
-        raise UsageError("is no kernel for x86", where=str(path), hint=WHAT)
     build = path.parents[3] if path.resolve().parts[-4:] == BUILT.parts else None
     if build is not None:
         return _described(path, build / ".config", build / "System.map", build)
@@ -77,8 +72,17 @@ def find_given(path: Path) -> Given:
     return _described(path, beside[0], beside[1], modules)
 
 
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, which hold a bzImage's header and the text of its version."""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
 def _described(image: Path, config: Path, symbols: Path, modules: Path | None) -> Given:
-    head = image.read_bytes()[:0x8000]
+    head = _head(image)
     if head[HEADER_AT : HEADER_AT + 4] != HEADER:
         raise UsageError("is no kernel for x86", where=str(image), hint=WHAT)
     flags = int.from_bytes(head[XLOADFLAGS_AT : XLOADFLAGS_AT + 2], "little")

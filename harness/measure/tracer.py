@@ -49,7 +49,7 @@ class Tracer:
     `traces` is what the user's command is about. With more than one of `cpus` the guest has the host's clock, and
     `several` are kernel parameters. `layouts`: a folder beside tracer.py with a kernel module that is not loaded; its
     debug information tells the report what the kernel's structs are made of. `oracle`: what QEMU's plugin counts
-    meanwhile (docs/oracle.md).
+    meanwhile (docs/oracle.md). `any_arch`: whether it runs on kernels of another architecture than `kernel`.
     """
 
     kernel: str
@@ -61,6 +61,7 @@ class Tracer:
     several: Mapping[str, Scalar | bool] = field(default_factory=dict)
     layouts: str = ""
     oracle: Sequence[OracleMode] = ()
+    any_arch: bool = False
 
 
 @dataclass(frozen=True)

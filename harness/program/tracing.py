@@ -102,7 +102,7 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     out = _out(request.out, words[0], _ENDS[request.traces])
     modules = module_folders(request.modules)
     experiment = None if folder == PROFILE else load_experiment(folder)
-    kernel = _kernel(request.kernel, tracer.tracer.kernel, folder)
+    kernel = _kernel(request.kernel, tracer.tracer, folder)
     arm = _possible(_arm(kernel, tracer.tracer, request.cpus, params), request, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
@@ -227,13 +227,14 @@ def _possible(arm: Arm, request: TraceRequest, folder: Path) -> Arm:
     return arm
 
 
-def _kernel(wanted: str | None, usual: str, folder: Path) -> str:
-    """The kernel to boot; what a paper's tracer runs on is of one architecture."""
+def _kernel(wanted: str | None, tracer: Tracer, folder: Path) -> str:
+    """The kernel to boot; what most tracers run on is of one architecture."""
+    usual = tracer.kernel
     if wanted is None:
         return usual
     wanted = kernel_word(wanted, Path.cwd())
     arch, needed = (load_kernel(name, folder).spec.arch for name in (wanted, usual))
-    if arch != needed and folder != PROFILE:
+    if arch != needed and not tracer.any_arch:
         raise UsageError(f"--kernel {wanted}: is for {arch}, and the tracer for {needed}", hint=f"such as {usual}")
     return wanted
 

@@ -82,3 +82,9 @@ def test_the_commands_of_its_page_are_run_as_they_stand_there(command, tmp_path)
 def test_the_kernel_is_debians_own(tmp_path):
     done = inv(tmp_path, "boot", "--kernel", "debian:6.12", "--exec", "uname -r; id -u")
     assert done.stdout.split() == [find_packaged("6.12").release, "0"]
+
+
+def test_what_needs_a_module_of_ours_says_that_none_can_be_built_for_debians_own(tmp_path):
+    done = inv(tmp_path, "locks", "--kernel", "debian:6.12", "--", "true")
+    assert done.returncode == 2
+    assert re.search(r"no module can be built for kernel debian:\S+, which was not built here", done.stderr)
