@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.artefacts.store import Artefact, Store, hash_file, hash_tree, usable
-from harness.errors import UsageError
 from harness.image.cpio import write_cpio
 from harness.image.programs import (
     CFLAGS,
@@ -24,7 +23,8 @@ from harness.image.programs import (
     with_overlay,
 )
 from harness.kernel.arch import ARCHES, ArchName
-from harness.kernel.build import place_of_build, toolchain
+from harness.kernel.build import toolchain
+from harness.kernel.headers import headers_of, module_make
 from harness.kernel.spec import KernelRecipe
 from harness.packages import debs
 from harness.packages.choice import Package
@@ -80,12 +80,7 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     folders = [IMAGES / "guest", *recipe.sources]
     overlay = overlay_for(recipe.kernel.spec)
     modules = module_sources(folders)
-    if modules and recipe.kernel.spec.source.built:
-        raise UsageError(
-            f"no module can be built for kernel {recipe.kernel.spec.name}, which was not built here",
-            where=str(modules[0]),
-            hint="take a kernel of images/kernels",
-        )
+    headers = headers_of(recipe.kernel, str(modules[0])) if modules else []
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,
         "arch": arch,
@@ -102,6 +97,8 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
         # Modules are bound to one build of the kernel; an image without any serves every kernel of its architecture.
         "kernel": kernel.key if modules else None,
     }
+    if headers:
+        inputs["headers"] = {entry.file: entry.sha256 for entry in headers}
     if chosen:  # not an empty field: the keys of images without any stay as they were
         inputs["files"] = key_of(chosen)
     if overlay is not None:
@@ -160,8 +157,8 @@ def modules_for(
 
     RunError when the kernel can have no more modules; UsageError when one cannot be built.
     """
-    with place_of_build(store, recipe, kernel) as (tree, build_dir):
-        build_modules(store, recipe.spec.arch, tree, build_dir, sources, target, log)
+    with module_make(store, recipe, kernel) as make:
+        build_modules(store, recipe.spec.arch, make, sources, target, log)
 
 
 def init_of(arch: ArchName) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.kernel.arch import ARCHES, ArchName
-from harness.kernel.build import kernel_environment, make_argv
+from harness.kernel.build import kernel_environment
 from harness.kernel.spec import KernelSpec
 from harness.packages.buildtool import tool
 from harness.packages.tree import tools
@@ -179,16 +179,16 @@ def module_sources(folders: Sequence[Path]) -> list[Path]:
 
 
 def build_modules(
-    store: Store, arch: ArchName, tree: Path, build: Path, sources: Sequence[Path], target: Path, log: Path
+    store: Store, arch: ArchName, make: Sequence[str], sources: Sequence[Path], target: Path, log: Path
 ) -> None:
-    """Build each module folder against the kernel in `build` and put the .ko files into `target`."""
+    """Build each module folder with the words of `make` and put the .ko files into `target`."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sources:
         scratch = store.scratch("module")
         try:
             copy = scratch / source.name
             shutil.copytree(source, copy)
-            command = [*make_argv(tree, build, arch), f"M={copy}", "modules"]
+            command = [*make, f"M={copy}", "modules"]
             among, what = tools(ARCHES[arch].cross), f"building module {source.name}"
             try:
                 tool(command, log=log, env=kernel_environment(store), what=what, among=among)

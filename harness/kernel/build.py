@@ -148,7 +148,6 @@ def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
     `out` is a folder in `tree`: kbuild then calls the source "..", so no path of this host reaches the compiler,
     the objects, or ccache's keys.
     """
-    cached = "" if tools() == HOST and shutil.which("ccache") is None else "ccache "
     prefix = ARCHES[arch].prefix
     return [
         "make",
@@ -156,11 +155,16 @@ def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
         str(tree),
         f"O={out}",
         f"ARCH={ARCHES[arch].make}",
-        f"CC={cached}{prefix}gcc",
-        f"HOSTCC={cached}gcc",
+        f"CC={cached()}{prefix}gcc",
+        f"HOSTCC={cached()}gcc",
         "LOCALVERSION=",
         *([f"CROSS_COMPILE={prefix}"] * bool(prefix)),
     ]
+
+
+def cached() -> str:
+    """What stands before a compiler's name in make's words."""
+    return "" if tools() == HOST and shutil.which("ccache") is None else "ccache "
 
 
 def build_directory(tree: Path, inputs: Mapping[str, Any]) -> Path:

@@ -21,7 +21,7 @@ from harness.scratch import discard
 
 KERNELS_LOCK = ROOT / "kernels.lock"
 PREFIX = "debian:"
-IMAGE = "linux-image-"
+IMAGE, HEADERS = "linux-image-", "linux-headers-"
 #: What is packed otherwise, or put elsewhere, in another manner than before.
 RECIPE_VERSION = 1
 #: A release, as in linux-image-RELEASE: version, then flavour and architecture.
@@ -62,6 +62,12 @@ class Packaged:
         """The packages that it is made of, from the lock."""
         return load(KERNELS_LOCK).closure(self.arch, [f"{IMAGE}{self.release}"])
 
+    def headers(self) -> list[Entry]:
+        """The packages against which modules are built, its own first; none where the lock has none."""
+        lock, name = load(KERNELS_LOCK), f"{HEADERS}{self.release}"
+        own = next((entry for entry in lock.packages if entry.package == name), None)
+        return [own, *(lock.entry("amd64", need) for need in own.needs or ())] if own else []
+
 
 def packaged_kernels() -> list[Packaged]:
     """All in the lock, the oldest first."""
@@ -76,8 +82,9 @@ def packaged_kernels() -> list[Packaged]:
 def find_packaged(text: str) -> Packaged:
     """The newest kernel that `debian:TEXT` means; UsageError when the lock has none.
 
-    TEXT is a version or its beginning (6.1, 6.12.107, 6.1.0-56), a flavour (cloud, rt, generic), a machine (amd64,
-    686-pae), these with `-` between, or a whole release. The cloud kernel of amd64 is meant where they are not said.
+    TEXT is a version or its beginning (6.1, 6.12.107, 6.1.0-56, 6.12+deb12), a flavour (cloud, rt, generic), a machine
+    (amd64, 686-pae), these with `-` between, or a whole release. The cloud kernel of amd64 is meant where they are not
+    said.
     """
     exact = next((kernel for kernel in packaged_kernels() if kernel.release == text), None)
     if exact is not None:
@@ -108,9 +115,14 @@ def _parts(release: str) -> dict[str, Any]:
 
 
 def _begins(kernel: Packaged, wanted: str) -> bool:
-    """Whether a version begins so, by whole numbers: 6.1 is the beginning of 6.1.0-56, not of 6.12."""
-    texts = (_parts(kernel.release)["version"], kernel.version)
-    return any(text == wanted or re.match(rf"{re.escape(wanted)}(?!\d)", text) is not None for text in texts)
+    """Whether a version begins so, by whole numbers: 6.1 is the beginning of 6.1.0-56, not of 6.12.
+
+    Of 6.12+deb12, what is behind the plus must be in the release too.
+    """
+    beginning, plus, build = wanted.partition("+")
+    release = str(_parts(kernel.release)["version"])
+    fits = any(re.match(rf"{re.escape(beginning)}(?!\d)", text) is not None for text in (release, kernel.version))
+    return fits and (not plus or release.partition("+")[2] == build)
 
 
 def _age(kernel: Packaged) -> tuple[list[tuple[tuple[int, ...], int]], str]:

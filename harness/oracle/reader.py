@@ -30,7 +30,7 @@ CHECK_TOLERANCE = 1e-4
 CHECK_COUNTERS = (0.99, 1.25)
 WORKLOAD, LAP, WINDOW = 0, 2, 3
 
-_FUNCTION = np.dtype(
+FUNCTION = np.dtype(
     [("region", "<u4"), ("kind", "<u2"), ("context", "<u2"), ("address", "<u8"), ("n", "<u8"), ("entries", "<u8")]
 )
 _LOCK = np.dtype(
@@ -216,7 +216,7 @@ class Oracle:
         entries       int64   executions of the first instruction, but for those after a jump of its own
         """
         self.need("functions")
-        data = self._records("functions.bin", _FUNCTION)
+        data = self._records("functions.bin", FUNCTION)
         self._plausible("functions.bin", (data["context"] < len(CONTEXTS)) & (data["kind"] <= WINDOW))
         data = data[data["kind"] == kind]
         index = symbols.at(data["address"])

@@ -27,6 +27,7 @@ SUITES = ("bookworm", "bookworm-updates", "bookworm-security")
 UPDATE_TRIES = 3
 #: The archive takes a picture of the mirror several times a day: the next one has what the mirror has now.
 NEXT_PICTURE = timedelta(hours=12)
+KBUILD = "linux-kbuild-"
 WORD = re.compile(r"^([a-z0-9][a-z0-9+.-]*)(?::\w+)?(?:\s*\(.*\))?$")
 
 
@@ -76,14 +77,24 @@ def renew(store: Store, wanted: Wanted) -> Lock:
     )
 
 
-def renew_kernels(store: Store, suites: Sequence[str], wanted: Mapping[str, re.Pattern[str]]) -> Lock:
-    """A lock of all packages of these suites whose names fit, by architecture, and of what they were split into."""
+def renew_kernels(
+    store: Store,
+    suites: Sequence[str],
+    wanted: Mapping[str, re.Pattern[str]],
+    headers: tuple[str, str, re.Pattern[str]],
+) -> Lock:
+    """A lock of all packages of these suites whose names fit, by architecture, and of what they were split into.
+
+    `headers`: what the names of these packages begin with, and in place of it those of their headers; a package that
+    fits what these must need, the compiler.
+    """
     _check_apt()
     entries: list[Entry] = []
     with step("asking the archive which kernels it has"):
         for arch, fitting in sorted(wanted.items()):
             with _Apt(store, arch, suites) as apt:
-                entries += apt.parted(fitting)
+                kernels = apt.parted(fitting)
+                entries += [*kernels, *apt.headers(kernels, *headers)]
     moment = datetime.now(UTC) + NEXT_PICTURE
     found = {(entry.package, entry.architecture): entry for entry in entries}
     packages = tuple(found[key] for key in sorted(found))
@@ -199,6 +210,18 @@ class _Apt:
             todo = {name for entry in found.values() for name in entry.needs or ()} - asked
         return whole_ones(names, found)
 
+    def headers(self, kernels: Sequence[Entry], image: str, prefix: str, compiler: re.Pattern[str]) -> list[Entry]:
+        """The headers of these kernels that the archive has for this compiler, with the parts that they need."""
+        names = [f"{prefix}{one.package.removeprefix(image)}" for one in kernels if one.package.startswith(image)]
+        found: dict[str, Entry] = {}
+        for name, paragraph in self._there(names).items():
+            parts = header_parts(paragraph, prefix, compiler)
+            if parts:
+                found[name] = _entry(paragraph, parts)
+                found |= {part: _entry(one, ()) for part, one in self._there(parts).items()}
+        # Programs of the build run here, whatever the kernel's architecture is.
+        return [one for one in found.values() if not one.package.startswith(KBUILD) or one.architecture == "amd64"]
+
     def _paragraphs(self, words: Sequence[str]) -> list[dict[str, str]]:
         """What apt knows of packages: NAME for its newest version, or NAME=VERSION. UsageError when one is missing."""
         if not words:
@@ -269,6 +292,16 @@ def split_into(paragraph: Mapping[str, str]) -> list[str]:
     """The packages that one needs in its very version: what its source was split into."""
     same = rf"([a-z0-9][a-z0-9+.-]*) \(= {re.escape(paragraph['Version'])}\)"
     return sorted(set(re.findall(same, paragraph.get("Depends", ""))))
+
+
+def header_parts(paragraph: Mapping[str, str], prefix: str, compiler: re.Pattern[str]) -> list[str]:
+    """What modules need beside a package of headers: the headers of all flavours, and the build's programs.
+
+    Nothing where they are for another compiler.
+    """
+    needs = _names(paragraph["Depends"])
+    fits = any(compiler.fullmatch(need) for need in needs)
+    return [need for need in needs if need.startswith((prefix, KBUILD))] if fits else []
 
 
 def whole_ones(names: Sequence[str], found: Mapping[str, Entry]) -> list[Entry]:

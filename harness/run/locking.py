@@ -13,7 +13,7 @@ from harness.experiment.model import load_experiment
 from harness.image.build import BASE_PACKAGES
 from harness.kernel.arch import ARCHES
 from harness.kernel.load import kernel_names, load_kernel, packaged_kernels_file
-from harness.kernel.packaged import IMAGE_PACKAGE, KERNELS_LOCK
+from harness.kernel.packaged import HEADERS, IMAGE, IMAGE_PACKAGE, KERNELS_LOCK
 from harness.packages.choice import Package
 from harness.packages.lock import NAME, PROJECT, Lock, load, lock_for
 from harness.packages.renewal import Wanted, changes, renew, renew_kernels
@@ -22,6 +22,8 @@ from harness.paths import EXPERIMENTS, ROOT
 
 #: Of Debian's kernel for a KVM host: itself, its headers, and what modules for it are built with.
 KERNEL_PARTS = re.compile(r"linux-(image|headers|kbuild)-\d")
+#: What Debian's headers for the compiler of the tools tree need.
+COMPILER = re.compile(r"(linux-compiler-)?gcc-12(-x86)?")
 KVM_HOST_ROOTS = (KVM_HOST[0], "linux-headers-amd64")
 
 
@@ -102,7 +104,8 @@ def update(store: Store, folder: Path | None) -> list[str]:
     lines = _written(path, old, new)
     if path == PROJECT:
         suites = packaged_kernels_file().suites
-        kernels = renew_kernels(store, suites, dict.fromkeys(("amd64", "i386"), IMAGE_PACKAGE))
+        images = dict.fromkeys(("amd64", "i386"), IMAGE_PACKAGE)
+        kernels = renew_kernels(store, suites, images, (IMAGE, HEADERS, COMPILER))
         lines += _written(KERNELS_LOCK, load(KERNELS_LOCK) if KERNELS_LOCK.exists() else None, kernels)
     return lines
 

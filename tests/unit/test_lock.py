@@ -12,7 +12,7 @@ import pytest
 from harness.errors import UsageError
 from harness.packages import lock as locks
 from harness.packages.lock import Entry, Lock, load, lock_for
-from harness.packages.renewal import archive_of, changes, resolved, split_into, whole_ones
+from harness.packages.renewal import archive_of, changes, header_parts, resolved, split_into, whole_ones
 from harness.run import locking
 from tests.packages import MOMENT, lock_of
 
@@ -162,6 +162,15 @@ def test_a_package_of_which_the_archive_has_a_part_only_is_left_out():
         one.package: one for one in (entry("a", "a1", "a2"), entry("a1"), entry("b", "a1"), entry("a1"), entry("c"))
     }
     assert [one.package for one in whole_ones(["a", "b", "c", "gone"], found)] == ["b", "c", "a1"]
+
+
+def test_headers_are_taken_with_what_modules_need_for_this_compiler():
+    depends = "linux-headers-6-common (= 6-1), linux-kbuild-6 (>= 6-1), linux-image-6-amd64 (= 6-1) | x, gcc-12"
+    needed = ["linux-headers-6-common", "linux-kbuild-6"]
+    assert header_parts({"Depends": depends}, "linux-headers-", locking.COMPILER) == needed
+    old = depends.replace("gcc-12", "linux-compiler-gcc-12-x86")
+    assert header_parts({"Depends": old}, "linux-headers-", locking.COMPILER) == needed
+    assert header_parts({"Depends": depends.replace("12", "14")}, "linux-headers-", locking.COMPILER) == []
 
 
 def test_what_changed_is_said():

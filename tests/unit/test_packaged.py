@@ -63,6 +63,8 @@ def lock(tmp_path, monkeypatch):
         ("6.1.90", "6.1.0-9-cloud-amd64"),
         ("6.12", "6.12.10+deb13-cloud-amd64"),
         ("6.12.10+deb12", "6.12.10+deb12-cloud-amd64"),
+        ("6.12+deb12", "6.12.10+deb12-cloud-amd64"),
+        ("6.12+deb13", "6.12.10+deb13-cloud-amd64"),
         ("6.12.9", "6.12.9+deb13-cloud-amd64"),
         ("cloud", "6.12.10+deb13-cloud-amd64"),
         ("rt", "6.1.0-10-rt-amd64"),
@@ -73,7 +75,9 @@ def test_a_name_means_the_newest_that_fits(lock, text, release):
     assert find_packaged(text).release == release
 
 
-@pytest.mark.parametrize("text", ["", "6.2", "6.1.0-1", "6", "cloud-686", "../x", "6.1 rt", "latest"])
+@pytest.mark.parametrize(
+    "text", ["", "6.2", "6.1+deb12", "6.12+deb1", "6.1.0-1", "6", "cloud-686", "../x", "6.1 rt", "latest"]
+)
 def test_what_is_not_there_is_told_with_what_is(lock, text):
     with pytest.raises(UsageError, match=r"debian:.*\(.*debian:6\.1, debian:6\.12"):
         find_packaged(text)
@@ -169,6 +173,18 @@ def test_a_kernels_packages_are_those_that_its_image_needs():
     assert [re.match(r"linux-[a-z]+", entry.package)[0] for entry in kernel.entries()] == [  # type: ignore[index]
         "linux-base", "linux-binary", "linux-image", "linux-modules",
     ]  # fmt: skip
+
+
+def test_modules_can_be_built_for_the_kernels_that_debian_12_has():
+    newest = {find_packaged(text).release for text in ("6.1", "6.1-rt", "6.1-generic", "686", "6.12+deb12")}
+    with_headers = [kernel for kernel in packaged_kernels() if kernel.headers()]
+    assert newest <= {kernel.release for kernel in with_headers}
+    for kernel in with_headers:
+        own, common, kbuild = kernel.headers()
+        assert own.package == f"linux-headers-{kernel.release}"
+        assert "+deb13" not in kernel.release
+        assert ("-common" in common.package, common.architecture) == (True, "all")
+        assert (kbuild.package.startswith("linux-kbuild-"), kbuild.architecture) == (True, "amd64")
 
 
 def test_a_build_id_among_notes():
