@@ -87,7 +87,7 @@ def decoded(golden: Golden) -> dict[str, Any]:
     return {
         "tables": {name: _summary(frame) for name, frame in sorted(tables.items())},
         "metrics": [
-            [row.arm, row.trial, row.metric, None if pd.isna(row.value) else row.value, row.unit, row.reason]
+            [row.arm, row.trial, row.metric, _digits(row.value), row.unit, row.reason]
             for row in metrics.sort_values(["arm", "trial", "metric"]).itertuples()
         ],
     }
@@ -100,12 +100,17 @@ def text(value: dict[str, Any]) -> str:
     return f'{{\n "tables": {{\n{tables}\n }},\n "metrics": [\n{metrics}\n ]\n}}\n'
 
 
+def _digits(value: Any) -> float | None:
+    """To 12 digits, for libraries differ in the last bit."""
+    return None if pd.isna(value) else float(f"{value:.12g}")
+
+
 def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def _summary(frame: pd.DataFrame) -> dict[str, Any]:
-    """Rows, a hash over all of them, and the first; floats to 12 digits, for libraries differ in the last bit."""
+    """Rows, a hash over all of them, and the first; floats as `_digits` has them."""
     lines = frame.to_csv(index=False, float_format="%.12g", lineterminator="\n")
     first = lines.splitlines()[: SHOWN + 1]
     return {"rows": len(frame), "sha256": hashlib.sha256(lines.encode()).hexdigest(), "first": first}

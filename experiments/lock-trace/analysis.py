@@ -37,8 +37,9 @@ from .known import gap_rows, known_rows
 from .locks.blocks import block_slices
 from .locks.lockstat import read_lock_stat
 from .measured import measured
-from .run import KPROBES, Run, every
+from .run import CONTENTION, KPROBES, Run, every
 from .shown import beside_the_paper, in_short
+from .told import told_rows
 
 __all__ = ["METRICS", "TABLES", "figures", "metrics", "paper", "summary", "tables", "timeline"]
 
@@ -55,6 +56,9 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         if run.trace == KPROBES:
             with rows.part(run.trial, "probes", run.workload):
                 rows.put("probes", probes(run), run.trial, run.workload)
+        elif run.trace == CONTENTION:
+            with rows.part(run.trial, "told_waits", run.workload):
+                rows.put("told_waits", told_rows(run), run.trial, run.workload)
         elif run.trace != "off":
             _trace(rows, run)
             if run.trace == "validate":

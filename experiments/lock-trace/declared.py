@@ -25,7 +25,7 @@ TABLES = [
         "one workload of a trial, in the workload's own words",
         (
             *KEY,
-            string("trace", "how it was traced: off, all, paper, per-lock, tracepoint, validate, kprobes"),
+            string("trace", "how it was traced: off, all, paper, per-lock, tracepoint, validate, kprobes, contention"),
             number("seconds", "s", "time it took; NaN: it did not say"),
             number("operations", "count", "operations that it made; NaN: it did not say"),
         ),
@@ -56,6 +56,19 @@ TABLES = [
             string("probe", "attempt, acquired or release, and the function"),
             count("hits", "events that it recorded"),
             count("missed", "times that its place was executed within another probe, or found no room for its return"),
+        ),
+    ),
+    Table(
+        "told_waits",
+        "a lock of the module that the kernel's trace point contention_begin told of, or that somebody waited for",
+        (
+            *KEY,
+            string("name", "of the lock, as the module has it"),
+            _TYPE,
+            count("low", "waits by the module's own counts, at least"),
+            count("high", "the same, at most"),
+            count("told", "events before a sleep, or before a spin of a kind of lock that cannot sleep"),
+            count("difference", "how far these are outside of low to high"),
         ),
     ),
     Table(

@@ -134,6 +134,8 @@ METRICS = [
         of=_LOAD,
     ),
     fact("known_difference", "count", "lower", "how far counts are off from those that the module kept", of=_LOAD),
+    fact("told_difference", "count", "lower", "how far contention_begin is off from the module's waits", of=_LOAD),
+    fact("told_waits", "count", "neither", "waits for the module's locks of which contention_begin told", of=_LOAD),
     fact("known_counts", "count", "neither", "counts of the module that were compared"),
     fact(
         "oracle_difference",

@@ -129,6 +129,11 @@ def _from_an_orphan_on(log: Events) -> pd.MultiIndex:
     return identities(log[log["order"] >= since])
 
 
+def module_counts(run: Run) -> pd.DataFrame:
+    """What the module counted while the workload ran: a row per lock and type."""
+    return _summed(_module_files(run)[1])
+
+
 def _module_files(run: Run) -> tuple[Path | None, list[Path]]:
     """The module's counts from before the trace, if there are, and those from within it. RunError when a file that
     belongs to another one is absent.

@@ -19,7 +19,7 @@ from harness.measure.trials import LEFT_OUT
 
 from .decoding import PAIR_KINDS, READINGS
 from .families import METRICS
-from .run import KPROBES
+from .run import CONTENTION, KPROBES
 
 Tables = Mapping[str, pd.DataFrame]
 KEY = ["arm", "trial", "workload"]
@@ -80,11 +80,11 @@ class Told:
         disturbed = self._disturbed.get((run[0], run[1]))
         return value if disturbed is None else Value(np.nan, f"{LEFT_OUT}{disturbed}")
 
-    def trials(self, *, probed: bool = False) -> dict[tuple[str, int], list[Key]]:
-        """Runs of each trial that were traced; `probed`: by kprobes."""
+    def trials(self, by: str = "") -> dict[tuple[str, int], list[Key]]:
+        """Runs of each trial that were traced: by our patch, or by KPROBES or CONTENTION."""
         grouped: dict[tuple[str, int], list[Key]] = {}
         for run, row in self.runs.items():
-            if row["trace"] != "off" and (row["trace"] == KPROBES) == probed:
+            if row["trace"] != "off" and by == (row["trace"] if row["trace"] in (KPROBES, CONTENTION) else ""):
                 grouped.setdefault((run[0], run[1]), []).append(run)
         return grouped
 
@@ -105,7 +105,7 @@ def measured(tables: Tables) -> pd.DataFrame:
         if told.runs[runs[0]]["trace"] == "validate":
             _filters(rows, told, arm, trial, runs)
             _gaps(rows, told, runs)
-    for (arm, trial), runs in told.trials(probed=True).items():
+    for (arm, trial), runs in told.trials(KPROBES).items():
         _slower(rows, told, arm, trial, runs)
         missed = {}
         for run in runs:
@@ -113,6 +113,14 @@ def measured(tables: Tables) -> pd.DataFrame:
             missed[run] = Value(float(probes["missed"].sum())) if len(probes) else Value(np.nan, problem)
         _each(rows, "missed", missed)
         _whole(rows, "missed", arm, trial, missed)
+    for (arm, trial), runs in told.trials(CONTENTION).items():
+        for name, column in (("told_difference", "difference"), ("told_waits", "told")):
+            values = {}
+            for run in runs:
+                waits, problem = told.of("told_waits", run), told.problem(run, "told_waits")
+                values[run] = Value(float(waits[column].sum()) if problem is None else np.nan, problem)
+            _each(rows, name, values)
+            _whole(rows, name, arm, trial, values)
     _pairs(rows, told)
     _lock_stat(rows, told)
     return rows.frame()

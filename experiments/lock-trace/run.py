@@ -27,8 +27,8 @@ KALLSYMS = "kallsyms"
 #: Programs of the experiment that use no lock of the module, or only time them.
 _UNCOUNTED = frozenset({"pair", "filestorm", "forkstorm", "pingpong"})
 UNKNOWN = "(unknown)"
-#: Not traced by our kernel, but by its kprobes.
-KPROBES = "kprobes"
+#: Not traced by our patch: by the kernel's kprobes, and by counts of its trace point contention_begin.
+KPROBES, CONTENTION = "kprobes", "contention"
 
 
 @lru_cache(maxsize=4)
@@ -54,7 +54,10 @@ class Run:
 
     @property
     def trace(self) -> str:
-        """What traced: off, all, paper, per-lock, tracepoint, validate, kprobes. YAML reads a bare off as false."""
+        """What traced: off, all, paper, per-lock, tracepoint, validate, kprobes, contention.
+
+        YAML reads a bare off as false.
+        """
         value = self.trial.params.get("trace", "off")
         return "off" if value is False else str(value)
 

@@ -12,13 +12,13 @@ from harness.measure.trials import LEFT_OUT
 
 from .decoding import PAIR_KINDS
 from .measured import PROGRAMS
-from .run import KPROBES
+from .run import CONTENTION, KPROBES
 
 Tables = Mapping[str, pd.DataFrame]
 COLUMNS = ["what", "the paper", "here", "note"]
 _TOP = 10
 #: What an arm is known by, in every table and figure and on every clock: the way it traces.
-TRACES = ("off", "all", "paper", "per-lock", "tracepoint", "validate", KPROBES)
+TRACES = ("off", "all", "paper", "per-lock", "tracepoint", "validate", KPROBES, CONTENTION)
 #: Cycles of a pair in the paper, mean of 100.
 PAPER_CYCLES = {"off": 500, "all": 1500, "paper": 2700}
 _WORDS = {"off": "no profiler", "all": "no filter", "paper": "filter"}

@@ -22,7 +22,7 @@ from .fitted import costs_of, models, undisturbed
 from .metrics import metrics_of
 from .predict import predict
 from .report import paper_tables, summaries
-from .runs import Run, read_laps, read_runs
+from .runs import ORACLE, Run, read_laps, read_runs
 from .validation import put_held_out
 
 __all__ = ["METRICS", "TABLES", "documents", "figures", "metrics", "paper", "predict", "summary", "tables"]
@@ -46,7 +46,7 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
             rows.put("runs", [_run_row(run) for run in runs], trial, workload)
             read[workload] = runs
     laps: pd.DataFrame | None = None
-    with rows.part(trial, "the oracle's counts of each run"):
+    with rows.part(trial, ORACLE):
         laps = read_laps(trial, read)
     named = {run.run: run for runs in read.values() for run in runs}
     stages: list[dict[str, Any]] = []

@@ -16,6 +16,7 @@ from .declared import METRICS
 from .effects import NESTED
 from .fit import PROVIDERS
 from .fitted import UNSEEN, unit_of
+from .runs import ORACLE
 
 #: As the field orders them, the cheapest first.
 ORDER = ("tracepoint", "kprobe-ftrace", "kprobe-optimised", "kprobe-int3", "uprobe")
@@ -28,7 +29,9 @@ class _Trial:
 
     def __init__(self, rows: MetricRows, by_trial: Cut, arm: str, trial: int, clock: str) -> None:
         self._rows, self._by_trial, self.arm, self.trial, self._unit = rows, by_trial, arm, trial, unit_of(clock)
-        self._damage = problem_of(self.rows("problems"), arm, trial)
+        problems = self.rows("problems")
+        # Without an oracle only what it counts is absent, and says so.
+        self._damage = problem_of(problems[problems["part"] != ORACLE], arm, trial)
         self.runs: dict[str, dict[Any, Any]] = {str(row["run"]): row for row in self.records("runs")}
         self.stages: dict[tuple[str, str], float] = {
             (row["provider"], row["stage"]): row["value"] for row in self.records("stages") if not row["point"]

@@ -17,6 +17,9 @@ from harness.measure.symbols import read_system_map
 from harness.oracle.reader import LAP, Oracle, OracleAbsent
 from harness.yamlfile import about
 
+#: The part of a trial's decoding that has none where no oracle ran.
+ORACLE = "the oracle's counts of each run"
+
 
 class Buffer(Answer):
     """What a tracefs instance's ring buffer says of itself."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness.oracle.places import INTERRUPT, TASK
+from harness.oracle.reader import FUNCTION
 from harness.trial.model import TrialRecord
 from tests.golden import Golden
 from tests.mutation import turns
@@ -93,6 +95,21 @@ def _modern(tables: Tables) -> None:
 def a_tick_in_a_modern_handler(tables: Tables) -> None:
     """One tick is added to the edu handler of arm tick-modern, which takes arm tick's tables here."""
     _set(tables, "handlers", "ticks", 1.0, arm="tick-modern", handler="edu")
+
+
+@turns("debian-blind-spot", kind="raw")
+def a_tick_in_the_serial_ports_handler(golden: Golden) -> None:
+    """One tick is added at serial8250_interrupt, in the raw buffer of arm tick-debian."""
+    _count(golden, "tick-debian", "serial", "serial8250_interrupt", 1)
+
+
+@turns("debian-interrupts-take-time", kind="raw")
+def nothing_runs_in_an_interrupt(golden: Golden) -> None:
+    """The oracle of arm tick-debian saw every instruction of a hard interrupt in a task."""
+    path = golden.raw("tick-debian") / "oracle" / "functions.bin"
+    counts = np.fromfile(path, dtype=FUNCTION)
+    counts["context"][counts["context"] == INTERRUPT] = TASK
+    counts.tofile(path)
 
 
 @turns("idle-on-top", also=("single-count-tick",), kind="raw")

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +342,27 @@ def a_trace_that_counts_one_more(tables: Tables) -> None:
     rows = ~known["arm"].str.startswith("validate")
     known.loc[rows, "traced"] += 1
     known.loc[rows, "difference"] = (known["traced"] - known["high"]).clip(lower=0)[rows]
+
+
+def _told(golden: Golden, change: Callable[[int], int]) -> None:
+    """Each count of Debian's contention_begin, and the sum below them, as `change` says."""
+    for workload in ("mutex", "rwsem"):
+        path = golden.raw("debian-contention") / workload / "contention_begin"
+        text = re.sub(r"(?<=hitcount:)\s*\d+", lambda count: str(change(int(count[0]))), path.read_text())
+        total = sum(map(int, re.findall(r"hitcount:(\d+)", text)))
+        path.write_text(re.sub(r"Hits: \d+", f"Hits: {total}", text))
+
+
+@turns("debian-tells-every-wait", kind="raw")
+def a_wait_is_not_told(golden: Golden) -> None:
+    """Debian's kernel tells of one wait less of each lock."""
+    _told(golden, lambda count: count - 1)
+
+
+@turns("debian-waits", also=("debian-tells-every-wait",), kind="raw")
+def few_waits_are_told(golden: Golden) -> None:
+    """Debian's kernel tells of three waits of each lock."""
+    _told(golden, lambda count: 3)
 
 
 @turns("oracle-all", "oracle-validate", kind="raw")

@@ -23,6 +23,8 @@ MAY_CHANGE = {"host-sched.json": {metric.name for metric in METRICS if metric.ti
 
 #: The arms whose slot publishes counters of a PMU.
 ARM64 = ("arm64", "arm64-tracepoint")
+#: Those on a kernel that is none of ours.
+DEBIAN = ("debian-tracepoint", "debian-bpf")
 
 
 def quiet(tables: Tables) -> None:
@@ -143,12 +145,12 @@ def the_pmu_counts_wrongly(tables: Tables) -> None:
 
 @turns(
     "slot", "slot-tracepoint", "slot-virtual", "slot-virtual-tracepoint", "slot-arm64", "slot-arm64-tracepoint",
-    "slot-bpf", "slot-virtual-bpf",
+    "slot-bpf", "slot-virtual-bpf", "slot-debian-tracepoint", "slot-debian-bpf",
     kind="raw",
 )  # fmt: skip
 def one_slot_was_wrong(golden: Golden) -> None:
     """One comparison of a slot with gettid differs."""
-    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint", "bpf", "virtual-bpf", *ARM64):
+    for arm in ("fast", "tracepoint", "virtual", "virtual-tracepoint", "bpf", "virtual-bpf", *DEBIAN, *ARM64):
         edit(golden.raw(arm) / "check" / "load.json", wrong=1)
 
 
@@ -293,11 +295,11 @@ def the_map_is_wrong_without_time(golden: Golden) -> None:
 @turns(
     "idle-virtual", "threads-virtual", "counted-virtual", "idle-there-virtual", "idle-virtual-tracepoint",
     "threads-virtual-tracepoint", "counted-virtual-tracepoint", "idle-there-virtual-tracepoint",
-    "counted-virtual-bpf", kind="raw",
+    "counted-virtual-bpf", "counted-debian-tracepoint", "counted-debian-bpf", kind="raw",
 )  # fmt: skip
 def an_interrupt_finds_another_line(golden: Golden) -> None:
     """Few interrupts of the idle task, one of them and one of a thread with another line; one switch is not counted."""
-    for arm in (*VIRTUAL, "virtual-bpf"):
+    for arm in (*VIRTUAL, "virtual-bpf", *DEBIAN):
         path = golden.raw(arm) / "exact" / "exact.json"
         switches = json.loads(path.read_text())["kernel_switches"] - 1
         edit(path, idle=999, idle_wrong=1, threads_wrong=1, slot_switches=switches)

@@ -23,7 +23,8 @@ STEXT = 0xC1000000
 FUNCTIONS = (
     *("startup_32", "schedule", "default_idle", "do_idle", "timer_interrupt", "vfs_read"),
     *("krepro_edu_work", "krepro_edu_task_work", "krepro_edu_irq", "krepro_edu_raise"),
-    *("ata_bmdma_interrupt", "cp_interrupt", "e1000_intr", "vp_interrupt", "last", "end"),
+    *("ata_bmdma_interrupt", "cp_interrupt", "e1000_intr", "vp_interrupt", "serial8250_interrupt"),
+    *("uart_write", "last", "end"),
 )
 LENGTH = 64 * len(FUNCTIONS)
 TOOK = {"elapsed_ns": 1_000_000_000}
@@ -53,6 +54,7 @@ CALLED = {
     "krepro-edu": "krepro_edu_irq",
     "ata_piix": "ata_bmdma_interrupt",
     "eth0": "cp_interrupt",
+    "ttyS0": "serial8250_interrupt",
     **dict.fromkeys(("virtio0", "virtio1", "virtio2"), "vp_interrupt"),
 }
 
@@ -374,7 +376,7 @@ def test_phantom_ticks_of_a_neighbour(lab):
 
 def test_folding_equals_sampling_at_the_coarser_step(lab):
     rng = np.random.default_rng(7)
-    counts = {name: int(n) for name, n in zip(FUNCTIONS[:-2], rng.integers(0, 50, 14), strict=True)}
+    counts = {name: int(n) for name, n in zip(FUNCTIONS[:-2], rng.integers(0, 50, len(FUNCTIONS) - 2), strict=True)}
     trials = [lab.trial(f"n{n}", syscalls={"counts": counts, "shift": n}) for n in range(2, 8)]
     tables = analysis.tables(trials)
     folded = tables["sweep"].set_index("n")["neighbour_share"]
@@ -535,7 +537,7 @@ def test_no_trials_give_empty_tables_and_no_figure():
 
 def every_arm(lab: Lab) -> list[TrialRecord]:
     counts = {"default_idle": 50, "krepro_edu_irq": 100, "krepro_edu_raise": 8, "ata_bmdma_interrupt": 10}
-    lines = LINES | {"14": ("ata_piix", 10), "10": ("eth0", 20)}
+    lines = LINES | {"14": ("ata_piix", 10), "10": ("eth0", 20), "4": ("ttyS0", 10)}
     answer = EDU | {"reads": 10, "bytes": 4096, "calibration_raises": 16} | IN_STEP
     work, rest = (address(name) for name in ("krepro_edu_task_work", "vfs_read"))
     laps = [{(work, "task"): (950, 1), (rest, "task"): (50, 5)}, {(work, "task"): (100, 1), (rest, "task"): (900, 9)}]

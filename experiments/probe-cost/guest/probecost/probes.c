@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, OPTIMISER_NS = 300000000 };
+enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, ENDBR = 4, OPTIMISER_NS = 300000000 };
 
 struct probe probes[MAX_PROBES];
 int n_probes;
@@ -108,6 +108,21 @@ const char *own_path(void)
 	return path;
 }
 
+/*
+ * Behind endbr64 a function begins with the call of ftrace: there is no instruction at its offset 5. Offsets are meant
+ * without it.
+ */
+static bool behind_endbr(struct probe *probe)
+{
+	char *offset = strchr(probe->target, '+');
+	size_t room = offset ? sizeof(probe->target) - (size_t)(offset - probe->target) : 0;
+
+	if (!offset || errno != EILSEQ)
+		return false;
+	problem[0] = 0;
+	return snprintf(offset, room, "+%lu", strtoul(offset + 1, NULL, 0) + ENDBR) < (int)room;
+}
+
 /* Make the trace event of probe `index`. The definition after the target holds fetch arguments and "maxactive=N". */
 static void define(struct probe *probe, int index)
 {
@@ -128,9 +143,12 @@ static void define(struct probe *probe, int index)
 		snprintf(text, sizeof(text), "%c:%s %s:0x%llx%s %s", returns, probe->event, own_path(),
 			 (unsigned long long)user_place(probe->target), semaphore, arguments);
 		put("uprobe_events", text, O_APPEND);
-	} else {
+		return;
+	}
+	for (int tries = 0; tries < 2; tries++) {
 		snprintf(text, sizeof(text), "%c%s:%s %s %s", returns, maxactive, probe->event, probe->target, arguments);
-		put("kprobe_events", text, O_APPEND);
+		if (put("kprobe_events", text, O_APPEND) || !behind_endbr(probe))
+			return;
 	}
 }
 
@@ -170,12 +188,16 @@ static const char *kind_of(const struct probe *probe)
 	static char list[1 << 16];
 	size_t length = strcspn(probe->target, "+");
 	uint64_t address = symbol_address(probe->target, length);
-	char *line, *end, text[24];
+	char *line = NULL, *end, text[24];
 
 	if (probe->target[length] == '+')
 		address += strtoul(probe->target + length + 1, NULL, 0);
-	snprintf(text, sizeof(text), "%llx", (unsigned long long)address);
-	line = strstr(get("/sys/kernel/debug/kprobes/list", list, sizeof(list)), text);
+	get("/sys/kernel/debug/kprobes/list", list, sizeof(list));
+	/* One at a function's begin is moved behind its endbr64. */
+	for (int moved = 0; !line && moved <= ENDBR; moved += ENDBR) {
+		snprintf(text, sizeof(text), "%llx", (unsigned long long)address + moved);
+		line = strstr(list, text);
+	}
 	if (!line)
 		return "";
 	end = strchr(line, '\n');

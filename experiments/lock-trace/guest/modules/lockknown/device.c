@@ -13,6 +13,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 
 #include "known.h"
 
@@ -117,7 +118,9 @@ static const struct file_operations operations = {
 	.release = device_release,
 	.read = device_read,
 	.unlocked_ioctl = device_ioctl,
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 	.llseek = no_llseek,
+#endif
 };
 
 static struct miscdevice device = {

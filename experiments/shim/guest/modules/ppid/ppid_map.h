@@ -181,7 +181,6 @@ static const struct file_operations ppid_fops = {
 	.owner = THIS_MODULE,
 	.open = ppid_open,
 	.mmap = ppid_mmap,
-	.llseek = no_llseek,
 };
 
 static struct miscdevice ppid_device = {
