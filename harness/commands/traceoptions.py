@@ -15,7 +15,14 @@ Whose = Annotated[
     str | None,
     Option("whose tracer: a name, or a folder's path", path=True, none="the one that has a tracer"),
 ]
-Kernel = Annotated[str | None, Option("a kernel of `images/kernels/` with the tracer's patches", none="the tracer's")]
+Kernel = Annotated[
+    str | None,
+    Option(
+        "a kernel of `images/kernels/` with the tracer's patches, or the path of a source tree",
+        path=True,
+        none="the tracer's",
+    ),
+]
 Package = Annotated[
     tuple[str, ...] | None,
     Option(

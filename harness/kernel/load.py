@@ -18,8 +18,8 @@ from harness.packages.choice import Name
 from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
 from harness.yamlfile import Strict, load_model
 
-#: What a tree of the user's is built like, and called.
-LIKE, TREE = "modern-6.1-stock", "given-tree"
+#: What a tree of the user's is built like, and called; what stands between a kernel's name and a tree's path.
+LIKE, TREE, AT = "modern-6.1-stock", "given-tree", "@"
 #: Files of a series, and what else may lie among them.
 SERIES, NO_PATCHES = (".patch", ".mbox"), frozenset({"README", "README.md"})
 #: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
@@ -28,7 +28,13 @@ DISTRIBUTION: Name = "distribution"
 
 def kernel_word(text: str, folder: Path) -> str:
     """A kernel as commands name it: a name, or a path, which is made whole; `folder`: where a path begins."""
-    return os.path.normpath(folder / Path(text).expanduser()) if _is_path(text) else text
+    name, at, path = text.partition(AT) if not _is_path(text.partition(AT)[0]) else ("", "", text)
+    return f"{name}{at}{os.path.normpath(folder / Path(path).expanduser())}" if _is_path(path) else text
+
+
+def from_tree(name: str, text: str) -> str:
+    """The word for what kernel `name` is, made of the tree that the word `text` is the path of; else `text`."""
+    return f"{name}{AT}{text}" if _is_path(text) and is_tree(Path(text)) else text
 
 
 def _is_path(text: str) -> bool:
@@ -47,8 +53,12 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     An experiment's folder `beside` may bring its own `kernels/NAME.yaml`, `kernels/fragments/` and
     `kernel-patches/`; they come before the project's. UsageError naming the known kernels when there is none,
     or the file, line and field that does not fit, or the fragment or patch series that does not exist. `debian:…` is
-    one of Debian's own builds (`harness.kernel.packaged`), and what has a / is a path (`harness.kernel.given`).
+    one of Debian's own builds (`harness.kernel.packaged`), what has a / is a path (`harness.kernel.given`), and
+    NAME@PATH is kernel NAME, made of the user's tree.
     """
+    like, at, tree = name.partition(AT)
+    if at and not _is_path(like):
+        return _of_tree(load_kernel(like, beside), Path(tree), beside)
     if _is_path(name):
         return _at_path(Path(name))
     if name.startswith(PREFIX):
@@ -81,12 +91,18 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     patches: list[Path] = []
     for feature in spec.patches:
         series = _found(
-            [home / "kernel-patches" / feature / version for home in homes] + [PATCHES / feature / version],
+            [folder / version for folder in _series_of(feature, beside)],
             f"field patches: {feature!r} has no series for {version}",
             path,
         )
         patches.extend(_series(series, path))
     return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config, beside)
+
+
+def _series_of(feature: str, beside: Path | None) -> list[Path]:
+    """The folders with a feature's series, by version."""
+    homes = [beside / "kernel-patches"] if beside else []
+    return [home / feature for home in (*homes, PATCHES)]
 
 
 def _first(candidates: list[Path]) -> Path | None:
@@ -196,7 +212,7 @@ def _built(name: str, about: str, source: Source, machine: PackagedMachine, vers
 def _at_path(path: Path) -> KernelRecipe:
     """The recipe of what the user has: something that is built, or a tree."""
     if path.is_dir() and is_tree(path):
-        return _tree(path)
+        return _of_tree(load_kernel(LIKE), path)
     if is_package(path):
         release, bits = package_release(path), 32 if "686" in path.name or "_i386" in path.name else 64
     else:
@@ -207,10 +223,23 @@ def _at_path(path: Path) -> KernelRecipe:
     return _built(f"given-{release.lower()}", f"from {path}", Source(given=path), machine, release)
 
 
-def _tree(path: Path) -> KernelRecipe:
-    """A tree as it is, with what guests need switched on, on the machine of the kernels of today."""
-    like = load_kernel(LIKE)
-    source = Source(tree=path)
-    spec = like.spec.model_copy(update={"name": TREE, "source": source, "description": f"from {path}", "patches": []})
-    version = _version(spec, path)
-    return replace(like, spec=spec.model_copy(update={"version": version}), version=version, patches=(), lenient=True)
+def _of_tree(like: KernelRecipe, path: Path, beside: Path | None = None) -> KernelRecipe:
+    """What `like` is, of the user's tree: its options, as far as the tree has them, and of its patches the series for
+    the tree's version, else for the one next below, else the oldest.
+    """
+    if not path.is_dir() or not is_tree(path):
+        raise UsageError("is no kernel's source tree", where=str(path))
+    spec = like.spec.model_copy(update={"name": TREE, "source": Source(tree=path), "description": f"from {path}"})
+    version = _version(spec.model_copy(update={"version": None}), path)
+    spec = spec.model_copy(update={"version": version})
+    patches: list[Path] = []
+    for feature in spec.patches:
+        folders = [folder for home in _series_of(feature, beside) for folder in home.glob("*.*") if folder.is_dir()]
+        folders.sort(key=lambda folder: _numbers(folder.name))
+        below = [folder for folder in folders if _numbers(folder.name) <= _numbers(version)]
+        patches += _series((below or folders[::-1])[-1], path)
+    return replace(like, spec=spec, version=version, patches=tuple(patches), lenient=True)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]

@@ -19,7 +19,8 @@ from typing import Any
 from harness.artefacts.holdings import remove_holding
 from harness.artefacts.store import Store, hash_file, hash_of, walk
 from harness.errors import RunError
-from harness.kernel.source import VERSIONING, apply_patches, check_version, hash_sources, touched_files
+from harness.kernel.patching import apply_patches, touched_files
+from harness.kernel.source import VERSIONING, check_version, hash_sources
 from harness.kernel.spec import KernelRecipe
 from harness.progress import note, step
 from harness.scratch import discard, remove_tree

@@ -6,12 +6,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tarfile
-import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,10 @@ from harness.artefacts.store import Artefact, Store, hash_file, hash_of, hash_tr
 from harness.errors import RunError, UsageError
 from harness.kernel.given import given_kernel
 from harness.kernel.packaged import find_packaged, packaged_kernel
+from harness.kernel.patching import apply_patches
 from harness.kernel.spec import KernelRecipe, Source
 from harness.packages import debs
-from harness.packages.buildtool import HOST, build_environment, tool
+from harness.packages.buildtool import tool
 from harness.progress import step, warn
 from harness.scratch import discard
 
@@ -137,84 +136,6 @@ def _hash_of_sources(tree: Path) -> str:
             elif entry.is_file(follow_symlinks=False):
                 hashes[entry.name] = hash_file(Path(entry.path))
     return hash_of(hashes)
-
-
-def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:
-    """`git am` the patches onto `tree`, which is no git repository before and after.
-
-    Only the files that the patches touch are put under git: adding all 80,000 would take longer than a build.
-    """
-    if not patches:
-        return
-    touched = sorted({name for patch in patches for name in touched_files(patch) if (tree / name).is_file()})
-    identity = ["-c", "user.name=krepro", "-c", "user.email=krepro@localhost", "-c", "commit.gpgsign=false"]
-    env = {"GIT_CEILING_DIRECTORIES": str(tree.parent), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    git = ["git", "-C", str(tree), *identity]
-    tool(["git", "init", "-q", str(tree)], log=log, env=env, what="git init", among=HOST)
-    try:
-        if touched:
-            tool([*git, "add", "-f", "--", *touched], log=log, env=env, what="git add", among=HOST)
-        tool([*git, "commit", "-q", "--allow-empty", "-m", "source"], log=log, env=env, what="git commit", among=HOST)
-        for patch in patches:
-            _am(git, patch, env)
-    finally:
-        shutil.rmtree(tree / ".git", ignore_errors=True)  # else setlocalversion puts "+" into the release
-
-
-def _am(git: Sequence[str], patch: Path, env: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        [*git, "am", "-q", "--no-3way", str(patch)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=build_environment(env),
-    )
-    if done.returncode == 0:
-        return
-    text = done.stderr + done.stdout
-    hunks = re.findall(r"error: patch failed: (\S+:\d+)", text)
-    missing = re.findall(r"error: (\S+): (?:does not exist in index|No such file or directory)", text)
-    where = f"hunk at {hunks[0]}" if hunks else f"no file {missing[0]}" if missing else text.strip().splitlines()[0]
-    raise UsageError(
-        f"patch does not apply: {where}", where=str(patch), hint="refresh the series for this kernel version"
-    )
-
-
-def touched_files(patch: Path) -> list[str]:
-    """Names of the files that a patch changes, makes, renames or removes, as git reads its mails, in whatever coding.
-
-    UsageError when it is no mail, or a mail without a patch in git's format.
-    """
-    names: dict[str, None] = {}
-    with tempfile.TemporaryDirectory(prefix="krepro-mail-") as folder:
-        mails = Path(folder)
-        count = _git(mails, "mailsplit", "-b", f"-o{mails}", "--", str(patch.resolve()))
-        for number in range(1, int(count.stdout.strip() or b"0") + 1):
-            mail = (mails / f"{number:04d}").read_bytes()
-            done = _git(mails, "mailinfo", "message", "diff", given=mail)
-            if b"Author: " not in done.stdout:
-                break
-            # `git apply` alone reads the diff's head: names with blanks, renames, modes, binary files.
-            for way in ([], ["-R"]):  # the name before a rename is told by the way back
-                done = _git(mails, "apply", "--numstat", "-z", *way, "diff")
-                if done.returncode != 0 and b"No valid patches" not in done.stderr:
-                    reason = done.stderr.decode(errors="replace").splitlines()[:1]
-                    where = f"mail {number}: {''.join(reason).removeprefix('error: ')}"
-                    raise UsageError(f"patch does not apply: {where}", where=str(patch), hint="use git format-patch")
-                told = done.stdout.decode(errors="surrogateescape")
-                names |= dict.fromkeys(field.rpartition("\t")[2] for field in told.split("\0"))
-    names.pop("", None)
-    if not names:
-        plain = re.search(rb"^(diff --git|---) ", patch.read_bytes(), re.MULTILINE) is not None
-        what = "is a plain diff, not a mail" if plain else "not a patch in git format: it names no file"
-        raise UsageError(what, where=str(patch), hint="use git format-patch")
-    return list(names)
-
-
-def _git(folder: Path, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """A command of git's that needs no repository, and finds none."""
-    env = build_environment({"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": "/dev/null"})
-    return subprocess.run(["git", *words], input=given, capture_output=True, check=False, cwd=folder, env=env)
 
 
 def _unpack(store: Store, source: Source, archive: Artefact, tree: Path) -> None:

@@ -24,7 +24,7 @@ from harness.experiment.scalar import Scalar
 from harness.host.examine import check_memory
 from harness.image.cpio import write_cpio
 from harness.image.layouts import build_layouts
-from harness.kernel.load import kernel_word, load_kernel
+from harness.kernel.load import from_tree, kernel_word, load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
 from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
@@ -233,9 +233,18 @@ def _kernel(wanted: str | None, tracer: Tracer, folder: Path) -> str:
     if wanted is None:
         return usual
     wanted = kernel_word(wanted, Path.cwd())
-    arch, needed = (load_kernel(name, folder).spec.arch for name in (wanted, usual))
-    if arch != needed and not tracer.any_arch:
-        raise UsageError(f"--kernel {wanted}: is for {arch}, and the tracer for {needed}", hint=f"such as {usual}")
+    if tracer.any_arch:
+        load_kernel(wanted, folder)
+        return wanted
+    wanted = from_tree(usual, wanted)
+    recipe, needed = load_kernel(wanted, folder), load_kernel(usual, folder)
+    if recipe.spec.source.built and needed.patches:
+        hint = f"such as {usual}, or the path of a source tree"
+        raise UsageError(f"--kernel {wanted}: has none of the patches that the tracer needs", hint=hint)
+    if (arch := recipe.spec.arch) != needed.spec.arch:
+        raise UsageError(
+            f"--kernel {wanted}: is for {arch}, and the tracer for {needed.spec.arch}", hint=f"such as {usual}"
+        )
     return wanted
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.kernel.given import BUILT, find_given, given_kernel, package_release
-from harness.kernel.load import kernel_word, load_kernel
+from harness.kernel.load import from_tree, kernel_word, load_kernel
 
 SYMBOLS = "".join(f"{number:016x} T function_{number}\n" for number in range(200))
 
@@ -95,6 +95,29 @@ def test_a_tree_is_built_as_the_kernels_of_today_are_without_patches(tmp_path):
     assert recipe.fragments == load_kernel("modern-6.1-stock").fragments
 
 
+@pytest.mark.parametrize(("version", "series"), [("6.1", "6.1"), ("6.12", "6.4"), ("6.4", "6.4"), ("5.9", "6.1")])
+def test_a_kernel_of_the_users_tree_has_the_series_that_is_nearest(tmp_path, version, series):
+    home, tree = tmp_path / "home", tmp_path / "tree"
+    tree.mkdir()
+    major, minor = version.split(".")
+    (tree / "Makefile").write_text(f"VERSION = {major}\nPATCHLEVEL = {minor}\n")
+    (tree / "Kconfig").touch()
+    for name in ("6.1", "6.4"):
+        (home / "kernel-patches/mine" / name).mkdir(parents=True)
+        (home / "kernel-patches/mine" / name / "0001-x.patch").touch()
+    (home / "kernels/fragments").mkdir(parents=True)
+    (home / "kernels/fragments/mine.config").write_text("CONFIG_A=y\n")
+    (home / "kernels/own.yaml").write_text(
+        "name: own\narch: x86_64\nsource: {debian: linux-source-6.1}\nfragments: [mine]\npatches: [mine]\n"
+    )
+    recipe = load_kernel(from_tree("own", str(tree)), home)
+    assert recipe.patches == (home / "kernel-patches/mine" / series / "0001-x.patch",)
+    assert (recipe.version, recipe.spec.source.tree, recipe.lenient) == (version, tree, True)
+    assert from_tree("own", "debian:6.1") == "debian:6.1"
+    with pytest.raises(UsageError, match="absent: is no kernel's source tree"):
+        load_kernel(f"own@{tmp_path}/absent", home)
+
+
 @pytest.mark.parametrize(
     ("name", "release"),
     [
@@ -118,3 +141,6 @@ def test_a_path_is_made_whole_and_a_name_is_not(tmp_path):
         "classic", "debian:6.1", str(tmp_path / "vmlinuz"), str(tmp_path / "a/b"), str(tmp_path.parent),
     ]  # fmt: skip
     assert kernel_word("~/k", tmp_path) == str(Path.home() / "k")
+    assert kernel_word("modern-6.1@./a", tmp_path) == f"modern-6.1@{tmp_path}/a"
+    assert kernel_word("a@b/c", tmp_path) == f"a@{tmp_path}/b/c"
+    assert kernel_word("./a@b", tmp_path) == str(tmp_path / "a@b")

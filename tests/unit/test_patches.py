@@ -17,7 +17,8 @@ import pytest
 from harness.artefacts.store import Store, hash_file, hash_tree
 from harness.errors import RunError, UsageError
 from harness.kernel import source as source_module
-from harness.kernel.source import COMPLETE, apply_patches, fetch_source, patched_tree, source_identity
+from harness.kernel.patching import apply_patches
+from harness.kernel.source import COMPLETE, fetch_source, patched_tree, source_identity
 from harness.kernel.spec import KernelRecipe, KernelSpec, Source
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n"
@@ -122,6 +123,17 @@ def test_what_does_not_apply_is_named_by_patch_and_hunk(tree, patch, diff, says)
     assert str(caught.value).startswith(f"{bad}: {says}")
     assert caught.value.exit_code == 2
     assert not (tree / ".git").exists()
+
+
+def test_every_hunk_that_does_not_fit_is_told(tree, patch, capsys):
+    far = "@@ -2,2 +2,3 @@\n line 2\n+line 2 and a half\n line 3\n"
+    first = CHANGE.replace("@@ -19", f"{far}@@ -19").replace(" line 20", " line twenty")
+    with pytest.raises(UsageError, match=r"0001-change.patch: patch does not apply: hunk at kernel/profile.c:19"):
+        apply(tree, patch(first), patch(CREATE), patch(CHANGE.replace("profile", "absent")), patch(AMEND))
+    assert capsys.readouterr().err.splitlines() == [
+        "0001-change.patch: kernel/profile.c: hunk 2 does not fit",
+        "0003-change.patch: no file kernel/absent.c",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "diff -u kernel/profile.c\n"])
