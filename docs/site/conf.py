@@ -18,6 +18,7 @@ from harness.commands.optiontables import with_tables
 from harness.paths import ROOT
 from harness.report.figures import write_figures
 from harness.report.junit import Suite
+from harness.report.kernels import packaged_page
 from harness.report.night import Night
 from harness.sets.manifest import ImageManifest, KernelManifest, Manifest, Planned
 from harness.sets.provenance import Host, Repository
@@ -60,6 +61,7 @@ FIGURES = {
 MADE = {
     "claims.md": claims_page,
     "dictionary.md": dictionary_page,
+    "kernels.md": packaged_page,
     "reliability.md": reliability_page,
     "schema/manifest.json": manifest_schema,
 }

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,20 @@ OFFERS: Mapping[str, str] = {
 }
 
 
-def kernel_experiment(kernel: str) -> Experiment:
-    """Arms on this kernel, for `harness.host.kinds`; those with several CPUs where it drives them."""
-    several = load_kernel(kernel).spec.hardware.smp
-    arms = {name: Arm(kernel=NAME, **arm).on(kernel) for name, arm in ARMS.items() if several or "cpus" not in arm}
+def kernels_experiment(kernels: Sequence[str]) -> Experiment:
+    """Arms on these kernels, for `harness.host.kinds`: of several kernels the first of ARMS, of one all, those with
+    several CPUs where it drives them.
+    """
+    if len(kernels) > 1:
+        first = next(iter(ARMS.values()))
+        return _experiment({_name(kernel): Arm(kernel=NAME, **first).on(kernel) for kernel in kernels}, "true")
+    several = load_kernel(kernels[0]).spec.hardware.smp
+    arms = {name: Arm(kernel=NAME, **arm).on(kernels[0]) for name, arm in ARMS.items() if several or "cpus" not in arm}
     return _experiment(arms, "true")
+
+
+def _name(kernel: str) -> str:
+    return re.sub(r"[^a-z0-9.-]+", "-", kernel)
 
 
 def _experiment(arms: dict[str, Arm], command: str) -> Experiment:

@@ -21,7 +21,12 @@ class SelftestRequest:
     ] = None
     kernel: Annotated[
         str | None,
-        Option("what this kernel can do: a name, `debian:VERSION`, or a path", path=True, none="all arms' kernels"),
+        Option(
+            "what this kernel can do: a name, `debian:VERSION`, or a path; or `debian:newest`, one of each version and "
+            "flavour, or `debian:all`, whether they boot and count exactly",
+            path=True,
+            none="all arms' kernels",
+        ),
     ] = None
     kind: Annotated[
         tuple[str, ...] | None,

@@ -20,13 +20,14 @@ from harness.errors import EXIT_OK, RunError, UsageError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
 from harness.host import examine
 from harness.host.attachment import attachment, write_attachment
-from harness.host.kernelkit import OFFERS, Offers, kernel_experiment
+from harness.host.kernelkit import OFFERS, Offers, kernels_experiment
 from harness.host.kinds import Found, choose_kinds, find_kinds
 from harness.host.kindtrial import Row, attempt, run_one, try_kind
 from harness.host.kindwork import Absent
 from harness.host.request import SelftestRequest
 from harness.kernel.build import build_kernel, kernel_inputs
 from harness.kernel.load import kernel_word, load_kernel
+from harness.kernel.packaged import several_packaged
 from harness.kernel.source import fetch_source, source_identity
 from harness.machine.accelerator import kvm_finding, prove_kvm
 from harness.machine.qemu import qemu_version
@@ -96,7 +97,8 @@ def _experiments(request: SelftestRequest) -> list[tuple[Path, Experiment]]:
         return [(folder, load_experiment(folder)) for folder in map(find_experiment, names)]
     if request.experiment is not None:
         raise UsageError("--kernel tries arms of its own", hint="leave out --experiment")
-    return [(Path("/nonexistent"), kernel_experiment(kernel_word(request.kernel, Path.cwd())))]
+    kernels = several_packaged(request.kernel) or [kernel_word(request.kernel, Path.cwd())]
+    return [(Path("/nonexistent"), kernels_experiment(kernels))]
 
 
 def check(rows: Sequence[Row]) -> None:
@@ -152,10 +154,11 @@ class Kit:
             (f"{one.kind.accelerator} {one.kind.clock}", one.kind.name, one.arms, partial(self._kind, one))
             for one in chosen
         ]
-        if request.kernel is not None:
-            offers = Offers(store, found[0].arm.kernel)
+        kernels = {one.arm.kernel for one in found}
+        if request.kernel is not None and len(kernels) == 1:
+            offers = Offers(store, kernels.pop())
             self._tasks += [(OFFERED, name, (), partial(offers.check, name)) for name in OFFERS]
-        elif request.kind is None:
+        elif request.kernel is None and request.kind is None:
             self._tasks += self._references(experiments)
 
     def run(self) -> None:

@@ -54,6 +54,11 @@ class Packaged:
         return str(_parts(self.release)["machine"])
 
     @property
+    def flavour(self) -> str:
+        """cloud, rt or generic."""
+        return str(_parts(self.release)["flavour"] or "generic")
+
+    @property
     def arch(self) -> str:
         """Of the packages, as Debian says it."""
         return "amd64" if self.machine == "amd64" else "i386"
@@ -106,6 +111,24 @@ def find_packaged(text: str) -> Packaged:
             f"{KERNELS_LOCK.name} has no kernel {PREFIX}{text}", hint=f"it has {_examples()}; ./inv build lists all"
         )
     return fitting[-1]
+
+
+def several_packaged(text: str) -> list[str] | None:
+    """Names of all kernels that `debian:all` means, or `debian:newest`: of each version, flavour and machine one.
+
+    None for the name of one kernel.
+    """
+    if text == f"{PREFIX}all":
+        return [kernel.name for kernel in packaged_kernels()]
+    if text == f"{PREFIX}newest":
+        newest = {(series_of(kernel), kernel.flavour, kernel.machine): kernel.name for kernel in packaged_kernels()}
+        return list(newest.values())
+    return None
+
+
+def series_of(kernel: Packaged) -> str:
+    """Version and patch level: 6.12."""
+    return ".".join(kernel.version.split(".")[:2])
 
 
 def _parts(release: str) -> dict[str, Any]:

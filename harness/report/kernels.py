@@ -7,8 +7,17 @@ import pandas as pd
 from rich.table import Table
 
 from harness.kernel.load import kernel_names, load_kernel
-from harness.kernel.packaged import PREFIX, packaged_kernels
+from harness.kernel.packaged import PREFIX, Packaged, packaged_kernels, series_of
 from harness.report.terminal import frame_table
+
+PACKAGED_HEAD = """\
+# Debian's own kernels
+
+Made by `./inv docs` from `kernels.lock`. `./inv selftest --kernel debian:newest` tries one of each row: that it boots,
+that two boots are equal bit for bit, and that the oracle counts what is known.
+
+| version | flavour | builds | the newest | the newest that modules can be built for |
+|---|---|---|---|---|"""
 
 
 def kernels_table() -> Table:
@@ -27,8 +36,23 @@ def kernels_table() -> Table:
 def _packaged() -> list[tuple[str, str]]:
     releases: dict[str, list[str]] = {}
     for kernel in packaged_kernels():
-        releases.setdefault(".".join(kernel.version.split(".")[:2]), []).append(kernel.release)
+        releases.setdefault(series_of(kernel), []).append(kernel.release)
     return [
         (f"{PREFIX}{version}", f"{len(names)} builds of Debian's own, none to compile\n{names[0]} to {names[-1]}")
         for version, names in releases.items()
     ]
+
+
+def packaged_page() -> str:
+    """A page with Debian's own kernels by version, flavour and machine: how many builds, and the newest."""
+    builds: dict[tuple[str, str], list[Packaged]] = {}
+    for kernel in packaged_kernels():
+        builds.setdefault((series_of(kernel), f"{kernel.flavour}, {kernel.machine}"), []).append(kernel)
+    rows = []
+    for (series, flavour), some in builds.items():
+        named = [f"`{PREFIX}{kernel.release}`" for kernel in some]
+        with_modules = [name for name, kernel in zip(named, some, strict=True) if kernel.headers()]
+        rows.append(
+            f"| {series} | {flavour} | {len(some)} | {named[-1]} | {with_modules[-1] if with_modules else ''} |"
+        )
+    return "\n".join([PACKAGED_HEAD, *rows, ""])

@@ -14,7 +14,7 @@ from harness.kernel import packaged
 from harness.kernel.build import note_of
 from harness.kernel.load import load_kernel
 from harness.kernel.modules import loading_order, read_module
-from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, packaged_kernels
+from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, packaged_kernels, several_packaged
 from harness.packages.lock import Entry, Lock
 from tests.compiling import run
 
@@ -73,6 +73,17 @@ def lock(tmp_path, monkeypatch):
 )
 def test_a_name_means_the_newest_that_fits(lock, text, release):
     assert find_packaged(text).release == release
+
+
+def test_several_are_one_of_each_version_flavour_and_machine_or_all(lock):
+    names = several_packaged("debian:newest")
+    assert names is not None
+    assert {name.removeprefix("debian:") for name in names} == {
+        *("6.1.0-8-686", "6.1.0-8-686-pae", "6.1.0-10-amd64", "6.1.0-10-cloud-amd64", "6.1.0-10-rt-amd64"),
+        "6.12.10+deb13-cloud-amd64",
+    }
+    assert len(several_packaged("debian:all")) == len(RELEASES)
+    assert several_packaged("debian:6.1") is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from harness.experiment.model import Experiment, load_experiment
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.host import examine, kindwork
 from harness.host.attachment import anonymous, attachment, private_words, write_attachment
-from harness.host.kernelkit import kernel_experiment
+from harness.host.kernelkit import kernels_experiment
 from harness.host.kinds import Kind, choose_kinds, find_kinds
 from harness.host.kindtrial import Failed, Row, attempt, kind_experiment, lost_line
 from harness.host.kindwork import Absent, check_work, work_of
@@ -334,9 +334,18 @@ def test_the_file_is_a_file_or_goes_into_a_folder(tmp_path, monkeypatch, tmp_sto
 
 
 def test_a_kernel_of_one_cpu_has_no_arm_of_two():
-    assert "two" in kernel_experiment("modern-6.1").arms
-    assert "two" not in kernel_experiment("classic").arms
-    assert {arm.kernel for arm in kernel_experiment("classic").arms.values()} == {"classic"}
+    assert "two" in kernels_experiment(["modern-6.1"]).arms
+    assert "two" not in kernels_experiment(["classic"]).arms
+    assert {arm.kernel for arm in kernels_experiment(["classic"]).arms.values()} == {"classic"}
+
+
+def test_several_kernels_have_one_arm_each():
+    arms = kernels_experiment(["debian:6.1", "debian:6.12+deb12", "classic"]).arms
+    assert {name: (arm.kernel, arm.clock) for name, arm in arms.items()} == {
+        "debian-6.1": ("debian:6.1", "virtual"),
+        "debian-6.12-deb12": ("debian:6.12+deb12", "virtual"),
+        "classic": ("classic", "virtual"),
+    }
 
 
 def test_a_kernel_has_arms_of_its_own_and_no_experiments(tmp_store):
