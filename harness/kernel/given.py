@@ -20,7 +20,7 @@ from harness.packages.deb import unpack
 from harness.scratch import discard
 
 #: Raised when the artefact has other files, or others in them, than before.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 ELF_MAGIC = b"\x7fELF"
 #: Documentation/arch/x86/boot.rst: the header's magic, the place of the version's text, and of xloadflags.
 HEADER, HEADER_AT, VERSION_AT, XLOADFLAGS_AT, KERNEL_64 = b"HdrS", 0x202, 0x20E, 0x236, 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.errors import RunError
 
 DEPENDS = re.compile(rb"\0depends=([\w,-]*)\0")
+SIGNED, DESCRIPTION = b"~Module signature appended~\n", 12
 #: Drivers of what the machines of ours have (harness.machine.spec), where a kernel has them as modules.
 DRIVERS = ("qemu_fw_cfg", "virtio_pci", "virtio_console", "virtio_blk", "virtio_net")
 
@@ -25,8 +26,19 @@ def copy_drivers(drivers: Mapping[str, Path], folder: Path) -> list[str]:
     """Put them into `folder`/drivers, unpacked, their names in order; without a number what they are called."""
     (folder / "drivers").mkdir()
     for number, (name, path) in enumerate(drivers.items()):
-        (folder / "drivers" / f"{number:02d}-{name}.ko").write_bytes(read_module(path))
+        (folder / "drivers" / f"{number:02d}-{name}.ko").write_bytes(without_signature(read_module(path)))
     return list(drivers)
+
+
+def without_signature(module: bytes) -> bytes:
+    """A module's ELF file alone: an emulated CPU checks a signature for half a second, and nothing here needs it.
+
+    Behind it stand its description, whose last word is its size, and a mark (include/linux/module_signature.h).
+    """
+    if not module.endswith(SIGNED):
+        return module
+    end = len(module) - len(SIGNED)
+    return module[: end - DESCRIPTION - int.from_bytes(module[end - 4 : end], "big")]
 
 
 def module_name(path: Path) -> str:

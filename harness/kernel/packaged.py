@@ -23,7 +23,7 @@ KERNELS_LOCK = ROOT / "kernels.lock"
 PREFIX = "debian:"
 IMAGE, HEADERS = "linux-image-", "linux-headers-"
 #: What is packed otherwise, or put elsewhere, in another manner than before.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 #: A release, as in linux-image-RELEASE: version, then flavour and architecture.
 RELEASE = re.compile(
     r"(?P<version>\d+\.\d+\.\d[\w.+~]*(?:-\d+)?)-(?:(?P<flavour>cloud|rt)-)?(?P<machine>amd64|686-pae|686)"

@@ -54,7 +54,7 @@ def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) ->
             shutil.copyfile(scratch / "console.log", folder / "console.log")
             refused = why_not_restored(store, spec, files, folder / "state") if spec.accelerator == "kvm" else ""
         except RunError:
-            _keep(scratch, store.root / "logs" / f"boot-{name}")
+            keep_console(store, name, scratch)
             raise
         finally:
             discard(scratch)
@@ -90,8 +90,9 @@ def why_not_restored(store: Store, spec: MachineSpec, files: BootFiles, state: P
         discard(scratch)
 
 
-def _keep(scratch: Path, target: Path) -> None:
+def keep_console(store: Store, name: str, scratch: Path) -> None:
     """What a failed boot left is the only trace of its cause; where it finds no room, its error is still told."""
+    target = store.root / "logs" / f"boot-{name}"
     shutil.rmtree(target, ignore_errors=True)
     with suppress(OSError):
         shutil.copytree(scratch, target)

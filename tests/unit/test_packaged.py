@@ -13,7 +13,7 @@ from harness.errors import RunError, UsageError
 from harness.kernel import packaged
 from harness.kernel.build import note_of
 from harness.kernel.load import load_kernel
-from harness.kernel.modules import loading_order, read_module
+from harness.kernel.modules import loading_order, read_module, without_signature
 from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, packaged_kernels, several_packaged
 from harness.packages.lock import Entry, Lock
 from tests.compiling import run
@@ -150,6 +150,13 @@ def modules(tmp_path):
 def test_a_driver_is_loaded_after_all_that_it_needs(modules):
     assert loading_order(["a", "d", "absent"], modules) == ["b", "c", "a", "d"]
     assert read_module(modules["d"]).startswith(b"\x7fELF")
+
+
+def test_a_module_goes_into_a_guest_without_its_signature():
+    signature = b"s" * 679
+    signed = b"\x7fELF module" + signature + bytes(8) + len(signature).to_bytes(4, "big")
+    assert without_signature(signed + b"~Module signature appended~\n") == b"\x7fELF module"
+    assert without_signature(b"\x7fELF module") == b"\x7fELF module"
 
 
 def test_a_damaged_module_is_told(tmp_path):
