@@ -107,8 +107,9 @@ def _recorded(found: dict[Kind, Found]) -> list[Found]:
         return []
     for kind, one in found.items():
         if (kind.accelerator, kind.clock, kind.session, kind.cpus) == ("tcg", "wall", "ssh", 1) and not kind.oracle:
-            arm = one.arm.model_copy(update={"record": True})
-            return [replace(one, kind=replace(kind, record=True), arm=arm, arms=())]
+            devices = tuple(name for name in kind.devices if name != "net")
+            arm = one.arm.model_copy(update={"record": True, "devices": list(devices)})
+            return [replace(one, kind=replace(kind, record=True, devices=devices), arm=arm, arms=())]
     return []
 
 

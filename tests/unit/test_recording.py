@@ -29,6 +29,7 @@ def spec(hardware: Hardware = CLASSIC, **fields: object) -> MachineSpec:
         (MODERN, {"cpus": 2}, "machines of one CPU only"),
         (CLASSIC, {"session": "mailbox"}, "only ssh sessions are recorded"),
         (CLASSIC, {"session": "console"}, "only ssh sessions are recorded"),
+        (CLASSIC, {"devices": ("net",)}, "sends faster than a guest takes, and hangs; leave out net"),
     ],
 )
 def test_what_qemu_cannot_record_is_refused_with_the_reason(hardware, fields, reason):
@@ -45,7 +46,7 @@ def test_a_replay_differs_from_its_recording_in_mode_and_host_network_only():
         "shift=3,rr=replay,rrfile=f/rr.log",
         "user,id=net,restrict=on",
     ]
-    assert [word.split(",")[0] for word in recording if word not in replay] == ["shift=3", "pipe", "user"]
+    assert [word.split(",")[0] for word in recording if word not in replay] == ["shift=3", "user"]
     assert all("hostfwd" not in word and "guestfwd" not in word for word in words("replay"))
     assert "driver=blkreplay,if=none,image=image,id=disk" in words("record")
 

@@ -94,6 +94,7 @@ def test_only_wall_arms_without_oracle_and_recording_are_also_of_a_kind_under_kv
 
 def test_a_kind_that_records_is_added_where_no_arm_does():
     assert names(experiment(a={}))[-1] == "tcg wall classic ssh recorded"
+    assert names(experiment(a={"devices": ["disk", "net"]}))[-1] == "tcg wall classic ssh disk recorded"
     assert names(experiment(a={"session": "mailbox"})) == ["kvm wall classic mailbox", "tcg wall classic mailbox"]
     assert names(experiment(a={}, b={"record": True, "devices": ["disk"]}))[-1] == "tcg wall classic ssh disk recorded"
 
