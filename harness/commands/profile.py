@@ -18,6 +18,9 @@ def profile(
         str | None,
         Option("Debian's own, as `debian:6.1`, one of `images/kernels/`, or a path", path=True, none="`debian:6.12`"),
     ] = None,
+    verbose: Annotated[
+        bool, Option("tell where each function stands in the source, by Debian's debug information (320 to 1200 MB)")
+    ] = False,
     package: Package = None,
     copy_in: CopyIn = None,
     with_: With = None,
@@ -41,5 +44,6 @@ def profile(
         out=out,
         memory=memory,
         timeout=timeout,
+        lines=verbose,
     )
     return trace_program(Store.default(), request, terminal.output())

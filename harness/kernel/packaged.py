@@ -21,7 +21,7 @@ from harness.scratch import discard
 
 KERNELS_LOCK = ROOT / "kernels.lock"
 PREFIX = "debian:"
-IMAGE, HEADERS = "linux-image-", "linux-headers-"
+IMAGE, HEADERS, DEBUG = "linux-image-", "linux-headers-", "-dbg"
 #: What is packed otherwise, or put elsewhere, in another manner than before.
 RECIPE_VERSION = 2
 #: A release, as in linux-image-RELEASE: version, then flavour and architecture.
@@ -73,13 +73,18 @@ class Packaged:
         own = next((entry for entry in lock.packages if entry.package == name), None)
         return [own, *(lock.entry("amd64", need) for need in own.needs or ())] if own else []
 
+    def debug(self) -> Entry | None:
+        """The package with its debug information; None where the lock has none."""
+        name = f"{IMAGE}{self.release}{DEBUG}"
+        return next((entry for entry in load(KERNELS_LOCK).packages if entry.package == name), None)
+
 
 def packaged_kernels() -> list[Packaged]:
     """All in the lock, the oldest first."""
     found = [
         Packaged(entry.package.removeprefix(IMAGE), entry.version)
         for entry in load(KERNELS_LOCK).packages
-        if entry.package.startswith(IMAGE)
+        if IMAGE_PACKAGE.fullmatch(entry.package)
     ]
     return sorted(found, key=_age)
 

@@ -70,8 +70,9 @@ class Traced:
 
     `root` has the program's files, each where it was in the guest; `words` are the program and its arguments, `folder`
     the one that it began in. `system_map` is the kernel's, and `layouts` the module of the tracer's layouts,
-    None where the tracer has none. `chosen`: what the user chose for the report. `ended_s`: after so many seconds of
-    the guest the program was ended; None when it ended by itself.
+    None where the tracer has none; `debug` is its vmlinux with debug information, where the user wants lines of source.
+    `chosen`: what the user chose for the report. `ended_s`: after so many seconds of the guest the program was ended;
+    None when it ended by itself.
     """
 
     raw: Path
@@ -82,6 +83,7 @@ class Traced:
     system_map: Path
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     layouts: Path | None = None
+    debug: Path | None = None
     ended_s: int | None = None
 
     @property

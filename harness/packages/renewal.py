@@ -27,7 +27,7 @@ SUITES = ("bookworm", "bookworm-updates", "bookworm-security")
 UPDATE_TRIES = 3
 #: The archive takes a picture of the mirror several times a day: the next one has what the mirror has now.
 NEXT_PICTURE = timedelta(hours=12)
-KBUILD = "linux-kbuild-"
+KBUILD, DEBUG = "linux-kbuild-", "-dbg"
 WORD = re.compile(r"^([a-z0-9][a-z0-9+.-]*)(?::\w+)?(?:\s*\(.*\))?$")
 
 
@@ -83,7 +83,8 @@ def renew_kernels(
     wanted: Mapping[str, re.Pattern[str]],
     headers: tuple[str, str, re.Pattern[str]],
 ) -> Lock:
-    """A lock of all packages of these suites whose names fit, by architecture, and of what they were split into.
+    """A lock of all packages of these suites whose names fit, by architecture, of what they were split into, and of
+    those with their debug information.
 
     `headers`: what the names of these packages begin with, and in place of it those of their headers; a package that
     fits what these must need, the compiler.
@@ -94,7 +95,7 @@ def renew_kernels(
         for arch, fitting in sorted(wanted.items()):
             with _Apt(store, arch, suites) as apt:
                 kernels = apt.parted(fitting)
-                entries += [*kernels, *apt.headers(kernels, *headers)]
+                entries += [*kernels, *apt.headers(kernels, *headers), *apt.debug(kernels, headers[0])]
     moment = datetime.now(UTC) + NEXT_PICTURE
     found = {(entry.package, entry.architecture): entry for entry in entries}
     packages = tuple(found[key] for key in sorted(found))
@@ -221,6 +222,11 @@ class _Apt:
                 found |= {part: _entry(one, ()) for part, one in self._there(parts).items()}
         # Programs of the build run here, whatever the kernel's architecture is.
         return [one for one in found.values() if not one.package.startswith(KBUILD) or one.architecture == "amd64"]
+
+    def debug(self, kernels: Sequence[Entry], image: str) -> list[Entry]:
+        """The packages with debug information of these kernels that the archive has."""
+        names = [f"{one.package}{DEBUG}" for one in kernels if one.package.startswith(image)]
+        return [_entry(one, ()) for one in self._there(names).values()]
 
     def _paragraphs(self, words: Sequence[str]) -> list[dict[str, str]]:
         """What apt knows of packages: NAME for its newest version, or NAME=VERSION. UsageError when one is missing."""

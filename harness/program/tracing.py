@@ -24,6 +24,7 @@ from harness.experiment.scalar import Scalar
 from harness.host.examine import check_memory
 from harness.image.cpio import write_cpio
 from harness.image.layouts import build_layouts
+from harness.kernel.lines import debug_file, debug_package
 from harness.kernel.load import from_tree, kernel_word, load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
@@ -91,6 +92,7 @@ class TraceRequest:
     memory: int | None = None
     most_mib: int = MOST_MIB
     timeout: int = 600
+    lines: bool = False
 
 
 def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
@@ -103,6 +105,8 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     modules = module_folders(request.modules)
     experiment = None if folder == PROFILE else load_experiment(folder)
     kernel = _kernel(request.kernel, tracer.tracer, folder)
+    if request.lines:
+        debug_package(load_kernel(kernel, folder))  # told before anything is fetched
     arm = _possible(_arm(kernel, tracer.tracer, request.cpus, params), request, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
@@ -120,6 +124,7 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         built = build_for(store, kernel, folder, experiment.packages if experiment else ())
         loaded = load_words(store, built, modules, things.root)
         layouts = _layouts(store, built, folder, tracer.tracer)
+        debug = debug_file(store, built.recipe) if request.lines else None
         _standard_input(things.root / STDIN.strip("/"))
         things.finish(here)
         for text in things.notes:
@@ -133,7 +138,7 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         left, system_map = spec.folder / NAME, built.kernel.file("System.map")
         ended = request.timeout if (left / ENDED).exists() else None
         program = Traced(
-            spec.folder, left, things.root, tuple(words), str(here), system_map, request.chosen, layouts, ended
+            spec.folder, left, things.root, tuple(words), str(here), system_map, request.chosen, layouts, debug, ended
         )
         lines = _report(tracer, program, scratch / "report", out)
     finally:

@@ -17,7 +17,10 @@ from tests.compiling import run
 from tests.newcomer import inv, report_of
 
 PAGE = ROOT / "docs/profiling.md"
-PRINTED = re.findall(r"^\./inv (profile .*)$", PAGE.read_text(), re.MULTILINE)
+PRINTED = [
+    pytest.param(command, marks=pytest.mark.deep) if "--verbose" in command else command  # fetches 320 MB
+    for command in re.findall(r"^\./inv (profile .*)$", PAGE.read_text(), re.MULTILINE)
+]
 #: LOOPS rounds of two instructions, and CALLS system calls. (strtol takes two instructions more for a digit above 5.)
 COUNTED = """\
 #include <stdlib.h>
@@ -77,6 +80,14 @@ def test_the_commands_of_its_page_are_run_as_they_stand_there(command, tmp_path)
     done = inv(tmp_path, *shlex.split(command))
     assert "instructions, exact" in done.stdout
     assert (report_of(done) / "functions.csv").is_file()
+
+
+@pytest.mark.deep
+def test_lines_of_source_are_those_of_debians_debug_information(tmp_path):
+    report = report_of(inv(tmp_path, "profile", "--verbose", "--", "true"))
+    source = pd.read_csv(report / "functions.csv").groupby("function")["source"].first()
+    assert re.fullmatch(r"fs/exec\.c:\d+", source["begin_new_exec"])
+    assert re.fullmatch(r"arch/x86/mm/fault\.c:\d+", source["exc_page_fault"])
 
 
 def test_the_kernel_is_debians_own(tmp_path):

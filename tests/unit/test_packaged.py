@@ -12,6 +12,7 @@ import pytest
 from harness.errors import RunError, UsageError
 from harness.kernel import packaged
 from harness.kernel.build import note_of
+from harness.kernel.lines import debug_package, source_line
 from harness.kernel.load import load_kernel
 from harness.kernel.modules import loading_order, read_module, without_signature
 from harness.kernel.packaged import IMAGE_PACKAGE, Packaged, find_packaged, packaged_kernels, several_packaged
@@ -203,6 +204,30 @@ def test_modules_can_be_built_for_the_kernels_that_debian_12_has():
         assert "+deb13" not in kernel.release
         assert ("-common" in common.package, common.architecture) == (True, "all")
         assert (kbuild.package.startswith("linux-kbuild-"), kbuild.architecture) == (True, "amd64")
+
+
+def test_newest_kernels_have_debug_information_which_is_no_kernel_itself():
+    for text in ("6.1", "6.12", "7.3", "6.12+deb12", "6.1-rt"):
+        kernel = find_packaged(text)
+        assert debug_package(load_kernel(kernel.name))[1].package == f"linux-image-{kernel.release}-dbg"
+    assert not [kernel for kernel in packaged_kernels() if "dbg" in kernel.release]
+    for name in ("debian:6.12.43", "classic"):
+        with pytest.raises(UsageError, match=r"--verbose: no debug information of kernel .* is locked \(such as"):
+            debug_package(load_kernel(name))
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ("debian/build/build_amd64_none_cloud-amd64/mm/memory.c:1797", "mm/memory.c:1797"),
+        ("/build/x/debian/build/build_i386_none_686/arch/x86/lib/memset_64.S:46", "arch/x86/lib/memset_64.S:46"),
+        ("./include/linux/seq_file.h:130 (discriminator 3)", "include/linux/seq_file.h:130"),
+        ("usercopy_64.c:?", ""),
+        ("??:0", ""),
+    ],
+)
+def test_a_line_of_source_by_its_place_in_the_tree(told, line):
+    assert source_line(told) == line
 
 
 def test_a_build_id_among_notes():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from harness.kernel.lines import lines_of
 from harness.measure.raw import Answer, read_answer
 from harness.measure.symbols import read_system_map
 from harness.measure.tracer import REPORT, Traced, Tracer
@@ -36,8 +37,14 @@ def traced(program: Traced, out: Path) -> list[str]:
     """The exact counts by function and context: REPORT and TABLE in `out`; lines for the terminal."""
     ended = read_answer(program.left / "profile.json", Ended)
     counts = Oracle(program.raw).functions(read_system_map(program.system_map), kind=LAP)
-    counts = counts[["function", "context", "instructions", "entries"]]
     counts = counts.sort_values(["instructions", "function", "context"], ascending=[False, True, True])
+    columns = ["function", "context", "instructions", "entries"]
+    if program.debug is not None:
+        places = dict.fromkeys(address for address in counts["address"].tolist() if address)
+        known = dict(zip(places, lines_of(program.debug, list(places)), strict=True))
+        counts["source"] = [known.get(address, "") for address in counts["address"].tolist()]
+        columns.append("source")
+    counts = counts[columns]
     total = int(counts["instructions"].sum())
     counts.insert(3, "share", counts["instructions"] / max(total, 1))
     counts.to_csv(out / TABLE, index=False)
@@ -65,10 +72,15 @@ def _lines(counts: pd.DataFrame) -> list[str]:
     """The functions that executed most, in columns; a function in another context is another row."""
     rows = [("instructions", "share", "context", "function")]
     rows += [
-        (f"{row.instructions:,}", f"{row.share:.1%}", str(row.context), str(row.function))
-        for row in counts.head(SHOWN).itertuples()
+        (
+            f"{row['instructions']:,}",
+            f"{row['share']:.1%}",
+            row["context"],
+            f"{row['function']}  {row.get('source', '')}",
+        )
+        for row in counts.head(SHOWN).to_dict("records")
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [f"{a:>{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}" for a, b, c, d in rows]
+    lines = [f"{a:>{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     left = len(counts) - SHOWN
     return [*lines, f"and {left} more, in {TABLE} beside the page"] if left > 0 else lines
