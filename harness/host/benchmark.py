@@ -19,7 +19,7 @@ from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.experiment.model import Experiment, find_experiment
 from harness.machine.accelerator import prove_kvm
-from harness.measure.analysis import load_module
+from harness.measure.loading import load_module
 from harness.measure.statistics import median_estimate
 from harness.progress import note, step
 from harness.report.terminal import frame_table

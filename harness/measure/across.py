@@ -17,7 +17,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from harness.experiment.across import Across
 from harness.experiment.expect import Expect
@@ -188,6 +187,8 @@ class _Cell:
         return np.divide(span, size, out=np.zeros_like(span), where=size > 0), ""
 
     def _slopes(self, data: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64] | str, str]:
+        from scipy import stats
+
         sizes = np.array(sorted(float(value) for value in self.arms.values()))
         if self.across.scale == "log-log":
             if sizes[0] <= 0 or (data <= 0).any():

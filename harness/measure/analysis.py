@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -25,6 +20,7 @@ from harness.experiment.scalar import Value
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables
 from harness.measure.dimensions import GROUP, matches_texts, places
+from harness.measure.loading import load_module, place_of
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE, PROBLEMS, MetricRows, problem_of
 from harness.measure.trials import TRIALS, trial_table, trials_declared, without_disturbed
 from harness.measure.views import PROFILE_COLUMNS, TIMELINE_COLUMNS
@@ -44,8 +40,6 @@ HOOKS: dict[str, frozenset[str]] = {
 }
 #: Of a table, a figure or a document: a name that leads out of no folder and hides nothing.
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-#: How the names of loaded analyses begin.
-ANALYSIS_NAME = "krepro_analysis_"
 #: Tables that every set has, beside those that the experiment declares.
 STANDARD = (TRIALS, PROBLEMS)
 
@@ -263,7 +257,7 @@ class Analysis:
         except BaseException as error:
             trial = f" ({self._trial})" if self._trial else ""
             raise RunError(
-                f"{name}() failed: {type(error).__name__}: {error}{trial}", where=_place(error, self.path)
+                f"{name}() failed: {type(error).__name__}: {error}{trial}", where=place_of(error, self.path)
             ) from error
 
     def _reached(self, trial: str) -> None:
@@ -287,7 +281,7 @@ def contained(path: Path, what: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in HOSTS_ERRORS:
             raise
         text = " ".join(str(error).split())
-        raise RunError(f"{what} failed: {type(error).__name__}: {text}", where=_place(error, path)) from error
+        raise RunError(f"{what} failed: {type(error).__name__}: {text}", where=place_of(error, path)) from error
 
 
 class _Followed(list[TrialRecord]):
@@ -346,63 +340,3 @@ def _is_about(claim: Claim, arm: str, place: Mapping[str, Value] | None) -> bool
     if claim.across is None or place is None or place[GROUP.name] != claim.arm:
         return claim.across is None and arm == claim.arm
     return matches_texts(claim.across.where, place)
-
-
-class _SourceOnly(importlib.machinery.SourceFileLoader):
-    """Neither writes nor reads __pycache__: a finished set does not change, and what is run is what was hashed."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
-
-
-class _Beside(importlib.abc.MetaPathFinder):
-    """Finds what an analysis imports from beside it, and from packages there, for the same loader."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if path is None or not fullname.startswith(ANALYSIS_NAME):
-            return None
-        specs = (
-            importlib.machinery.FileFinder(folder, (_SourceOnly, importlib.machinery.SOURCE_SUFFIXES)).find_spec(
-                fullname, target
-            )
-            for folder in path
-        )
-        return next((spec for spec in specs if spec is not None and spec.loader is not None), None)
-
-
-sys.meta_path.insert(0, _Beside())
-
-
-def load_module(path: Path) -> ModuleType:
-    """The file as a package, so that it can import files beside it as `from .name import ...`."""
-    name = f"{ANALYSIS_NAME}{path.parent.name.replace('-', '_')}"
-    for known in [known for known in sys.modules if known.startswith(f"{name}.")]:
-        del sys.modules[known]  # of another folder with this name: a result set's copy, for example
-    spec = importlib.util.spec_from_file_location(
-        name, path, loader=_SourceOnly(name, str(path)), submodule_search_locations=[str(path.parent)]
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except KreproError:
-        raise
-    except BaseException as error:
-        raise UsageError(f"{type(error).__name__}: {error}", where=_place(error, path)) from error
-    return module
-
-
-def _place(error: BaseException, path: Path) -> str:
-    """file:line of the deepest frame inside the analysis or a file below its folder, or of a syntax error."""
-    if isinstance(error, SyntaxError) and error.lineno:
-        return f"{error.filename or path}:{error.lineno}"
-    place, trace = str(path), error.__traceback__
-    while trace is not None:
-        if path.parent in Path(trace.tb_frame.f_code.co_filename).parents:
-            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return place

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
-from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
@@ -53,6 +52,8 @@ def median_estimate(values: ArrayLike, seed: int = 1, comparisons: int = 1) -> E
     `values`: shape (n,), float, n >= 1, NaN not allowed (ValueError). Values that are all equal have the
     degenerate interval [v, v]; BCa is undefined on medians with heavy ties, the percentile interval is used then.
     """
+    from scipy import stats
+
     data = _sample(values)
     middle = float(np.median(data))
     if data.size > 1 and np.all(data == data[0]):
@@ -129,6 +130,8 @@ def effect(a: ArrayLike, b: ArrayLike, seed: int = 1) -> Effect:
     values are positive, otherwise a difference. No interval with fewer than MIN_TRIALS in a group, but where the
     values of each group are all equal MIN_EQUAL do.
     """
+    from scipy import stats
+
     left, right = _sample(a), _sample(b)
     before, after = float(np.median(left)), float(np.median(right))
     kind: Literal["ratio", "difference"] = "ratio" if min(left.min(), right.min()) > 0 else "difference"
@@ -175,6 +178,8 @@ def modified_z_scores(values: ArrayLike) -> npt.NDArray[np.float64]:
     |x - median| times sqrt(pi/2) takes the place of MAD / 0.6745; both estimate a normal's standard deviation.
     All 0 when all values are equal.
     """
+    from scipy import stats
+
     data = _sample(values)
     away = data - np.median(data)
     scale = float(np.median(np.abs(away))) / float(stats.norm.ppf(0.75))
@@ -189,6 +194,8 @@ def drift(values: ArrayLike) -> tuple[float, float]:
     `values`: shape (n,), n >= 2, finite, in the order in which they were measured. With equal values throughout
     there is no trend: (0, 1).
     """
+    from scipy import stats
+
     data = _sample(values)
     if data.size < 2 or np.all(data == data[0]):
         return 0.0, 1.0

@@ -26,7 +26,7 @@ from harness.choices import OracleMode
 from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.scalar import Scalar
 from harness.machine.spec import Device
-from harness.measure.analysis import load_module
+from harness.measure.loading import load_module
 
 FILE = "tracer.py"
 #: What `traced` writes, in its folder.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from harness.measure.analysis import load_module
+from harness.measure.loading import load_module
 from harness.paths import EXPERIMENTS
 
 EXPERIMENT = EXPERIMENTS / "page-trace"

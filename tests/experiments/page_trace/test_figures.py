@@ -12,7 +12,7 @@ from experiments.page_trace.trace.reuse import ReuseDistances
 from experiments.page_trace.trace.tables import fill
 from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve
 
-from harness.measure.analysis import load_module
+from harness.measure.loading import load_module
 from harness.paths import ROOT
 from harness.report.figures import figure_style, write_figures
 from tests.experiments.page_trace.traces import record, words_of
