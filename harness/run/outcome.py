@@ -49,6 +49,10 @@ def problem(
     if unshown:
         return RunError(f"verdicts are kept, but their presentation failed: {unshown[0]}", where=where)
     papers = [claim for claim in claims if claim.kind == "paper" and not manifest.missing]
+    ran = {name for trial in manifest.trials for name in (trial.arm, trial.group)}
+    about = {(claim.metric or "").partition("/")[2] for claim in papers}
+    if not about & ran and any(claim.verdict != "not-measurable" for claim in claims):
+        return None  # arms were chosen of which the paper says nothing
     if papers and all(claim.verdict == "not-measurable" for claim in papers):
         return RunError(
             f"no claim of the paper could be measured; {papers[0].id}: {papers[0].reason}",

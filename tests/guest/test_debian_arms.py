@@ -29,7 +29,8 @@ def test_these_are_all_such_arms():
 
 @pytest.mark.parametrize("name", ["shim", *(pytest.param(one, marks=pytest.mark.deep) for one in list(ARMS)[1:])])
 def test_an_arm_on_debians_kernel_comes_out_as_known(name, tmp_path):
-    inv(tmp_path, "run", name, "--arms", ",".join(ARMS[name]), "--results", "sets")
+    done = inv(tmp_path, "run", name, "--arms", ",".join(ARMS[name]), "--results", "sets")
+    assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "sets" / name / "latest/claims.json").read_text())
     judged = {one["id"]: one["verdict"] for one in told if one["metric"].partition("/")[2] in ARMS[name]}
     known = {one.id: one.known or "confirmed" for one in load_experiment(EXPERIMENTS / name).claims}

@@ -135,6 +135,22 @@ def test_verdicts_of_which_none_could_be_measured_make_it_too(old, tmp_path):
         again(old, other)
 
 
+def test_findings_decide_where_the_paper_says_nothing_of_the_arms_that_ran(old, tmp_path):
+    finding = """\
+  - id: shorter
+    kind: finding
+    source: known answer
+    statement: waits are shorter than a second
+    metric: wait_ms/short
+    expect: {at_most: 1000}
+    because: so they are made
+"""
+    other = experiment_folder(tmp_path / "other", YAML.replace("/short", "/long").rstrip("\n") + "\n" + finding)
+    assert again(old, other)[0] == 0
+    news = experiment_folder(tmp_path / "news", (other / "experiment.yaml").read_text().replace("1000}", "1}"))
+    assert again(old, news)[0] == 1
+
+
 @pytest.mark.deep
 def test_an_old_measurement_stays_an_old_one(old, tmp_path, folder):
     newer = write_set(tmp_path / "results", folder, VALUES)
