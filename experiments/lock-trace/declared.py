@@ -60,7 +60,7 @@ TABLES = [
     ),
     Table(
         "told_waits",
-        "a lock of the module that the kernel's trace point contention_begin told of, or that somebody waited for",
+        "a lock of the module, and what the kernel's trace point contention_begin told of it",
         (
             *KEY,
             string("name", "of the lock, as the module has it"),

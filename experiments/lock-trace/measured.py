@@ -118,7 +118,8 @@ def measured(tables: Tables) -> pd.DataFrame:
             values = {}
             for run in runs:
                 waits, problem = told.of("told_waits", run), told.problem(run, "told_waits")
-                values[run] = Value(float(waits[column].sum()) if problem is None else np.nan, problem)
+                nothing = Value(np.nan, problem or "the module counted nothing", applies=problem is not None)
+                values[run] = Value(float(waits[column].sum())) if len(waits) else nothing
             _each(rows, name, values)
             _whole(rows, name, arm, trial, values)
     _pairs(rows, told)

@@ -30,10 +30,8 @@ def told_rows(run: Run) -> list[dict[str, Any]]:
     for lock in module_counts(run).to_dict("records"):
         count = told.get((lock["lock"], FLAGS[lock["kind"]]), 0)
         low, high = lock["conflicts"], lock["conflicts_most"]
-        if count or high:
-            off = max(low - count, count - high, 0)
-            names = {"name": lock["name"], "type": TYPES[lock["kind"]]}
-            rows.append(names | {"low": low, "high": high, "told": count, "difference": off})
+        names = {"name": lock["name"], "type": TYPES[lock["kind"]]}
+        rows.append(names | {"low": low, "high": high, "told": count, "difference": max(low - count, count - high, 0)})
     return rows
 
 

@@ -30,7 +30,7 @@ def debug_package(recipe: KernelRecipe) -> tuple[Packaged, Entry]:
     entry = kernel.debug() if kernel is not None else None
     if kernel is None or entry is None:
         hint = "such as debian:6.1 or debian:6.12, in place of an older build"
-        raise UsageError(f"--verbose: no debug information of kernel {recipe.spec.name} is locked", hint=hint)
+        raise UsageError(f"no debug information of kernel {recipe.spec.name} is locked", hint=hint)
     return kernel, entry
 
 

@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.kernel.arch import ArchName
 from harness.kernel.fragments import read_fragment
 from harness.kernel.given import find_given, is_package, is_tree, package_release
-from harness.kernel.packaged import PREFIX, find_packaged
+from harness.kernel.packaged import PREFIX, find_packaged, series_of
 from harness.kernel.spec import Hardware, KernelRecipe, KernelSpec, Source
 from harness.packages.choice import Name
 from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
@@ -206,7 +206,7 @@ def _built(name: str, about: str, source: Source, machine: PackagedMachine, vers
         cmdline=list(packaged_kernels_file().cmdline),
         hardware=machine.hardware,
     )
-    return KernelRecipe(spec, ".".join(version.split(".")[:2]), (), ())
+    return KernelRecipe(spec, series_of(version), (), ())
 
 
 def _at_path(path: Path) -> KernelRecipe:
@@ -234,10 +234,11 @@ def _of_tree(like: KernelRecipe, path: Path, beside: Path | None = None) -> Kern
     spec = spec.model_copy(update={"version": version})
     patches: list[Path] = []
     for feature in spec.patches:
-        folders = [folder for home in _series_of(feature, beside) for folder in home.glob("*.*") if folder.is_dir()]
-        folders.sort(key=lambda folder: _numbers(folder.name))
-        below = [folder for folder in folders if _numbers(folder.name) <= _numbers(version)]
-        patches += _series((below or folders[::-1])[-1], path)
+        # Of two series for one version the experiment's comes first, and stays.
+        folders = [folder for home in reversed(_series_of(feature, beside)) for folder in home.glob("[0-9]*.*[0-9]")]
+        series = {tuple(_numbers(folder.name)): folder for folder in folders}
+        below = [number for number in series if number <= tuple(_numbers(version))]
+        patches += _series(series[max(below) if below else min(series)], path)
     return replace(like, spec=spec, version=version, patches=tuple(patches), lenient=True)
 
 

@@ -126,14 +126,16 @@ def several_packaged(text: str) -> list[str] | None:
     if text == f"{PREFIX}all":
         return [kernel.name for kernel in packaged_kernels()]
     if text == f"{PREFIX}newest":
-        newest = {(series_of(kernel), kernel.flavour, kernel.machine): kernel.name for kernel in packaged_kernels()}
+        newest = {
+            (series_of(kernel.version), kernel.flavour, kernel.machine): kernel.name for kernel in packaged_kernels()
+        }
         return list(newest.values())
     return None
 
 
-def series_of(kernel: Packaged) -> str:
+def series_of(version: str) -> str:
     """Version and patch level: 6.12."""
-    return ".".join(kernel.version.split(".")[:2])
+    return ".".join(version.split(".")[:2])
 
 
 def _parts(release: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def kernels_table() -> Table:
 def _packaged() -> list[tuple[str, str]]:
     releases: dict[str, list[str]] = {}
     for kernel in packaged_kernels():
-        releases.setdefault(series_of(kernel), []).append(kernel.release)
+        releases.setdefault(series_of(kernel.version), []).append(kernel.release)
     return [
         (f"{PREFIX}{version}", f"{len(names)} builds of Debian's own, none to compile\n{names[0]} to {names[-1]}")
         for version, names in releases.items()
@@ -47,7 +47,7 @@ def packaged_page() -> str:
     """A page with Debian's own kernels by version, flavour and machine: how many builds, and the newest."""
     builds: dict[tuple[str, str], list[Packaged]] = {}
     for kernel in packaged_kernels():
-        builds.setdefault((series_of(kernel), f"{kernel.flavour}, {kernel.machine}"), []).append(kernel)
+        builds.setdefault((series_of(kernel.version), f"{kernel.flavour}, {kernel.machine}"), []).append(kernel)
     rows = []
     for (series, flavour), some in builds.items():
         named = [f"`{PREFIX}{kernel.release}`" for kernel in some]
