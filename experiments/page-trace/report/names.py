@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.measure.binary import Binary
+
 from ..trace.maps import Mapping, Maps
 from ..trace.records import PAGE_SHIFT, Words
 from .spaces import IP_BITS, IP_MASK, PAGE_BITS, PAGE_MASK
-from .symbols import Binary
 
 #: Pages that lie no further apart were one mapping, where that is not known any more.
 NEAR = 64

@@ -24,7 +24,6 @@ from experiments.page_trace.report.advice import (
 from experiments.page_trace.report.habits import Instructions, Sharing
 from experiments.page_trace.report.names import Names, Place, rows_of
 from experiments.page_trace.report.spaces import IP_BITS, PAGE_BITS, Spaces
-from experiments.page_trace.report.symbols import Binary
 from experiments.page_trace.report.tiles import COLUMNS, Pyramid
 from experiments.page_trace.trace import pairs as pairs_module
 from experiments.page_trace.trace.maps import Mapping, Maps
@@ -36,6 +35,7 @@ from experiments.page_trace.trace.transitions import Transitions
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.measure.binary import Binary
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 from tests.experiments.page_trace.traces import record, visits_of, words_of, write_trace
