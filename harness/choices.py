@@ -7,7 +7,7 @@ from typing import Literal
 
 Profile = Literal["quick", "full"]
 AcceleratorChoice = Literal["auto", "kvm", "tcg"]
-OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters"]
+OracleMode = Literal["functions", "pages", "sampler", "nmi", "locks", "counters", "paths"]
 FigureFormat = Literal["svg", "pdf", "png"]
 ExportFormat = Literal["csv", "parquet", "ro-crate", "speedscope", "perfetto"]
 #: How far a stranger's code is trusted: in a sandbox, or with the user's rights where there is none.

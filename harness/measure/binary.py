@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import posixpath
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,12 @@ from typing import Any
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 PAGE = 4096
+#: Bytes of one of the linker's stubs on x86.
+STUB = 16
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,32 @@ class Binary:
 
     def function(self, address: int) -> str | None:
         """The function that an address of the file lies in: its name, or `function 0x…` where it has none."""
+        symbol = self.symbol(address)
+        return symbol.name if symbol else None
+
+    def symbol(self, address: int) -> Symbol | None:
+        """As `function`, with its addresses."""
         for symbols, starts in ((self.functions, self._starts), (self._unnamed, self._unnamed_starts)):
             at = bisect_right(starts, address) - 1
             if at >= 0 and address < max(symbols[at].last, symbols[at].first + 1):
-                return symbols[at].name
+                return symbols[at]
         return None
+
+    def stub(self, address: int) -> str | None:
+        """The function that a stub of the linker's, at an address of the file, jumps to; None where none is there."""
+        for first, last, names in self._stubs:
+            if first <= address < last:
+                at = (address - first) // STUB
+                return names[at] if at < len(names) else None
+        return None
+
+    @cached_property
+    def _stubs(self) -> list[tuple[int, int, list[str]]]:
+        try:
+            with self.path.open("rb") as file:
+                return list(_linker_stubs(ELFFile(file)))
+        except (OSError, ELFError):
+            return []
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -119,6 +143,21 @@ def _unwound(elf: ELFFile) -> list[Symbol]:
         if isinstance(entry, FDE)
     }
     return _sorted(places)
+
+
+def _linker_stubs(elf: ELFFile) -> Iterator[tuple[int, int, list[str]]]:
+    """Each section of stubs: its addresses, and the names that they jump to, in the order of the relocations."""
+    names: list[str] = []
+    for section in elf.iter_sections():
+        if not isinstance(section, RelocationSection) or section.name not in (".rela.plt", ".rel.plt"):
+            continue
+        symbols: Any = elf.get_section(section["sh_link"])
+        if isinstance(symbols, SymbolTableSection):
+            names = [f"{symbols.get_symbol(at['r_info_sym']).name}@plt" for at in section.iter_relocations()]
+    for section in elf.iter_sections():
+        if section.name in (".plt", ".plt.sec"):
+            first = ["plt"] if section.name == ".plt" else []
+            yield section["sh_addr"], section["sh_addr"] + section["sh_size"], first + names
 
 
 def _lines(dwarf: Any, wanted: list[int]) -> dict[int, str]:

@@ -20,6 +20,9 @@ CONTEXTS = ("task", "interrupt", "softirq", "exception", "nmi", "user")
 STUB_BYTES = 8
 #: Only task context runs these: an interrupt that comes here has done its work.
 TASK_ONLY = ("schedule", "__schedule", "preempt_schedule_irq", "exit_to_user_mode_loop", "arch_do_signal_or_restart")
+#: arch/x86/lib/retpoline.S: what calls through a register goes by one of these. The plugin takes so many.
+THUNK = re.compile(r"__x86_indirect_(?:call_|jump_)?thunk_")
+MOST_THUNKS = 64
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,10 @@ def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) 
     lines += [f"task {names[name]:x}" for name in TASK_ONLY if name in names]
     lines.append(f"switch {need(*isa.switch):x}")
     lines.append(f"fork {need(*isa.fork):x}")
+    if "wake_up_new_task" in names:
+        lines.append(f"wake {names['wake_up_new_task']:x}")
+    thunks = sorted({address for name, address in names.items() if THUNK.match(name)})
+    lines += [f"thunk {low:x} {_next_address(symbols, low):x}" for low in thunks[:MOST_THUNKS]]
     lines.append(f"exec {need('begin_new_exec'):x} {need('setup_new_exec'):x}")
     lines.append(f"exit {need('do_group_exit'):x} {need('exit_mmap'):x}")
     lines.append(f"stack {0x2000 if symbols.bits == 32 else 0x4000:x}")

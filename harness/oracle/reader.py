@@ -114,6 +114,16 @@ class CountersReport(_Read):
     instructions: list[Count]
 
 
+class PathsReport(_Read):
+    """Threads are (who made it, its last image) by number, images hexadecimal names; 0 is none. See plugin/paths.c."""
+
+    program: Count
+    lost_calls: Count
+    lost_code: Count
+    threads: list[tuple[Count, Count]]
+    images: list[str]
+
+
 class OracleReport(_Read):
     """oracle.json: `modes` maps each mode asked for to the reason why it is absent, or to None."""
 
@@ -121,6 +131,7 @@ class OracleReport(_Read):
     modes: dict[str, str | None]
     marks: Marks
     functions: FunctionsReport | None = None
+    paths: PathsReport | None = None
     pages: PagesReport | None = None
     counters: CountersReport | None = None
     locks: LocksReport | None = None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,12 @@ def _cell(value: object, is_number: bool) -> Cell:
     return Cell(text, None if math.isfinite(float(exact)) and float(text) == float(exact) else exact)
 
 
-def render(template: str, **values: Any) -> str:
-    """A page as text. Every value is escaped, but for Markup that this package made itself."""
-    return _environment().get_template(template).render(**values)
+def render(template: str, *, scripts: Sequence[str] = ("table.js",), **values: Any) -> str:
+    """A page as text, with these of our scripts. Every value is escaped, but for Markup that this package made."""
+    return _environment(scripts).get_template(template).render(**values)
 
 
-def _environment() -> jinja2.Environment:
+def _environment(scripts: Sequence[str]) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -72,7 +72,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    style, script = ((TEMPLATES / name).read_text() for name in ("style.css", "table.js"))
+    style, script = (TEMPLATES / "style.css").read_text(), "".join((TEMPLATES / name).read_text() for name in scripts)
     filters: dict[str, Callable[..., Any]] = {"number": number, "sign": lambda verdict: SIGNS[verdict]}
     environment.filters.update(filters)
     # The page says itself that nothing may be loaded and that no other script may run: a set is others' data.

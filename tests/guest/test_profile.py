@@ -35,6 +35,37 @@ int main(int argc, char **argv)
 	return 3;
 }
 """
+#: Functions whose instructions are 2 n + 1, below known callers, in three threads of two processes.
+CALLING = """\
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __i386__
+#define REGISTER "eax"
+__attribute__((regparm(1)))
+#else
+#define REGISTER "rdi"
+#endif
+void turns(long n);
+__asm__("turns: 1: dec %" REGISTER "\\n jnz 1b\\n ret\\n.type turns, @function\\n.size turns, .-turns");
+__attribute__((noinline)) int two(long n) { turns(n); turns(2 * n); return getppid() != 1; }
+__attribute__((noinline)) void *worker(void *n) { two((long)n); return 0; }
+__attribute__((noinline)) int down(int n) { return n ? down(n - 1) + 1 : two(50); }
+int main(void)
+{
+	pthread_t thread;
+	if (two(1000) + down(5) < 0)
+		return 1;
+	pthread_create(&thread, 0, worker, (void *)3000);
+	pthread_join(thread, 0);
+	if (!fork()) {
+		worker((void *)200);
+		_exit(0);
+	}
+	wait(0);
+	return 3;
+}
+"""
 KERNELS = (
     "6.12",
     *(pytest.param(text, marks=pytest.mark.deep) for text in ("6.1", "6.1-rt", "6.1-686-pae", "6.12-generic", "7.3")),
@@ -71,7 +102,42 @@ def test_counts_are_those_that_a_person_counts_and_the_same_each_time(text, coun
     counts, more = table(first), table(longer)
     calls = counts[counts.index.str.endswith("sys_getppid")]  # one function with two names, of which one is told
     assert calls["entries"].tolist() == [7]
-    assert more.loc["(user)"]["instructions"] - counts.loc["(user)"]["instructions"] == 2 * 4000
+    assert more.loc["main"]["instructions"] - counts.loc["main"]["instructions"] == 2 * 4000
+
+
+@pytest.mark.parametrize("text", KERNELS)
+def test_call_paths_threads_and_system_calls_are_those_of_the_program(text, tmp_path):
+    bits = "32" if "686" in text else "64"
+    (tmp_path / "calling.c").write_text(CALLING)
+    options = [f"-m{bits}", "-static", "-O1", "-fno-optimize-sibling-calls", "-fno-ipa-sra", "-fno-ipa-cp"]
+    run("gcc", *options, "-o", "calling", "calling.c", "-lpthread", cwd=tmp_path)
+    report = report_of(inv(tmp_path, "profile", "--kernel", f"debian:{text}", "--out", "p", "--", "./calling"))
+    functions = pd.read_csv(report / "functions.csv").set_index("function")
+    turns = [1000, 2000, 50, 100, 3000, 6000, 200, 400]
+    assert functions.loc["turns"][["instructions", "entries"]].tolist() == [sum(2 * n + 1 for n in turns), len(turns)]
+    assert functions.loc["two"]["entries"] == 4
+    assert functions.loc["down"]["entries"] == 6
+    assert functions.loc["down"]["total"] > functions.loc["down"]["instructions"] + 300
+    paths: dict[str, int] = {}
+    for line in (report / "stacks.folded").read_text().splitlines():
+        path, _, count = line.rpartition(" ")
+        if path.endswith(";turns"):
+            paths[path[path.index(";main;") :]] = int(count)
+    down = ";down" * 6
+    assert paths.pop(";main;two;turns") == 2 * 3000 + 2
+    assert paths.pop(f";main{down};two;turns") == 2 * 150 + 2
+    assert paths.pop(";main;worker;two;turns") == 2 * 600 + 2
+    ((created, count),) = paths.items()
+    assert created.startswith(";main;")
+    assert created.endswith(";worker;two;turns")
+    assert count == 2 * 9000 + 2
+    threads = pd.read_csv(report / "threads.csv").set_index("thread")
+    ours = threads[threads["of the program"]]
+    assert ours["name"].tolist() == ["./calling"] * 3
+    assert sorted(ours["made by"].isin(ours.index)) == [False, True, True]
+    system_calls = pd.read_csv(report / "syscalls.csv").set_index("system call")["calls"]
+    assert system_calls["getppid"] == 4
+    assert system_calls["exit_group"] == 2
 
 
 @pytest.mark.parametrize("command", PRINTED)

@@ -127,7 +127,9 @@ struct byte_array {
 /* Numbers of QEMU's gdb stub for x86-64 targets (target/i386/gdbstub.c). */
 enum {
 	REGISTER_AX,
-	REGISTER_DI = 5,
+	REGISTER_DX = 3,
+	REGISTER_SI,
+	REGISTER_DI,
 	REGISTER_SP = 7,
 	REGISTER_IP = 16,
 	REGISTER_FLAGS = 17,

@@ -15,11 +15,14 @@ struct frames {
 	uint8_t depth;
 	uint8_t context[DEPTH];
 	uintptr_t note[DEPTH + 1];
+	struct slot slots[DEPTH + 1];
 };
 
 static struct frames stacks[STACKS], unknown, *frames = &unknown;
 static enum context current = IN_TASK;
-static uint64_t lost_frames, n_stacks;
+static uint64_t lost_frames, n_stacks, turns;
+static enum context left = IN_TASK;
+static struct slot *left_slot = &unknown.slots[0];
 static void (*changing)(enum context ending);
 
 void context_init(void (*on_change)(enum context ending))
@@ -35,6 +38,23 @@ enum context context_now(void)
 uintptr_t *context_note(void)
 {
 	return &frames->note[frames->depth];
+}
+
+struct slot *context_slots(unsigned int *depth)
+{
+	*depth = frames->depth;
+	return frames->slots;
+}
+
+enum context context_left(struct slot **slot)
+{
+	*slot = left_slot;
+	return left;
+}
+
+uint64_t context_turns(void)
+{
+	return turns;
 }
 
 static void enter(enum context context)
@@ -58,6 +78,8 @@ static void push(enum context context)
 	}
 	frames->context[frames->depth++] = (uint8_t)context;
 	frames->note[frames->depth] = 0;
+	frames->slots[frames->depth].fresh = true;
+	turns++;
 	enter(context);
 }
 
@@ -65,6 +87,7 @@ static void pop(void)
 {
 	if (frames->depth)
 		frames->depth--;
+	turns++;
 	resume_top();
 }
 
@@ -84,6 +107,8 @@ static void on_return(unsigned int cpu, void *leaving)
 {
 	(void)cpu;
 	++*(uint64_t *)leaving;
+	left = current;
+	left_slot = &frames->slots[frames->depth];
 	pop();
 }
 
@@ -116,6 +141,7 @@ static void on_switch(unsigned int cpu, void *data)
 		stacks[i].stack = stack;
 	}
 	frames = &stacks[i];
+	turns++;
 	resume_top();
 }
 
@@ -125,6 +151,8 @@ static void on_fork(unsigned int cpu, void *data)
 	(void)cpu;
 	(void)data;
 	frames->depth = 0;
+	frames->slots[0].fresh = true;
+	turns++;
 	enter(IN_TASK);
 }
 
@@ -140,11 +168,18 @@ static void call(const struct instruction *instruction, exec_cb *cb, uintptr_t d
 	qemu_plugin_register_vcpu_insn_exec_cb(instruction->insn, cb, QEMU_PLUGIN_CB_NO_REGS, (void *)data);
 }
 
+bool context_leaves(const struct instruction *instruction)
+{
+	uint64_t address = instruction->address;
+
+	return (within(places.returns, address) && isa_leaves_kernel_entry(instruction->code, instruction->size)) ||
+	       (within(places.softirq, address) &&
+		isa_leaves_function(places.softirq, address, instruction->code, instruction->size));
+}
+
 enum turn context_translate(const struct instruction *instruction, uint64_t *leaving)
 {
 	uint64_t address = instruction->address;
-	const uint8_t *code = instruction->code;
-	size_t size = instruction->size;
 	enum turn turn = TURN_NONE;
 
 	for (size_t i = 0; i < places.n_entries; i++) {
@@ -162,8 +197,7 @@ enum turn context_translate(const struct instruction *instruction, uint64_t *lea
 		call(instruction, on_fork, 0), turn = TURN_ENTERS;
 	if (address == places.softirq.low)
 		call(instruction, on_entry, IN_SOFTIRQ), turn = TURN_ENTERS;
-	if ((within(places.returns, address) && isa_leaves_kernel_entry(code, size)) ||
-	    (within(places.softirq, address) && isa_leaves_function(places.softirq, address, code, size))) {
+	if (context_leaves(instruction)) {
 		call(instruction, on_return, (uintptr_t)leaving);
 		turn = TURN_LEAVES;
 	}

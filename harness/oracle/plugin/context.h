@@ -8,6 +8,7 @@
 #ifndef KREPRO_CONTEXT_H
 #define KREPRO_CONTEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -20,6 +21,22 @@ struct instruction;
 /* `on_change` is called before each change, with the context that ends. Without this call it is IN_TASK for ever. */
 void context_init(void (*on_change)(enum context ending));
 enum context context_now(void);
+/*
+ * What is kept of each frame of a kernel stack: the lowest is user code, or the kernel thread's own. `data` is the
+ * reader's; `fresh` is set when another begins in its place. A deeper one interrupted or entered from the one below.
+ */
+struct slot {
+	void *data;
+	bool fresh;
+};
+/* Of the stack that is in use; the last is number *depth. */
+struct slot *context_slots(unsigned int *depth);
+/* Whether the instruction ends what an entry point, or the function of softirqs, began. */
+bool context_leaves(const struct instruction *instruction);
+/* What the last such instruction ended: where it is executed, that is no longer the last frame. */
+enum context context_left(struct slot **slot);
+/* Grows whenever another frame is the last. */
+uint64_t context_turns(void);
 /* A word of whatever runs now: what interrupts it has another, and finds it as it is when it goes on. */
 uintptr_t *context_note(void);
 /*

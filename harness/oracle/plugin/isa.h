@@ -25,6 +25,12 @@ bool isa_leaves_kernel_entry(const uint8_t *code, size_t size);
 bool isa_leaves_function(struct range function, uint64_t address, const uint8_t *code, size_t size);
 /* The direct jump that begins here: its size, and where it goes; 0: none does. The code need be no instruction's. */
 size_t isa_jump(const uint8_t *code, size_t room, uint64_t address, uint64_t *target);
+/* How an instruction goes on elsewhere, to come back or not. */
+enum flow { FLOW_ON, FLOW_CALL, FLOW_RETURN, FLOW_JUMP };
+enum flow isa_flow(const uint8_t *code, size_t size);
+/* May stand before the jump of a linker's stub: what does nothing, and what loads where it goes to. */
+bool isa_before_stub_jump(const uint8_t *code, size_t size);
+extern const bool isa_call_pushes; /* the place it returns to, on the stack */
 /* Waits for an interrupt. */
 bool isa_halts(const uint8_t *code, size_t size);
 /*
@@ -43,6 +49,9 @@ uint64_t isa_stack(void);
 uint64_t isa_address_space(void);
 /* At a function's first instruction. The site is where it returns to; 0: it cannot be told. */
 uint64_t isa_first_argument(void);
+/* Of the function that switches tasks: the task that comes; 0: it cannot be told. */
+uint64_t isa_next_task(void);
 uint64_t isa_return_site(void);
+uint64_t isa_system_call(void); /* its number, where it enters the kernel */
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Numbers of QEMU's gdb stub for aarch64 targets (target/arm/gdbstub64.c). */
-enum { X0, LINK = 30, STACK, IP, STATE };
+enum { X0, X8 = 8, LINK = 30, STACK, IP, STATE };
 enum { NO_REGISTER = 31, INSN = 4, MAX_SITES = 16 };
 #define STATE_EL	 (3u << 2)
 #define STATE_NO_IRQ (1u << 7)
@@ -15,6 +15,7 @@ enum { NO_REGISTER = 31, INSN = 4, MAX_SITES = 16 };
 const char isa_target[] = "aarch64";
 const bool isa_has_nmis = false;
 const size_t isa_step = INSN;
+const bool isa_call_pushes = false;
 
 static uint32_t word_of(const uint8_t *code)
 {
@@ -87,6 +88,29 @@ size_t isa_jump(const uint8_t *code, size_t room, uint64_t address, uint64_t *ta
 	else
 		return 0;
 	return INSN;
+}
+
+/* bl, blr; ret; b, br */
+enum flow isa_flow(const uint8_t *code, size_t size)
+{
+	uint32_t word = word_of(code), branch = word & 0xfffffc1f;
+
+	if (size != INSN)
+		return FLOW_ON;
+	if ((word & 0xfc000000) == 0x94000000 || branch == 0xd63f0000)
+		return FLOW_CALL;
+	if (branch == 0xd65f0000)
+		return FLOW_RETURN;
+	return (word & 0xfc000000) == 0x14000000 || branch == 0xd61f0000 ? FLOW_JUMP : FLOW_ON;
+}
+
+/* bti and other hints; adrp x16, ldr x17, add x16 */
+bool isa_before_stub_jump(const uint8_t *code, size_t size)
+{
+	uint32_t word = word_of(code);
+
+	return size == INSN && ((word & 0xfffff01f) == 0xd503201f || (word & 0x9f00001f) == 0x90000010 ||
+				(word & 0xffc003ff) == 0xf9400211 || (word & 0xff8003ff) == 0x91000210);
 }
 
 /* wfi */
@@ -167,6 +191,16 @@ uint64_t isa_address_space(void)
 uint64_t isa_first_argument(void)
 {
 	return read_register(X0);
+}
+
+uint64_t isa_next_task(void)
+{
+	return 0;
+}
+
+uint64_t isa_system_call(void)
+{
+	return read_register(X8);
 }
 
 uint64_t isa_return_site(void)

@@ -11,6 +11,7 @@ enum { FLAG_INTERRUPTS = 1 << 9 };
 const char isa_target[] = "x86_64";
 const bool isa_has_nmis = true;
 const size_t isa_step = 1;
+const bool isa_call_pushes = true;
 
 /* nopl disp32(%eax): 0f 1f 80 and the displacement. */
 int isa_mark(const uint8_t *code, size_t size)
@@ -118,6 +119,39 @@ size_t isa_jump(const uint8_t *code, size_t room, uint64_t address, uint64_t *ta
 	return size;
 }
 
+/* Behind the prefixes: of branches, and those that widen a register's number or have no effect here. */
+static const uint8_t *behind_prefixes(const uint8_t *code, size_t *size)
+{
+	while (*size > 1 && (*code == 0x2e || *code == 0x3e || *code == 0xf2 || *code == 0xf3 || *code == 0x66 ||
+			     (places.kernel >> 32 && (*code & 0xf0) == 0x40)))
+		code++, --*size;
+	return code;
+}
+
+/* call, call *; ret, ret n; jmp, jmp * */
+enum flow isa_flow(const uint8_t *code, size_t size)
+{
+	unsigned int form;
+
+	code = behind_prefixes(code, &size);
+	form = size > 1 ? code[1] >> 3 & 7 : 0;
+	if (code[0] == 0xe8 || (code[0] == 0xff && form == 2))
+		return FLOW_CALL;
+	if (code[0] == 0xc3 || code[0] == 0xc2)
+		return FLOW_RETURN;
+	if (code[0] == 0xe9 || code[0] == 0xeb || (code[0] == 0xff && form == 4))
+		return FLOW_JUMP;
+	return FLOW_ON;
+}
+
+/* nop, endbr and their like; push of a number or of a word in memory, for the linker that binds at the first call */
+bool isa_before_stub_jump(const uint8_t *code, size_t size)
+{
+	code = behind_prefixes(code, &size);
+	return code[0] == 0x90 || code[0] == 0x68 || (size > 1 && code[0] == 0xff && (code[1] >> 3 & 7) == 6) ||
+	       (size > 1 && code[0] == 0x0f && (code[1] == 0x1e || code[1] == 0x1f));
+}
+
 bool isa_halts(const uint8_t *code, size_t size)
 {
 	return size == 1 && code[0] == 0xf4;
@@ -167,6 +201,16 @@ uint64_t isa_address_space(void)
 uint64_t isa_first_argument(void)
 {
 	return read_register(places.kernel >> 32 ? REGISTER_DI : REGISTER_AX);
+}
+
+uint64_t isa_next_task(void)
+{
+	return places.kernel >> 32 ? read_register(REGISTER_SI) : (uint32_t)read_register(REGISTER_DX);
+}
+
+uint64_t isa_system_call(void)
+{
+	return (uint32_t)read_register(REGISTER_AX);
 }
 
 /* The word at the top of the stack. */

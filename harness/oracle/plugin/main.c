@@ -26,11 +26,11 @@ EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 /* In the order of their parts of oracle.json. */
 static const struct oracle_mode *const modes[] = {
-	&functions_mode, &pages_mode, &locks_mode, &counters_mode, &sampler_mode, &nmi_mode,
+	&functions_mode, &paths_mode, &pages_mode, &locks_mode, &counters_mode, &sampler_mode, &nmi_mode,
 };
 enum { MODES = sizeof(modes) / sizeof(modes[0]) };
 /* oracle.json's list of modes has another order, which format 1 keeps. */
-static const unsigned int listed[MODES] = { 0, 1, 4, 5, 2, 3 };
+static const unsigned int listed[MODES] = { 0, 2, 5, 6, 3, 4, 1 };
 
 static bool wanted[MODES];
 static const char *absent[MODES]; /* why a wanted mode is not there; NULL: it is */

@@ -52,6 +52,6 @@ struct oracle_mode {
 	void (*report)(FILE *json);				   /* its part of oracle.json */
 };
 
-extern const struct oracle_mode functions_mode, pages_mode, locks_mode, counters_mode, sampler_mode, nmi_mode;
+extern const struct oracle_mode functions_mode, paths_mode, pages_mode, locks_mode, counters_mode, sampler_mode, nmi_mode;
 
 #endif

@@ -17,7 +17,8 @@ struct places places;
  *   entry C LOW HIGH STEP entry points of context C (0 a system call): LOW, LOW + STEP ... below HIGH
  *   returns LOW HIGH      code whose iret, sysexit and sysret leave what an entry entered
  *   softirq LOW HIGH      the function that runs softirqs
- *   task A, switch A, fork A, lock A
+ *   task A, switch A, fork A, wake A (a new task, for the first time), lock A
+ *   thunk LOW HIGH        a function by which the kernel calls what a register holds
  *   exec BEGIN DONE       functions that begin a new address space, and that go on in it
  *   exit GROUP MEMORY     functions that end a whole process, and that give up its memory
  *   stack BYTES, cr3 MASK (arm64: of TTBR0_EL1)
@@ -50,6 +51,10 @@ void places_read(const char *path)
 			p->switch_to = a;
 		else if (sscanf(line, "fork %" SCNx64, &a) == 1)
 			p->fork = a;
+		else if (sscanf(line, "wake %" SCNx64, &a) == 1)
+			p->wake = a;
+		else if (sscanf(line, "thunk %" SCNx64 " %" SCNx64, &a, &b) == 2 && p->n_thunks < MAX_THUNKS)
+			p->thunk[p->n_thunks++] = (struct range){ a, b };
 		else if (sscanf(line, "exec %" SCNx64 " %" SCNx64, &a, &b) == 2)
 			p->exec_begin = a, p->exec_done = b;
 		else if (sscanf(line, "exit %" SCNx64 " %" SCNx64, &a, &b) == 2)

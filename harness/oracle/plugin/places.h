@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_FUNCTIONS = 1 << 17, MAX_ENTRIES = 4096, MAX_TASK = 16, MAX_LOCKS = 64, PAGE_BITS = 12 };
+enum { MAX_FUNCTIONS = 1 << 17, MAX_ENTRIES = 4096, MAX_TASK = 16, MAX_LOCKS = 64, MAX_THUNKS = 64, PAGE_BITS = 12 };
 
 struct range {
 	uint64_t low, high;
@@ -26,9 +26,11 @@ struct places {
 	struct range returns, softirq;
 	uint64_t task[MAX_TASK]; /* functions that only task context runs */
 	size_t n_task;
-	uint64_t switch_to, fork;
+	uint64_t switch_to, fork, wake;
 	uint64_t exec_begin, exec_done, exit_group, exit_memory;
 	uint64_t stack_bytes, cr3_mask;
+	struct range thunk[MAX_THUNKS]; /* functions that only go on to where a register says */
+	size_t n_thunks;
 	uint64_t lock[MAX_LOCKS];
 	size_t n_locks;
 };

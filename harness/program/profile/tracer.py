@@ -4,25 +4,33 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from harness.errors import RunError
 from harness.kernel.lines import lines_of
 from harness.measure.raw import Answer, read_answer
 from harness.measure.symbols import read_system_map
 from harness.measure.tracer import REPORT, Traced, Tracer
+from harness.oracle.paths import Paths
 from harness.oracle.reader import LAP, Oracle
+from harness.program.profile.calls import KERNEL, Calls, read_calls
+from harness.program.profile.code import Files
+from harness.report.flame import flame
 from harness.report.html import render, table_view
 
 TRACER = Tracer(
     kernel="debian:6.12",
     command='until_timeout profiled "$KREPRO_OUT/profile.json" "$@"',
     traces="functions",
-    oracle=("functions",),
+    oracle=("functions", "paths"),
     any_arch=True,
 )
-TABLE = "functions.csv"
+TABLE, SYSTEM_CALLS, THREADS, FOLDED = "functions.csv", "syscalls.csv", "threads.csv", "stacks.folded"
 USER = "user"
 SHOWN, MOST_ROWS = 12, 2000
 
@@ -34,53 +42,133 @@ class Ended(Answer):
 
 
 def traced(program: Traced, out: Path) -> list[str]:
-    """The exact counts by function and context: REPORT and TABLE in `out`; lines for the terminal."""
+    """The exact counts by function and call path: REPORT and the tables in `out`; lines for the terminal."""
     ended = read_answer(program.left / "profile.json", Ended)
-    counts = Oracle(program.raw).functions(read_system_map(program.system_map), kind=LAP)
-    counts = counts.sort_values(["instructions", "function", "context"], ascending=[False, True, True])
-    columns = ["function", "context", "instructions", "entries"]
-    if program.debug is not None:
-        places = dict.fromkeys(address for address in counts["address"].tolist() if address)
-        known = dict(zip(places, lines_of(program.debug, list(places)), strict=True))
-        counts["source"] = [known.get(address, "") for address in counts["address"].tolist()]
-        columns.append("source")
-    counts = counts[columns]
-    total = int(counts["instructions"].sum())
-    counts.insert(3, "share", counts["instructions"] / max(total, 1))
-    counts.to_csv(out / TABLE, index=False)
-    user = int(counts.loc[counts["context"] == USER, "instructions"].sum())
+    symbols = read_system_map(program.system_map)
+    oracle = Oracle(program.raw)
+    calls = read_calls(Paths(oracle), symbols, Files(program.root))
+    counted = oracle.functions(symbols, kind=LAP)
+    _agree(calls, counted, str(oracle.folder))
+    functions = _functions(calls, counted, program.debug)
+    functions.to_csv(out / TABLE, index=False)
+    system_calls = _system_calls(calls)
+    system_calls.to_csv(out / SYSTEM_CALLS, index=False)
+    threads = _threads(calls)
+    threads.to_csv(out / THREADS, index=False)
+    with (out / FOLDED).open("w") as file:
+        file.writelines(f"{line}\n" for line in calls.folded())
     words = shlex.join(program.words)
-    lead = f"{total:,} instructions, exact: {user:,} in the program, {total - user:,} in the kernel."
+    lead = _lead(threads)
     if ended.exit_status:
         lead += f" Exit status {ended.exit_status}."
-    by_context = counts.groupby("context", as_index=False)[["instructions"]].sum()
-    by_context = by_context.sort_values("instructions", ascending=False)
+    warnings = [*program.warnings, *_warnings(calls)]
+    by_context = functions.groupby("context", as_index=False)[["instructions"]].sum()
     page = render(
         "profile.html.j2",
+        scripts=("table.js", "flame.js"),
         title=f"Profile of {words}",
         lead=lead,
-        warnings=program.warnings,
-        contexts=table_view(by_context, MOST_ROWS),
-        functions=table_view(counts, MOST_ROWS),
+        warnings=warnings,
+        graph=flame([thread.call for thread in calls.threads if thread.ours], "instructions"),
+        functions=table_view(functions, MOST_ROWS),
+        system_calls=table_view(system_calls, MOST_ROWS),
+        threads=table_view(threads, MOST_ROWS),
+        contexts=table_view(by_context.sort_values("instructions", ascending=False), MOST_ROWS),
         file=TABLE,
+        folded=FOLDED,
     )
     (out / REPORT).write_text(page)
-    return [*program.warnings, f"{words}: {lead}", *_lines(counts)]
+    return [*warnings, f"{words}: {lead}", *_lines(functions)]
 
 
-def _lines(counts: pd.DataFrame) -> list[str]:
+def _agree(calls: Calls, counted: pd.DataFrame, where: str) -> None:
+    """RunError unless both modes of the plugin, each in its own way, counted the same of every kernel function."""
+    ours: Counter[tuple[str, str]] = Counter()
+    for (place, context), instructions in calls.functions.items():
+        ours["(user)" if context == USER else place.name, context] += instructions
+    theirs: Counter[tuple[str, str]] = Counter()
+    for function, context, instructions in counted[["function", "context", "instructions"]].itertuples(index=False):
+        theirs[function, context] += instructions
+    for key in sorted(theirs.keys() | ours.keys()):
+        if ours[key] != theirs[key]:
+            told = f"{key[0]} ({key[1]}): {theirs[key]} instructions, and by call paths {ours[key]}"
+            raise RunError(told, where=where)
+
+
+def _functions(calls: Calls, counted: pd.DataFrame, debug: Path | None) -> pd.DataFrame:
+    entries = counted.groupby(["function", "context"])["entries"].sum().to_dict()
+    entered, totals = calls.entered(), calls.totals()
+    rows = [
+        (
+            place.name,
+            place.file,
+            context,
+            instructions,
+            totals[place],
+            entered[place] if context == USER else entries.get((place.name, context), 0),
+            (place.address or 0) if place.file == KERNEL else 0,
+        )
+        for (place, context), instructions in calls.functions.items()
+        if instructions
+    ]
+    columns = ["function", "file", "context", "instructions", "total", "entries", "address"]
+    table = pd.DataFrame(rows, columns=columns)
+    table = table.sort_values(["instructions", "function", "file", "context"], ascending=[False, True, True, True])
+    table.insert(3, "share", table["instructions"] / max(int(table["instructions"].sum()), 1))
+    addresses = table.pop("address").tolist()
+    if debug is not None:
+        known = [address for address in dict.fromkeys(addresses) if address]
+        lines = dict(zip(known, lines_of(debug, known), strict=True))
+        table["source"] = [lines.get(address, "") for address in addresses]
+    return table.reset_index(drop=True)
+
+
+def _system_calls(calls: Calls) -> pd.DataFrame:
+    rows = [
+        (name, times, instructions, round(instructions / max(times, 1), 1))
+        for name, (times, instructions) in calls.system_calls.items()
+    ]
+    table = pd.DataFrame(rows, columns=["system call", "calls", "instructions", "for each"])
+    return table.sort_values(["instructions", "system call"], ascending=[False, True]).reset_index(drop=True)
+
+
+def _threads(calls: Calls) -> pd.DataFrame:
+    rows = [
+        (thread.number, thread.name, thread.made_by, thread.ours, thread.call.total, thread.user)
+        for thread in calls.threads
+        if thread.call.total
+    ]
+    table = pd.DataFrame(rows, columns=["thread", "name", "made by", "of the program", "instructions", "in user code"])
+    return table.sort_values(["of the program", "instructions"], ascending=False).reset_index(drop=True)
+
+
+def _lead(threads: pd.DataFrame) -> str:
+    ours = threads[threads["of the program"]]
+    total, user = int(ours["instructions"].sum()), int(ours["in user code"].sum())
+    others = int(threads["instructions"].sum()) - total
+    number = f" of {len(ours)} threads" if len(ours) > 1 else ""
+    return (
+        f"{total:,} instructions{number}, exact: {user:,} in the program's code, {total - user:,} in the kernel."
+        f" Others had {others:,} meanwhile."
+    )
+
+
+def _warnings(calls: Calls) -> list[str]:
+    if not calls.lost_calls:
+        return []
+    return [f"{calls.lost_calls:,} calls lie too deep, or there are too many paths: they are told as their callers."]
+
+
+def _lines(functions: pd.DataFrame) -> list[str]:
     """The functions that executed most, in columns; a function in another context is another row."""
     rows = [("instructions", "share", "context", "function")]
-    rows += [
-        (
-            f"{row['instructions']:,}",
-            f"{row['share']:.1%}",
-            row["context"],
-            f"{row['function']}  {row.get('source', '')}",
-        )
-        for row in counts.head(SHOWN).to_dict("records")
-    ]
+    rows += [_row(row) for row in functions.head(SHOWN).to_dict("records")]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{a:>{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
-    left = len(counts) - SHOWN
+    left = len(functions) - SHOWN
     return [*lines, f"and {left} more, in {TABLE} beside the page"] if left > 0 else lines
+
+
+def _row(row: Mapping[Hashable, Any]) -> tuple[str, str, str, str]:
+    function = f"{row['function']}  {row.get('source', '')}"
+    return f"{row['instructions']:,}", f"{row['share']:.1%}", row["context"], function

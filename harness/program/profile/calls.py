@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""The tree of calls of a profile, with names: threads, their functions, and what the kernel did below these."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from harness.measure.symbols import SymbolMap
+from harness.oracle.paths import CALL, EXCEPTION, INTERRUPT, NMI, SOFTIRQ, SYSTEM_CALL, THREAD, Paths
+from harness.oracle.places import CONTEXTS, USER
+from harness.program.profile.code import Files, Place, UserCode
+
+KERNEL = "kernel"
+OUTSIDE = "(outside)"
+_MARKS = {EXCEPTION: "[exception]", INTERRUPT: "[interrupt]", SOFTIRQ: "[softirq]", NMI: "[nmi]"}
+#: What handles a system call, by the architecture and the table that it is in (include/linux/syscalls.h).
+_HANDLER = re.compile(r"(?:__(?:x64|ia32|arm64|se|do)_)?(?:compat_)?sys_(\w+)")
+#: How far below the entry that may be called.
+_HANDLER_DEPTH = 8
+#: Node, code, context, instructions.
+_Leaf = tuple[int, int, int, int]
+
+
+@dataclass
+class Call:
+    """A function in one path of calls, or a thread, a system call, an interrupt: `place` is None where it is none.
+
+    `own` are its instructions, `total` with those below it; `calls` how often it was called.
+    """
+
+    label: str
+    place: Place | None = None
+    own: int = 0
+    total: int = 0
+    calls: int = 0
+    below: dict[tuple[str, str], Call] = field(default_factory=dict)
+
+    def child(self, label: str, place: Place | None = None) -> Call:
+        key = (label, place.file if place else "")
+        if key not in self.below:
+            self.below[key] = Call(label, place)
+        return self.below[key]
+
+    @property
+    def style(self) -> str:
+        """For the flame graph."""
+        if self.place is None:
+            return "entry"
+        return "kernel" if self.place.file == KERNEL else "user"
+
+    def sorted(self) -> list[Call]:
+        """What it called, the most first."""
+        return sorted(self.below.values(), key=lambda call: (-call.total, call.label))
+
+
+@dataclass(frozen=True)
+class Thread:
+    """`made_by`: the number of the thread that made it, 0 when that is not known; `user`: instructions of user code."""
+
+    number: int
+    name: str
+    made_by: int
+    ours: bool
+    user: int
+    call: Call
+
+
+@dataclass
+class Calls:
+    """All threads; `functions` are instructions by place and context, `system_calls` of the program by name."""
+
+    threads: list[Thread]
+    functions: Counter[tuple[Place, str]]
+    system_calls: dict[str, tuple[int, int]]  # calls, instructions below them
+    lost_calls: int
+
+    def entered(self) -> Counter[Place]:
+        """How often each function was called."""
+        counts: Counter[Place] = Counter()
+        for call, _ in self._walk():
+            if call.place is not None:
+                counts[call.place] += call.calls
+        return counts
+
+    def totals(self) -> Counter[Place]:
+        """Instructions of each function with all below it; where it calls itself, once."""
+        counts: Counter[Place] = Counter()
+        for call, above in self._walk():
+            if call.place is not None and call.place not in above:
+                counts[call.place] += call.total
+        return counts
+
+    def folded(self) -> Iterator[str]:
+        """Paths with their instructions, as flame graph programs read them; `_[k]` marks the kernel's functions."""
+        for thread in self.threads:
+            stack = [(thread.call, _folded(thread.call))]
+            while stack:
+                call, path = stack.pop()
+                if call.own:
+                    yield f"{path} {call.own}"
+                stack += [(below, f"{path};{_folded(below)}") for below in reversed(call.sorted())]
+
+    def _walk(self) -> Iterator[tuple[Call, set[Place]]]:
+        """Every call, with the functions above it."""
+        for thread in self.threads:
+            above: set[Place] = set()
+            stack: list[tuple[Call, bool]] = [(thread.call, False)]
+            added: list[Place | None] = []
+            while stack:
+                call, done = stack.pop()
+                if done:
+                    place = added.pop()
+                    if place is not None:
+                        above.discard(place)
+                    continue
+                yield call, above
+                new = call.place if call.place is not None and call.place not in above else None
+                added.append(new)
+                if new is not None:
+                    above.add(new)
+                stack.append((call, True))
+                stack += [(below, False) for below in call.below.values()]
+
+
+def _folded(call: Call) -> str:
+    text = call.label.replace(";", ":").replace(" ", "_")
+    return f"{text}_[k]" if call.place is not None and call.place.file == KERNEL else text
+
+
+def read_calls(paths: Paths, symbols: SymbolMap, files: Files) -> Calls:
+    """Name everything in the plugin's tree, and unite what has one name."""
+    return _Naming(paths, symbols, files).calls()
+
+
+class _Naming:
+    def __init__(self, paths: Paths, symbols: SymbolMap, files: Files) -> None:
+        self._paths = paths
+        self._symbols = symbols
+        self._kernel = symbols.stext
+        self._user = {image: UserCode(pages, files, paths.images[image]) for image, pages in paths.code.items()}
+        self._none = UserCode({}, files, "")
+        self._known: dict[int, Place] = {}
+        nodes = paths.nodes
+        self._whats, self._targets = nodes["what"].tolist(), nodes["target"].tolist()
+        self._parents, self._called = nodes["parent"].tolist(), nodes["calls"].tolist()
+        # Of each node, by its root.
+        self._images, self._threads = [0] * len(self._whats), [0] * len(self._whats)
+        for at, (what, target, parent) in enumerate(zip(self._whats, self._targets, self._parents, strict=True)):
+            is_root = what == THREAD and at
+            self._images[at] = target >> 32 if is_root else self._images[parent]
+            self._threads[at] = target & 0xFFFFFFFF if is_root else self._threads[parent]
+
+    def calls(self) -> Calls:
+        leaves, needed = self._leaves(), self._needed()
+        places = [
+            self._place(self._images[at], self._targets[at]) if what == CALL and needed[at] else None
+            for at, what in enumerate(self._whats)
+        ]
+        names = self._handlers(places, leaves)
+        roots: dict[int, Call] = {}
+        calls: list[Call] = [Call("")] * len(needed)
+        for at in (at for at, is_needed in enumerate(needed) if is_needed):
+            what, place = self._whats[at], places[at]
+            if what == THREAD:
+                calls[at] = roots.setdefault(self._threads[at], Call(""))
+            else:
+                number = self._targets[at]
+                label = place.name if place else _MARKS.get(what) or f"{names.get(number, number)}()"
+                calls[at] = calls[self._parents[at]].child(label, place)
+            calls[at].calls += self._called[at]
+        functions: Counter[tuple[Place, str]] = Counter()
+        user: Counter[int] = Counter()
+        for node, code, context, instructions in leaves:
+            place = self._place(self._images[node], code) if context == USER else self._kernel_place(code)
+            functions[place, CONTEXTS[context]] += instructions
+            if context == USER:
+                user[self._threads[node]] += instructions
+            call = calls[node]
+            if call.place != place:  # it got there by a jump
+                call = call.child(place.name, place)
+            call.own += instructions
+        for call in roots.values():
+            _total(call)
+        lost = self._paths.report.lost_calls
+        return Calls(self._told(roots, user), functions, self._system_calls(roots), lost)
+
+    def _leaves(self) -> list[_Leaf]:
+        names = ("node", "code", "context", "instructions")
+        return list(zip(*(self._paths.leaves[name].tolist() for name in names), strict=True))
+
+    def _needed(self) -> list[bool]:
+        """The nodes in which, or below which, anything was executed."""
+        needed = [False] * len(self._whats)
+        for at in self._paths.leaves["node"].tolist():
+            node = at
+            while node and not needed[node]:
+                needed[node] = True
+                node = self._parents[node]
+        return needed
+
+    def _place(self, image: int, address: int) -> Place:
+        if address == 0 or address >= self._kernel:
+            return self._kernel_place(address)
+        return self._user.get(image, self._none).at(address)
+
+    def _kernel_place(self, address: int) -> Place:
+        if address not in self._known:
+            index = int(self._symbols.at([address])[0])
+            name = str(self._symbols.name[index]) if index >= 0 else OUTSIDE
+            self._known[address] = Place(name, KERNEL, address if index >= 0 else None)
+        return self._known[address]
+
+    def _handlers(self, places: list[Place | None], leaves: list[_Leaf]) -> dict[int, str]:
+        """The name of each system call's number, by the function that most often handles it."""
+        seen: dict[int, Counter[str]] = {}
+
+        def note(node: int, place: Place | None) -> None:
+            found = _HANDLER.fullmatch(place.name) if place is not None and place.file == KERNEL else None
+            for _ in range(_HANDLER_DEPTH):
+                if found is None or not node:
+                    return
+                if self._whats[node] == SYSTEM_CALL:
+                    seen.setdefault(self._targets[node], Counter())[found[1]] += 1
+                    return
+                node = self._parents[node]
+
+        for at, place in enumerate(places):
+            note(self._parents[at], place)
+        for node, code, context, _ in leaves:
+            if context != USER:
+                note(node, self._kernel_place(code))
+        return {number: min(names, key=lambda name: (-names[name], name)) for number, names in seen.items()}
+
+    def _told(self, roots: dict[int, Call], user: Counter[int]) -> list[Thread]:
+        ours = self._paths.threads_of_program()
+        told = []
+        for number, call in sorted(roots.items()):
+            made_by, image = self._paths.report.threads[number]
+            name = self._paths.images[image] or "before"
+            call.label = f"{name} {number}"
+            told.append(Thread(number, name, made_by, number in ours, user[number], call))
+        return told
+
+    def _system_calls(self, roots: dict[int, Call]) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for number in sorted(self._paths.threads_of_program() & roots.keys()):
+            stack = [roots[number]]
+            while stack:
+                call = stack.pop()
+                if call.place is None and call.label.endswith("()"):
+                    calls, instructions = found.get(call.label[:-2], (0, 0))
+                    found[call.label[:-2]] = (calls + call.calls, instructions + call.total)
+                stack += call.below.values()
+        return found
+
+
+def _total(root: Call) -> None:
+    order, stack = [], [root]
+    while stack:
+        call = stack.pop()
+        order.append(call)
+        stack += call.below.values()
+    for call in reversed(order):
+        call.total = call.own + sum(below.total for below in call.below.values())

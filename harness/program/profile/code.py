@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Which file, and which function in it, user code is of: its pages are looked for in the files that the guest had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from harness.measure.binary import PAGE, Binary
+
+#: Code of no file: the kernel's own page for every process, and what a program wrote itself.
+VDSO, NO_FILE = "[vdso]", "[no file]"
+_EXECUTABLE = 1
+_MAGIC = b"\x7fELF"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function of user code: its name, and its file; `address` is the file's own, None where it is in no file."""
+
+    name: str
+    file: str
+    address: int | None = None
+
+
+class UserCode:
+    """The code of one image: `pages` are its bytes by address, `files` the pages of the files that it may be of.
+
+    `name`: the image's own.
+    """
+
+    def __init__(self, pages: Mapping[int, bytes], files: Files, name: str) -> None:
+        self._name = name
+        self._files = files
+        self._base: dict[int, tuple[Path, int]] = {}  # of each page: its file, and its offset there
+        self._first = {page for page, data in pages.items() if data.startswith(_MAGIC)}
+        found = {page: files.holding(data) for page, data in pages.items()}
+        votes = Counter((path, page - offset) for page, places in found.items() for path, offset in places)
+        for page, places in found.items():
+            if places:
+                path, offset = max(places, key=lambda place: (votes[place[0], page - place[1]], str(place[0])))
+                self._base[page] = (path, offset)
+        self._known: dict[int, Place] = {}
+
+    def at(self, address: int) -> Place:
+        """The function that an address lies in."""
+        if address not in self._known:
+            self._known[address] = self._look(address)
+        return self._known[address]
+
+    def _look(self, address: int) -> Place:
+        page = address & -PAGE
+        if page not in self._base:
+            vdso = page in self._first or page - PAGE in self._first
+            return Place("[vdso]", VDSO) if vdso else Place(f"{self._name}:{page:#x}", NO_FILE)
+        path, offset = self._base[page]
+        binary = self._files.binary(path)
+        own = binary.address_of(offset + address - page)
+        file = self._files.name(path)
+        if own is None:
+            return Place(f"{file}+{offset:#x}", file)
+        stub = binary.stub(own)
+        if stub is not None:
+            return Place(stub, file)
+        symbol = binary.symbol(own)
+        if symbol is None or symbol.name.startswith("function "):  # each file may have one at this address
+            first = symbol.first if symbol else own & -PAGE
+            return Place(f"{Path(file).name}:{first:#x}", file, first)
+        return Place(symbol.name, file, symbol.first)
+
+
+class Files:
+    """The executable pages of all ELF files below a folder, by their bytes; read when they are first asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._places: dict[bytes, list[tuple[Path, int]]] | None = None
+        self._binaries: dict[Path, Binary] = {}
+
+    def name(self, path: Path) -> str:
+        """The file as the guest knew it."""
+        return f"/{path.relative_to(self._root)}"
+
+    def binary(self, path: Path) -> Binary:
+        if path not in self._binaries:
+            self._binaries[path] = Binary(path)
+        return self._binaries[path]
+
+    def holding(self, data: bytes) -> list[tuple[Path, int]]:
+        """Files with such a page, and its offset in each; the end of a file may lie in it, with zeros behind."""
+        if self._places is None:
+            self._places = {}
+            for path in sorted(self._root.rglob("*")):
+                if path.is_file() and not path.is_symlink():
+                    for offset, page in _executable(path):
+                        self._places.setdefault(page, []).append((path, offset))
+        return self._places.get(data, [])
+
+
+def _executable(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The pages of a file that are mapped to be executed, whole ones."""
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != _MAGIC:
+                return
+            for segment in ELFFile(file).iter_segments("PT_LOAD"):
+                if not segment["p_flags"] & _EXECUTABLE:
+                    continue
+                begin, end = segment["p_offset"] & -PAGE, segment["p_offset"] + segment["p_filesz"]
+                for offset in range(begin, end, PAGE):
+                    file.seek(offset)
+                    yield offset, file.read(PAGE).ljust(PAGE, b"\0")
+    except (OSError, ELFError):
+        return
