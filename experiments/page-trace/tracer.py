@@ -25,7 +25,7 @@ status=$?
 TRACER = Tracer(
     kernel="modern-6.1",
     command=COMMAND,
-    params={"window": 1, "follow": False, "most_bytes": 1 << 30},
+    params={"window": 1, "follow": True, "most_bytes": 1 << 30},
     devices=("stream",),
 )
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from harness.choices import MOST_CPUS
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
+from harness.commands.traceoptions import Exec, ExitCode, In, Kernel, Memory, Timeout, To, Whose
 
 KEYS = ("lock", "type", "waiter", "holder", "thread")
 
@@ -41,14 +41,14 @@ def locks(
             least=1,
         ),
     ] = None,
-    package: Package = None,
-    copy_in: CopyIn = None,
-    with_: With = None,
+    in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.locks`, in this folder")
     ] = None,
     memory: Memory = None,
     timeout: Timeout = 600,
+    to: To = None,
+    exit_code: ExitCode = False,
 ) -> int:
     """Trace the kernel's locks while a program of yours runs."""
     from harness.artefacts.store import Store
@@ -67,11 +67,11 @@ def locks(
         params={"watch": 1 if verbose else None},
         chosen={"filter": filter or ()},
         modules=module or (),
-        packages=package or (),
-        copy_in=copy_in or (),
-        others=with_ or (),
+        needs=in_ or (),
         out=out,
         memory=memory,
         timeout=timeout,
+        to=to,
+        exit_code=exit_code,
     )
     return trace_program(Store.default(), request, terminal.output())

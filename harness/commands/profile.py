@@ -8,7 +8,7 @@ from typing import Annotated
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import CopyIn, Exec, Memory, Package, Timeout, With
+from harness.commands.traceoptions import Exec, ExitCode, In, Memory, Timeout, To
 
 
 @command("Your own work", guests=True)
@@ -21,14 +21,14 @@ def profile(
     verbose: Annotated[
         bool, Option("tell where each function stands in the source, by Debian's debug information (320 to 1200 MB)")
     ] = False,
-    package: Package = None,
-    copy_in: CopyIn = None,
-    with_: With = None,
+    in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.profile`, in this folder")
     ] = None,
     memory: Memory = None,
     timeout: Timeout = 600,
+    to: To = None,
+    exit_code: ExitCode = False,
 ) -> int:
     """Count a program's instructions in a guest, exactly, by function."""
     from harness.artefacts.store import Store
@@ -38,12 +38,12 @@ def profile(
         traces="functions",
         program=exec,
         kernel=kernel,
-        packages=package or (),
-        copy_in=copy_in or (),
-        others=with_ or (),
+        needs=in_ or (),
         out=out,
         memory=memory,
         timeout=timeout,
+        to=to,
+        exit_code=exit_code,
         lines=verbose,
     )
     return trace_program(Store.default(), request, terminal.output())

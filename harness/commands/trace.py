@@ -9,7 +9,7 @@ from typing import Annotated
 from harness import settings
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import CopyIn, Exec, Kernel, Memory, Package, Timeout, Whose, With
+from harness.commands.traceoptions import Exec, ExitCode, In, Kernel, Memory, Timeout, To, Whose
 
 
 @command("Your own work", guests=True)
@@ -21,15 +21,14 @@ def trace(
         int | None,
         Option("pages that stay accessible: more is faster, and misses visits", least=1, none="1, all visits"),
     ] = None,
-    follow: Annotated[bool, Option("trace the processes that the program starts, too")] = False,
-    package: Package = None,
-    copy_in: CopyIn = None,
-    with_: With = None,
+    in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.trace`, in this folder")
     ] = None,
     memory: Memory = None,
     timeout: Timeout = 600,
+    to: To = None,
+    exit_code: ExitCode = False,
 ) -> int:
     """Trace a program's memory in a guest and write a page about it."""
     from harness.artefacts.store import Store
@@ -42,13 +41,13 @@ def trace(
         program=exec,
         experiment=experiment,
         kernel=kernel,
-        params={"window": window, "follow": follow or None, "most_bytes": most_mib << 20},
-        packages=package or (),
-        copy_in=copy_in or (),
-        others=with_ or (),
+        params={"window": window, "most_bytes": most_mib << 20},
+        needs=in_ or (),
         out=out,
         memory=memory,
         most_mib=most_mib,
         timeout=timeout,
+        to=to,
+        exit_code=exit_code,
     )
     return trace_program(Store.default(), request, terminal.output())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from harness.cli.declaration import Option
 
@@ -23,18 +23,17 @@ Kernel = Annotated[
         none="the tracer's",
     ),
 ]
-Package = Annotated[
+In = Annotated[
     tuple[str, ...] | None,
     Option(
-        "Debian packages of `tools.lock`, or `.deb` files, that the program is in, comma-separated", path=True, least=1
+        "what the program needs, comma-separated: Debian packages of `tools.lock`, `.deb` files, programs, files and "
+        "folders of this host, or a folder with all of `/`",
+        path=True,
+        least=1,
+        none="what it opens when it is run here once, where nothing that it does stays",
     ),
 ]
-CopyIn = Annotated[
-    tuple[str, ...] | None,
-    Option("files and folders that the program needs, beside those among its arguments", path=True, least=1),
-]
-With = Annotated[
-    tuple[str, ...] | None, Option("programs of this host that the program starts, comma-separated", least=1)
-]
+ExitCode = Annotated[bool, Option("end with the program's own exit status, once the report is written")]
+To = Annotated[Literal["json"] | None, Option("print the result in this form", none="a few lines")]
 Memory = Annotated[int | None, Option("MiB of the guest", least=64, none="the kernel's, and more for large files")]
 Timeout = Annotated[int, Option("seconds of the guest's time that the program may take", least=1)]

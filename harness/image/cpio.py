@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,12 +21,15 @@ END = "TRAILER!!!"
 NODES = (("dev/console", 0o600, 5, 1), ("dev/null", 0o666, 1, 3))
 
 
-def write_cpio(root: Path, target: Path) -> None:
-    """Pack `root` as a newc archive owned by root, with fixed times and a console node; needs no root itself."""
+def write_cpio(root: Path, target: Path, times: Mapping[str, int] | None = None) -> None:
+    """Pack `root` as a newc archive owned by root, with fixed times and a console node; needs no root itself.
+
+    `times`: seconds since 1970 of files whose time is not the fixed one, by their name in the archive.
+    """
     with target.open("wb") as sink:
         inode = FIRST_INODE
         for name, mode, links, data, node in _entries(root):
-            _put(sink, inode, name, mode, links, data, node)
+            _put(sink, inode, name, mode, links, data, node, time=(times or {}).get(name, MTIME))
             inode += 1
         _put(sink, 0, END, 0, 1, b"", (0, 0), place=(0, 0), time=0)
         sink.write(b"\0" * (-sink.tell() % BLOCK))

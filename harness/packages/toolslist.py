@@ -7,7 +7,8 @@ from __future__ import annotations
 TOOLS = (
     *("bash", "bc", "binutils", "bison", "bubblewrap", "bzip2", "ccache", "coreutils", "cpio", "dash", "diffutils"),
     *("findutils", "flex", "gawk", "gcc", "gcc-multilib", "grep", "gzip", "kmod", "libc6-dev", "libelf-dev"),
-    *("libssl-dev", "make", "patch", "perl-base", "proot", "qemu-system-x86", "sed", "tar", "util-linux", "xz-utils"),
+    *("libssl-dev", "make", "patch", "perl-base", "proot", "qemu-system-x86", "sed", "strace", "tar", "util-linux"),
+    *("xz-utils",),
 )
 #: What the KVM host that tests boot is made of (tests/kvmbox).
 KVM_HOST = ("linux-image-amd64", "busybox-static")
@@ -23,7 +24,7 @@ LEFT_OUT = (
     *("lib[alt]san*", "libubsan1", "libatomic1", "libcc1-0", "libgomp1", "libitm1", "libquadmath0"),
     *("libasound2*", "libgstreamer*", "liborc-*", "libopus0", "libsndio*", "libspice-server1", "iso-codes"),
     *("libdrm*", "libepoxy0", "libexpat1", "libgbm1", "libwayland-server0", "libbrlapi*", "libcacard0", "libdw1"),
-    *("libpcsclite1", "libusb*", "libnspr4", "libnss3", "libsqlite3-0", "libunwind8"),
+    *("libpcsclite1", "libusb*", "libnspr4", "libnss3", "libsqlite3-0"),
     *("gcc-12-*-base", "gcc-12-cross-base*", "lib*san?-*-cross", "libatomic1-*-cross", "libgomp1-*-cross"),
     *("libitm1-*-cross",),
     *("libcom-err2", "libexecs0", "libgssapi-krb5-2", "libk5crypto3", "libkeyutils1", "libkrb5*"),

@@ -7,8 +7,9 @@ Everything is copied to the place that it has here, below a folder that will be 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -21,13 +22,23 @@ from harness.kernel.arch import ARCHES, ArchName
 from harness.packages import debs
 from harness.packages.deb import unpack
 from harness.packages.libraries import install_libraries
+from harness.packages.lock import load
+from harness.program.firstrun import Use
 
 PATH = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
 #: Arguments that are these, or below them, are the guest's own.
 GUESTS = ("/dev", "/proc", "/sys", "/run")
+#: What an archive can say, in seconds since 1970.
+MOST_TIME = (1 << 32) - 1
 #: Bytes of all files together: a guest has them in its memory.
 MOST_BYTES = 4 << 30
 SCRIPT_DEPTH = 4
+#: Debian's architectures by processor, as uname has it.
+HOSTS = {"x86_64": ("amd64", "i386"), "aarch64": ("arm64",)}
+#: Bytes of a file that a program asks about and does not open: a larger one is brought empty.
+MOST_UNOPENED = 1 << 20
+#: Names of a folder that are brought.
+MOST_LISTED = 10_000
 
 
 class GuestFiles:
@@ -37,9 +48,16 @@ class GuestFiles:
         self.root = root
         self._arch = arch
         self._bytes = 0
+        self._whole = False  # a user's own root is in it
         self.notes: list[str] = []
+        self.times: dict[str, int] = {}  # of files, in seconds since 1970, by their names below the root
         for name in ("tmp", "root", "etc"):
             (root / name).mkdir(parents=True)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this host's processor runs none of its programs."""
+        return ARCHES[self._arch].debian not in HOSTS.get(platform.machine(), ())
 
     @property
     def mebibytes(self) -> int:
@@ -47,37 +65,103 @@ class GuestFiles:
         files = (path.lstat().st_size for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
         return -(-sum(files) >> 20)
 
-    def packages(self, store: Store, names: Sequence[str]) -> None:
-        """Unpack these packages: names, with all that they depend on, and .deb files."""
-        locked = [name for name in names if not name.endswith(".deb")]
-        if locked:
-            artefact = debs.fetch(store, ARCHES[self._arch].debian, locked, dependencies=True)
+    def take(self, store: Store, names: Sequence[str], folder: Path) -> None:
+        """Bring what `--in` names: packages with all that they depend on, .deb files, a whole root, programs, files."""
+        known = {entry.package for entry in load().packages if entry.needs is not None}
+        packages = []
+        for name in names:
+            path = folder / name
+            if name.endswith(".deb"):
+                if not path.is_file():
+                    raise UsageError("--in: is not there", where=name)
+                unpack(path, self.root, _wanted)
+            elif "/" not in name and name in known:
+                packages.append(name)
+            elif _is_root(path):
+                shutil.copytree(path, self.root, symlinks=True, dirs_exist_ok=True)
+                self._whole = True
+            elif path.is_file() and os.access(path, os.X_OK):
+                self._bring_program(path, 0)
+            elif path.exists():
+                self.bring(path)
+            else:
+                self._take_program(name)
+        if packages:
+            artefact = debs.fetch(store, ARCHES[self._arch].debian, packages, dependencies=True)
             for name in sorted(artefact.files):
                 unpack(artefact.path / name, self.root, _wanted)
             self.notes.append(f"packages: {', '.join(f'{n} {v}' for n, v in artefact.info['versions'].items())}")
-        for name in names:
-            if name.endswith(".deb"):
-                if not Path(name).is_file():
-                    raise UsageError("--package: is not there", where=name)
-                unpack(Path(name), self.root, _wanted)
+
+    def _take_program(self, name: str) -> None:
+        found = shutil.which(name) if "/" not in name else None
+        if found is None:
+            hint = "a package of tools.lock, or a path"
+            raise UsageError(f"--in {name}: neither a package, a program, nor a file here", hint=hint)
+        self._bring_program(Path(found), 0)
+
+    def found(self, uses: Mapping[Path, Use]) -> None:
+        """Bring what a program was seen to use: files that it opened, or only asked about, and the names in folders."""
+        size, files = 0, 0
+        for path in sorted(uses):
+            target, real = self._place(path), Path(os.path.realpath(path))
+            if os.path.lexists(target) or not os.access(path, os.R_OK):
+                continue
+            if path.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            place = self._place(real)
+            if not os.path.lexists(place):
+                if uses[path] == Use.ASKED and real.stat().st_size > MOST_UNOPENED:
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.touch()
+                else:
+                    self.bring(real)
+                    size += real.stat().st_size
+                    files += 1
+            if place != target:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(os.path.relpath(place, target.parent))
+        for path, use in sorted(uses.items()):
+            if use == Use.LISTED and os.access(path, os.R_OK):
+                self._list(path)
+        self.notes.append(f"files that it uses here: {files}, {-(-size >> 20)} MiB")
+
+    def _list(self, folder: Path) -> None:
+        """The names in a folder, for a program that read them: what it did not look at is empty."""
+        with os.scandir(folder) as entries:
+            for entry in list(entries)[:MOST_LISTED]:
+                target = self._place(Path(entry.path))
+                if os.path.lexists(target):
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if entry.is_symlink():
+                    target.symlink_to(Path(entry.path).readlink())
+                elif entry.is_dir():
+                    target.mkdir()
+                elif entry.is_file():
+                    target.touch()
 
     def program(self, word: str, folder: Path) -> str:
         """The word by which the program starts in the guest. UsageError when there is none, or it cannot run there."""
         if "/" in word:
             path = folder / word
+            if self._whole and os.path.lexists(self._place(path)):
+                return word
             if not path.exists():
                 raise UsageError("is not there", where=word, hint="a program's path, or its name")
             self._bring_program(path, 0)
             return word
         for place in PATH:
-            if (self.root / place / word).is_file():
-                self._libraries_of(self.root / place / word)
+            target = self.root / place / word
+            if os.path.lexists(target):
+                if target.is_file() and not target.is_symlink():
+                    self._libraries_of(target)
                 return f"/{place}/{word}"
         on_path = shutil.which(word)
         if on_path is None:
             if (folder / word).is_file():
                 raise UsageError(f"no program called {word} on PATH", hint=f"./{word} is one here")
-            raise UsageError(f"no program called {word} on PATH", hint="a path with a /, or --package NAME")
+            raise UsageError(f"no program called {word} on PATH", hint="a path with a /, or --in PACKAGE")
         self._bring_program(Path(on_path), 0)
         self.notes.append(f"program: {on_path} of this host")
         return str(Path(on_path).absolute())
@@ -108,6 +192,8 @@ class GuestFiles:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
                 target.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+                # Python takes what it has compiled before if its source has the same time.
+                self.times[str(target.relative_to(self.root))] = min(int(path.stat().st_mtime), MOST_TIME)
             else:
                 raise UsageError("is neither file nor folder, or is not there", where=str(path))
         except shutil.Error as error:
@@ -133,7 +219,7 @@ class GuestFiles:
 
     def _bring_program(self, path: Path, depth: int) -> None:
         if path.is_dir():
-            raise UsageError("is a folder, not a program", where=str(path), hint="--copy-in FOLDER -- FOLDER/PROGRAM")
+            raise UsageError("is a folder, not a program", where=str(path), hint="--in FOLDER -- FOLDER/PROGRAM")
         if not os.access(path, os.X_OK):
             raise UsageError("is not executable", where=str(path), hint=f"chmod +x {path}")
         self.bring(path)
@@ -166,7 +252,7 @@ class GuestFiles:
             install_libraries(target, homes, self.root, triplet, _host_folders(), nowhere)
         except RunError as error:
             place = f"/{target.relative_to(self.root)}"
-            raise UsageError(error.message, where=place, hint="LD_LIBRARY_PATH, or --copy-in") from error
+            raise UsageError(error.message, where=place, hint="LD_LIBRARY_PATH, or --in") from error
 
 
 def _wanted(name: str) -> str | None:
@@ -194,6 +280,10 @@ def _is_elf(path: Path) -> bool:
         return _machine_of(path) is not None
     except OSError:
         return False
+
+
+def _is_root(path: Path) -> bool:
+    return path.is_dir() and (path / "etc").is_dir() and ((path / "bin").exists() or (path / "usr/bin").is_dir())
 
 
 def _exists(path: Path) -> bool:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from harness.artefacts.store import Store
@@ -31,6 +34,7 @@ from harness.machine.tail import read_tail
 from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.program.files import GuestFiles
+from harness.program.firstrun import files_found
 from harness.program.ownmodules import BUSYBOX, load_words, module_folders, not_loaded
 from harness.program.watching import watching
 from harness.progress import note, step
@@ -64,8 +68,12 @@ LEAST_MIB, TIMES_FILES = 448, 3
 MOST_MIB = 1024
 #: How many bytes QEMU may write beyond the trace.
 MORE_BYTES = 1 << 30
-#: In what came out of the guest: the program was ended at its timeout.
-ENDED = "timed-out"
+#: In what came out of the guest: the program was ended at its timeout; and its exit status.
+ENDED, STATUS = "timed-out", "exit-status"
+#: A shell's status of a program that a signal ended is this and the signal's number.
+SIGNALLED = 128
+#: Of the guest, but for what tracers have of their own.
+GUEST_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 #: The guest's seconds beyond the program's: it is asked to end, then killed, and its tracer writes what it has.
 MORE_S = 600
 ASKED_S, KILLED_S = 5, 5
@@ -85,18 +93,18 @@ class TraceRequest:
     params: Mapping[str, Scalar | None] = field(default_factory=dict)  # of the tracer; None: not given
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)  # for its report
     modules: Sequence[str] = ()  # folders
-    packages: Sequence[str] = ()
-    copy_in: Sequence[str] = ()
-    others: Sequence[str] = ()
+    needs: Sequence[str] = ()  # --in
     out: Path | None = None
     memory: int | None = None
     most_mib: int = MOST_MIB
     timeout: int = 600
     lines: bool = False
+    to: str | None = None
+    exit_code: bool = False
 
 
 def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
-    """Trace, report, and print what the report says first and where it is; 0, whatever the program's own status."""
+    """Trace, report, and print what the report says first and where it is; 0, or the program's own exit status."""
     words = _words(request.program)
     folder = _experiment(request.experiment, request.traces)
     tracer = TracerFile(folder)
@@ -112,20 +120,17 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     try:
         here = Path.cwd()
         things = GuestFiles(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
-        if request.packages:
-            things.packages(store, request.packages)
-        for name in request.copy_in:
-            things.bring(here / name)
+        _standard_input(things.root / STDIN.strip("/"))
+        things.take(store, request.needs, here)
         words = [things.program(words[0], here), *words[1:]]
-        for name in request.others:
-            things.program(name, here)
+        if not request.needs:
+            _first_run(things, words, here)
         things.arguments(words[1:], here)
         # A program that is not there is told before.
         built = build_for(store, kernel, folder, experiment.packages if experiment else ())
         loaded = load_words(store, built, modules, things.root)
         layouts = _layouts(store, built, folder, tracer.tracer)
         debug = debug_file(store, built.recipe) if request.lines else None
-        _standard_input(things.root / STDIN.strip("/"))
         things.finish(here)
         for text in things.notes:
             note(text)
@@ -141,12 +146,52 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
             spec.folder, left, things.root, tuple(words), str(here), system_map, request.chosen, layouts, debug, ended
         )
         lines = _report(tracer, program, scratch / "report", out)
+        status = _exit_status(left)
+        lines += _ended(status, left)
     finally:
         discard(scratch)
+    if request.to == "json":
+        lines = [_as_json(request.traces, words, kernel, status, lines, out)]
+    else:
+        lines.append(str(out / REPORT))
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(str(out / REPORT), markup=False, highlight=False, soft_wrap=True)
-    return EXIT_OK
+    return status if request.exit_code else EXIT_OK
+
+
+def _first_run(things: GuestFiles, words: Sequence[str], here: Path) -> None:
+    """Bring what the program uses when it is run here once, if this host can run it and it was found here."""
+    if things.foreign:
+        return
+    found = files_found(words, here, {"PATH": GUEST_PATH}, things.root / STDIN.strip("/"))
+    if found is not None:
+        things.found(found)
+
+
+def _exit_status(left: Path) -> int:
+    """The program's, as a shell has it."""
+    try:
+        return int((left / STATUS).read_text())
+    except (OSError, ValueError) as error:
+        raise RunError("the tracer told no exit status of the program", where=str(left / STATUS)) from error
+
+
+def _ended(status: int, left: Path) -> list[str]:
+    """What a user would want to know of a program that did not end well."""
+    if not status:
+        return []
+    how = f"exit status {status}"
+    if status > SIGNALLED:
+        name = next((signal.name for signal in signal.Signals if signal == status - SIGNALLED), "a signal")
+        how += f": {name}"
+    hint = _hint(left)
+    return [f"The program ended with {how}." + (f" Its last words: {hint}" if hint else "")]
+
+
+def _as_json(traces: Traces, words: Sequence[str], kernel: str, status: int, lines: Sequence[str], out: Path) -> str:
+    tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))}
+    told = {"traced": traces, "program": list(words), "kernel": kernel, "exit_status": status, "said": list(lines)}
+    return json.dumps({**told, "report": str(out / REPORT), **tables}, indent=1)
 
 
 def _report(tracer: TracerFile, program: Traced, made: Path, out: Path) -> list[str]:
@@ -290,7 +335,7 @@ for at in {" ".join(SHARED)}; do
 	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
 done
 cp /bin/busybox {BUSYBOX} || exit
-export PATH=/krepro/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
+export PATH=/krepro/bin:{GUEST_PATH}
 exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
 """
 
@@ -318,6 +363,7 @@ until_timeout() {{
 	waiting=$!
 	{BUSYBOX} sh -c 'echo $$ >{BELOW}/tracer; exec "$@"' sh "$@"
 	set -- "$?"
+	echo "$1" >"$KREPRO_OUT/{STATUS}"
 	kill "$waiting"
 	return "$1"
 }}
@@ -347,7 +393,7 @@ def _trial(
     machine = machine.model_copy(update={"hardware": machine.hardware.model_copy(update={"memory_mib": mib})})
     files, keys = boot_files(store, built, machine)
     packed = scratch / "program.cpio"
-    write_cpio(scratch / "files", packed)
+    write_cpio(scratch / "files", packed, {f"{ROOT.strip('/')}/{name}": time for name, time in things.times.items()})
     files = files.model_copy(update={"initrds": (*files.initrds, packed)})
     prepared = PreparedArm(built, machine, files, keys, None, "")
     plugin = seeded(oracle_of(store, arm, prepared), SEED)

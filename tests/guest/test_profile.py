@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -82,8 +84,9 @@ def counted(tmp_path_factory):
 
 
 def profiled(folder, kernel, program, loops, calls, out):
-    report = report_of(inv(folder, "profile", "--kernel", kernel, "--out", out, "--", str(program), loops, calls))
-    assert "Exit status 3." in (report / "report.html").read_text()
+    done = inv(folder, "profile", "--kernel", kernel, "--out", out, "--", str(program), loops, calls)
+    report = report_of(done)
+    assert "The program ended with exit status 3." in done.stdout
     return (report / "functions.csv").read_bytes()
 
 
@@ -138,6 +141,23 @@ def test_call_paths_threads_and_system_calls_are_those_of_the_program(text, tmp_
     system_calls = pd.read_csv(report / "syscalls.csv").set_index("system call")["calls"]
     assert system_calls["getppid"] == 4
     assert system_calls["exit_group"] == 2
+
+
+def test_a_program_of_this_host_finds_its_files_and_its_status_is_passed_on(tmp_path):
+    (tmp_path / "job.sh").write_text(
+        "#!/usr/bin/env bash\nls /usr/share/zoneinfo | wc -l\ncat <data | sort\nkill -9 $$\n"
+    )
+    (tmp_path / "job.sh").chmod(0o755)
+    (tmp_path / "data").write_text("b\na\n")
+    done = inv(tmp_path, "profile", "--exit-code", "--to", "json", "--out", "p", "--", "./job.sh")
+    assert done.returncode == 128 + 9, done.stderr
+    told = json.loads(done.stdout)
+    assert told["exit_status"] == 137
+    assert "exit status 137: SIGKILL" in told["said"][-1]
+    names = len(list(Path("/usr/share/zoneinfo").iterdir()))
+    assert (tmp_path / "p/stdout").read_text().split() == [str(names), "a", "b"]
+    assert {row["function"] for row in told["functions"]} >= {"main", "begin_new_exec"}
+    assert {row["name"] for row in told["threads"] if row["of the program"]} >= {"ls", "wc", "cat", "sort"}
 
 
 @pytest.mark.parametrize("command", PRINTED)

@@ -254,7 +254,7 @@ def test_a_module_that_is_not_loaded_is_named(tmp_path):
 def test_a_module_of_ones_own_keeps_its_names_when_it_is_gone(tmp_path):
     run("sh", "-c", MODULE[0], cwd=tmp_path)
     gone = "sleep 1; /run/krepro/busybox rmmod pair"
-    done = inv(tmp_path, "locks", "--module", "pair", "--with", "sleep", "--", "sh", "-c", gone)
+    done = inv(tmp_path, "locks", "--module", "pair", "--", "sh", "-c", gone)
     report_of(done)
     assert re.search(r"waits for pair_mutex \[pair\] \(mutex\): pair_thread\+\S+ \[pair\] for pair_thread", done.stdout)
 

@@ -126,7 +126,7 @@ def test_threads_are_told_what_they_share_and_what_is_their_own(tmp_path):
 
 @pytest.mark.deep
 def test_input_programs_that_are_started_and_a_window(tmp_path):
-    words = ["trace", "--follow", "--window", "16", "--with", "sort,wc", "--", "sh", "-c", "sort | wc -l"]
+    words = ["trace", "--window", "16", "--", "sh", "-c", "sort | wc -l"]
     done = inv(tmp_path, *words, stdin=b"b\na\n")
     report = report_of(done)
     assert (report / "stdout").read_text() == "2\n"
@@ -167,7 +167,7 @@ def test_a_program_that_takes_too_long_is_ended_and_its_trace_kept(ignored, tmp_
     [
         (["trace"], 2, "krepro: no program to trace (give it after --, as in -- PROGRAM ARGUMENTS)"),
         (["trace", "--", "./absent"], 2, "krepro: ./absent: is not there (a program's path, or its name)"),
-        (["trace", "--package", "no-such-package", "--", "x"], 2, "no-such-package"),
+        (["trace", "--in", "no-such-package", "--", "x"], 2, "no-such-package"),
         (["trace", "--kernel", "classic", "--", "true"], 2, "--kernel classic: is for i386, and the tracer for x86_64"),
     ],
 )

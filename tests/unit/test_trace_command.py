@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
-from harness.program.files import GuestFiles
+from harness.program.files import MOST_UNOPENED, GuestFiles
+from harness.program.firstrun import Use, files_found
 from harness.program.tracing import TraceRequest, _command, _out, trace_program
 from harness.program.watching import watching
 from tests.compiling import run
@@ -30,6 +32,11 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     return folder
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
 
 
 @pytest.fixture
@@ -138,6 +145,55 @@ def test_the_folder_is_there_and_root_has_a_name(here, things):
     assert (things.root / "etc/passwd").read_text().startswith("root:")
 
 
+def test_files_that_a_program_used_keep_their_times_and_links(here, things):
+    (here / "real").write_text("x")
+    os.utime(here / "real", (1, 1_600_000_000))
+    (here / "link").symlink_to("real")
+    (here / "large").write_bytes(bytes(MOST_UNOPENED + 1))
+    (here / "folder").mkdir()
+    for name in ("used", "unused"):
+        (here / "folder" / name).write_text(name)
+    uses = {here / "link": Use.OPENED, here / "large": Use.ASKED, here / "folder": Use.LISTED}
+    things.found({**uses, here / "folder/used": Use.OPENED, here / "gone": Use.ASKED})
+    root = inside(things, here)
+    assert (root / "link").readlink() == Path("real")
+    assert things.times[str((root / "real").relative_to(things.root))] == 1_600_000_000
+    assert (root / "large").stat().st_size == 0
+    assert {path.name: path.read_text() for path in (root / "folder").iterdir()} == {"used": "used", "unused": ""}
+    assert things.notes == ["files that it uses here: 2, 1 MiB"]
+
+
+def test_what_in_names_is_told_apart(here, things, store):
+    (here / "data").write_text("x")
+    run("cp", "/bin/true", here / "mine")
+    for folder in ("root/etc", "root/bin"):
+        (here / folder).mkdir(parents=True)
+    (here / "root/bin/theirs").symlink_to("/bin/nowhere")
+    things.take(store, ["./data", "mine", "root", "env"], here)
+    assert inside(things, here / "data").read_text() == "x"
+    assert inside(things, here / "mine").stat().st_mode & 0o111
+    assert (things.root / "usr/bin/env").is_file()
+    assert things.program("theirs", here) == "/bin/theirs"
+    for name in ("./absent", "nothing-of-this-name"):
+        with pytest.raises(UsageError, match=f"--in {name}: neither a package, a program, nor a file here"):
+            things.take(store, [name], here)
+
+
+def test_a_program_is_run_here_without_a_trace_and_its_files_are_known(here):
+    (here / "read").write_text("x")
+    (here / "folder").mkdir()
+    words = ["/bin/sh", "-c", "cat read >made; rm read; ls folder; test -e asked; nc -l 1; exit 3"]
+    (here / "asked").touch()
+    found = files_found(words, here, {"PATH": "/usr/bin:/bin"}, Path("/dev/null"))
+    if found is None:
+        pytest.skip("no namespaces here")
+    assert found[here / "read"] == Use.OPENED
+    assert found[here / "folder"] == Use.LISTED
+    assert found[here / "asked"] == Use.ASKED
+    assert here / "made" not in found
+    assert {path.name for path in here.iterdir()} == {"read", "folder", "asked"}
+
+
 def test_files_that_are_too_large_are_refused(here, things, monkeypatch):
     monkeypatch.setattr("harness.program.files.MOST_BYTES", 10)
     (here / "large").write_bytes(bytes(11))
@@ -201,8 +257,8 @@ def test_options_are_those_that_the_tracer_has(tracer):
     file = TracerFile(tracer)
     assert file.chosen({"window": None, "follow": None}) == {"window": 1}
     assert file.chosen({"window": 4, "follow": None}) == {"window": 4}
-    with pytest.raises(UsageError, match="--follow: this tracer has no such option"):
-        file.chosen({"window": 4, "follow": True})
+    with pytest.raises(UsageError, match="--watch: this tracer has no such option"):
+        file.chosen({"window": 4, "watch": 1})
 
 
 def test_what_goes_wrong_in_a_tracer_names_its_file(tracer, tmp_path):

@@ -88,6 +88,15 @@ static size_t hash(uint64_t a, uint64_t b, unsigned int bits)
 	return (a ^ a >> 29) * 0xbf58476d1ce4e5b9ull >> (64 - bits);
 }
 
+/* The same function further up: where there are many paths, one that calls itself is told once. */
+static uint32_t above(uint32_t node, uint64_t target)
+{
+	for (; node && nodes[node].what == CALL; node = nodes[node].parent)
+		if (nodes[node].target == target)
+			return node;
+	return 0;
+}
+
 static uint32_t node_of(uint32_t parent, enum what what, uint64_t target)
 {
 	size_t i = hash(target, (uint64_t)parent << 3 | what, NODE_BITS);
@@ -98,9 +107,13 @@ static uint32_t node_of(uint32_t parent, enum what what, uint64_t target)
 		if (node->target == target && node->parent == parent && node->what == what)
 			return node_at[i];
 	}
-	if (n_nodes == MAX_NODES) {
-		lost_nodes += counting;
-		return parent;
+	if (n_nodes >= MAX_NODES / 2) {
+		uint32_t same = what == CALL ? above(parent, target) : 0;
+
+		if (same || n_nodes == MAX_NODES) {
+			lost_nodes += counting;
+			return same ? same : parent;
+		}
 	}
 	nodes[n_nodes] = (struct node){ .target = target, .parent = parent, .what = what };
 	return node_at[i] = n_nodes++;
@@ -415,6 +428,11 @@ static struct leaf *leaf_of(uint32_t node, uint32_t context, const struct block 
 
 		if (at->code == block->code && at->node == node && at->context == context)
 			return at;
+	}
+	/* The last places are for code of whole threads: by function the counts are exact in any case. */
+	if (n_leaves >= MAX_LEAVES - MAX_LEAVES / 8 && node != root_of(flow->thread)) {
+		lost_nodes += counting;
+		return leaf_of(root_of(flow->thread), context, block);
 	}
 	if (n_leaves == MAX_LEAVES) {
 		lost_leaves += counting;

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from harness.measure.symbols import SymbolMap
 from harness.oracle.paths import CALL, EXCEPTION, INTERRUPT, NMI, SOFTIRQ, SYSTEM_CALL, THREAD, Paths
 from harness.oracle.places import CONTEXTS, USER
@@ -20,8 +22,8 @@ _MARKS = {EXCEPTION: "[exception]", INTERRUPT: "[interrupt]", SOFTIRQ: "[softirq
 _HANDLER = re.compile(r"(?:__(?:x64|ia32|arm64|se|do)_)?(?:compat_)?sys_(\w+)")
 #: How far below the entry that may be called.
 _HANDLER_DEPTH = 8
-#: Node, code, context, instructions.
-_Leaf = tuple[int, int, int, int]
+#: Node, place, context, instructions.
+_Leaf = tuple[int, Place, int, int]
 
 
 @dataclass
@@ -173,8 +175,7 @@ class _Naming:
             calls[at].calls += self._called[at]
         functions: Counter[tuple[Place, str]] = Counter()
         user: Counter[int] = Counter()
-        for node, code, context, instructions in leaves:
-            place = self._place(self._images[node], code) if context == USER else self._kernel_place(code)
+        for node, place, context, instructions in leaves:
             functions[place, CONTEXTS[context]] += instructions
             if context == USER:
                 user[self._threads[node]] += instructions
@@ -188,13 +189,35 @@ class _Naming:
         return Calls(self._told(roots, user), functions, self._system_calls(roots), lost)
 
     def _leaves(self) -> list[_Leaf]:
-        names = ("node", "code", "context", "instructions")
-        return list(zip(*(self._paths.leaves[name].tolist() for name in names), strict=True))
+        """What was executed, with the blocks of a function united."""
+        leaves = self._paths.leaves
+        node = leaves["node"].astype(np.int64)
+        image = np.where(leaves["context"] == USER, np.array(self._images)[node], -1)
+        order = np.lexsort((leaves["code"], image))
+        code, image = leaves["code"][order], image[order]
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = (code[1:] != code[:-1]) | (image[1:] != image[:-1])
+        numbers: dict[Place, int] = {}
+        first = [
+            numbers.setdefault(self._kernel_place(at) if of < 0 else self._place(of, at), len(numbers))
+            for of, at in zip(image[new].tolist(), code[new].tolist(), strict=True)
+        ]
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.array(first, dtype=np.int64)[np.cumsum(new) - 1]
+        keys = (node * max(len(numbers), 1) + place) * len(CONTEXTS) + leaves["context"]
+        keys, inverse = np.unique(keys, return_inverse=True)
+        sums = np.zeros(keys.size, dtype=np.int64)
+        np.add.at(sums, inverse, leaves["instructions"].astype(np.int64))
+        rest, contexts = np.divmod(keys, len(CONTEXTS))
+        nodes, at_place = np.divmod(rest, max(len(numbers), 1))
+        places = list(numbers)
+        told = (nodes.tolist(), [places[at] for at in at_place.tolist()], contexts.tolist(), sums.tolist())
+        return list(zip(*told, strict=True))
 
     def _needed(self) -> list[bool]:
         """The nodes in which, or below which, anything was executed."""
         needed = [False] * len(self._whats)
-        for at in self._paths.leaves["node"].tolist():
+        for at in np.unique(self._paths.leaves["node"]).tolist():
             node = at
             while node and not needed[node]:
                 needed[node] = True
@@ -229,9 +252,8 @@ class _Naming:
 
         for at, place in enumerate(places):
             note(self._parents[at], place)
-        for node, code, context, _ in leaves:
-            if context != USER:
-                note(node, self._kernel_place(code))
+        for node, place, _, _ in leaves:
+            note(node, place)
         return {number: min(names, key=lambda name: (-names[name], name)) for number, names in seen.items()}
 
     def _told(self, roots: dict[int, Call], user: Counter[int]) -> list[Thread]:

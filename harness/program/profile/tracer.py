@@ -13,7 +13,6 @@ import pandas as pd
 
 from harness.errors import RunError
 from harness.kernel.lines import lines_of
-from harness.measure.raw import Answer, read_answer
 from harness.measure.symbols import read_system_map
 from harness.measure.tracer import REPORT, Traced, Tracer
 from harness.oracle.paths import Paths
@@ -25,7 +24,7 @@ from harness.report.html import render, table_view
 
 TRACER = Tracer(
     kernel="debian:6.12",
-    command='until_timeout profiled "$KREPRO_OUT/profile.json" "$@"',
+    command='until_timeout profiled "$KREPRO_OUT/profile.json" "$@"; [ -s "$KREPRO_OUT/profile.json" ]',
     traces="functions",
     oracle=("functions", "paths"),
     any_arch=True,
@@ -35,15 +34,8 @@ USER = "user"
 SHOWN, MOST_ROWS = 12, 2000
 
 
-class Ended(Answer):
-    """profile.json: how the program ended, as a shell has it."""
-
-    exit_status: int
-
-
 def traced(program: Traced, out: Path) -> list[str]:
     """The exact counts by function and call path: REPORT and the tables in `out`; lines for the terminal."""
-    ended = read_answer(program.left / "profile.json", Ended)
     symbols = read_system_map(program.system_map)
     oracle = Oracle(program.raw)
     calls = read_calls(Paths(oracle), symbols, Files(program.root))
@@ -59,8 +51,6 @@ def traced(program: Traced, out: Path) -> list[str]:
         file.writelines(f"{line}\n" for line in calls.folded())
     words = shlex.join(program.words)
     lead = _lead(threads)
-    if ended.exit_status:
-        lead += f" Exit status {ended.exit_status}."
     warnings = [*program.warnings, *_warnings(calls)]
     by_context = functions.groupby("context", as_index=False)[["instructions"]].sum()
     page = render(

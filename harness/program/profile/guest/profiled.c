@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * profiled STATS COMMAND [ARGUMENT...]: run a command as one lap of the workload, which the oracle counts, and write
- * how it ended, as one line of JSON.
+ * how it ended, as one line of JSON; its exit status is the command's.
  *
  * The lap begins when the command's process, which is there already, is let go, and ends when it is known to have
  * ended. So that two runs are the same, none of its addresses is random, and of the environment, which lies on its
@@ -52,5 +52,5 @@ int main(int argc, char **argv)
 	roi_lap_end();
 	if (dprintf(stats, "{\"exit_status\": %d}\n", status) < 0)
 		die_errno("%s", argv[1]);
-	return 0;
+	return status;
 }
