@@ -84,6 +84,16 @@ class Binary:
                 return symbols[at]
         return None
 
+    def code(self, address: int) -> bytes:
+        """The bytes of the function at an address of the file; none where there is none."""
+        symbol = self.symbol(address)
+        for begin, size, first in self._segments if symbol else ():
+            if symbol and first <= symbol.first and symbol.last <= first + size:
+                with self.path.open("rb") as file:
+                    file.seek(begin + symbol.first - first)
+                    return file.read(symbol.last - symbol.first)
+        return b""
+
     def stub(self, address: int) -> str | None:
         """The function that a stub of the linker's, at an address of the file, jumps to; None where none is there."""
         for first, last, names in self._stubs:

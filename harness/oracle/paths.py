@@ -15,6 +15,8 @@ from harness.oracle.reader import Oracle, OracleAbsent, PathsReport
 #: What a node is: the numbering of plugin/paths.c.
 THREAD, CALL, SYSTEM_CALL, EXCEPTION, INTERRUPT, SOFTIRQ, NMI = range(7)
 PAGE = 4096
+#: The image that is no program's.
+KERNEL_IMAGE = 1 << 30
 
 _NODE = np.dtype([("target", "<u8"), ("calls", "<u8"), ("parent", "<u4"), ("what", "<u4")])
 _LEAF = np.dtype([("code", "<u8"), ("instructions", "<u8"), ("node", "<u4"), ("context", "<u4")])
@@ -29,7 +31,7 @@ class Paths:
             number.
     leaves  (m,) code uint64, instructions uint64, node uint32, context uint32: code is a kernel function's address, 0
             for code of the kernel that has no name, or the first address of a block of user code.
-    code    {image: {address: PAGE bytes}}: the pages of user code that executed.
+    code    {image: {address: PAGE bytes}}: the pages of user code that executed, of KERNEL_IMAGE the kernel's.
     images  names, by number: each a program that a process was, as it calls itself.
     """
 

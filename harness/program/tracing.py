@@ -11,7 +11,8 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -103,19 +104,49 @@ class TraceRequest:
     exit_code: bool = False
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A program with its files, ready for a guest: on any kernel of its architecture, with any seed."""
+
+    request: TraceRequest
+    experiment: Path  # whose tracer it is; PROFILE where that is no experiment's
+    tracer: TracerFile
+    kernel: str
+    words: tuple[str, ...]
+    things: GuestFiles
+    folder: str
+    scratch: Path
+
+
 def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     """Trace, report, and print what the report says first and where it is; 0, or the program's own exit status."""
+    out = _out(request.out, _words(request.program)[0], _ENDS[request.traces])
+    with subject(store, request) as it:
+        program = traced(store, it, it.kernel, console)
+        lines = _report(it.tracer, program, it.scratch / "report", out)
+        status = exit_status(program)
+        lines += _ended(status, program.left)
+    if request.to == "json":
+        lines = [_as_json(request.traces, it.words, it.kernel, status, lines, out)]
+    else:
+        lines.append(str(out / REPORT))
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return status if request.exit_code else EXIT_OK
+
+
+@contextmanager
+def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
+    """The program of a request, its files in a scratch folder; UsageError for what no guest could be like."""
     words = _words(request.program)
     folder = _experiment(request.experiment, request.traces)
     tracer = TracerFile(folder)
-    params = tracer.chosen(request.params)
-    out = _out(request.out, words[0], _ENDS[request.traces])
-    modules = module_folders(request.modules)
-    experiment = None if folder == PROFILE else load_experiment(folder)
     kernel = _kernel(request.kernel, tracer.tracer, folder)
+    module_folders(request.modules)
     if request.lines:
         debug_package(load_kernel(kernel, folder))  # told before anything is fetched
-    arm = _possible(_arm(kernel, tracer.tracer, request.cpus, params), request, folder)
+    check_memory(request.memory)
+    _arm_on(kernel, request, tracer, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
         here = Path.cwd()
@@ -126,37 +157,37 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         if not request.needs:
             _first_run(things, words, here)
         things.arguments(words[1:], here)
-        # A program that is not there is told before.
-        built = build_for(store, kernel, folder, experiment.packages if experiment else ())
-        loaded = load_words(store, built, modules, things.root)
-        layouts = _layouts(store, built, folder, tracer.tracer)
-        debug = debug_file(store, built.recipe) if request.lines else None
         things.finish(here)
         for text in things.notes:
             note(text)
-        command = _command(tracer.tracer.command, str(here), [*loaded, *words], request.timeout)
-        only = _only(arm, command, request.timeout + MORE_S)
-        spec = _trial(store, scratch, only, built, things, request.memory)
-        spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})
-        record = _run(spec, f"tracing {shlex.join(words)}", tracer if request.params.get("watch") else None, console)
-        _check(record, spec.folder / NAME)
-        left, system_map = spec.folder / NAME, built.kernel.file("System.map")
-        ended = request.timeout if (left / ENDED).exists() else None
-        program = Traced(
-            spec.folder, left, things.root, tuple(words), str(here), system_map, request.chosen, layouts, debug, ended
-        )
-        lines = _report(tracer, program, scratch / "report", out)
-        status = _exit_status(left)
-        lines += _ended(status, left)
+        yield Subject(request, folder, tracer, kernel, tuple(words), things, str(here), scratch)
     finally:
         discard(scratch)
-    if request.to == "json":
-        lines = [_as_json(request.traces, words, kernel, status, lines, out)]
-    else:
-        lines.append(str(out / REPORT))
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    return status if request.exit_code else EXIT_OK
+
+
+def traced(store: Store, it: Subject, kernel: str, console: Console | None = None, *, seed: int = SEED) -> Traced:
+    """Trace it on a kernel; what is left of it lies in a folder of the subject's. RunError when it was not traced."""
+    request, tracer = it.request, it.tracer.tracer
+    arm = _arm_on(kernel, request, it.tracer, it.experiment)
+    packages = () if it.experiment == PROFILE else load_experiment(it.experiment).packages
+    built = build_for(store, kernel, it.experiment, packages)
+    loaded = load_words(store, built, module_folders(request.modules), it.things.root)
+    layouts = _layouts(store, built, it.experiment, tracer)
+    debug = debug_file(store, built.recipe) if request.lines else None
+    command = _command(tracer.command, it.folder, [*loaded, *it.words], request.timeout)
+    only = _only(arm, command, request.timeout + MORE_S)
+    scratch = scratch_folder(it.scratch, "guest")
+    spec = _trial(store, it, scratch, only, built, seed)
+    spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})
+    watched = it.tracer if request.params.get("watch") and console is not None else None
+    record = _run(spec, f"tracing {shlex.join(it.words)}", watched, console)
+    left = spec.folder / NAME
+    _check(record, left)
+    ended = request.timeout if (left / ENDED).exists() else None
+    system_map = built.kernel.file("System.map")
+    return Traced(
+        spec.folder, left, it.things.root, it.words, it.folder, system_map, request.chosen, layouts, debug, ended
+    )
 
 
 def _first_run(things: GuestFiles, words: Sequence[str], here: Path) -> None:
@@ -168,12 +199,13 @@ def _first_run(things: GuestFiles, words: Sequence[str], here: Path) -> None:
         things.found(found)
 
 
-def _exit_status(left: Path) -> int:
-    """The program's, as a shell has it."""
+def exit_status(program: Traced) -> int:
+    """As a shell has it."""
+    file = program.left / STATUS
     try:
-        return int((left / STATUS).read_text())
+        return int(file.read_text())
     except (OSError, ValueError) as error:
-        raise RunError("the tracer told no exit status of the program", where=str(left / STATUS)) from error
+        raise RunError("the tracer told no exit status of the program", where=str(file)) from error
 
 
 def _ended(status: int, left: Path) -> list[str]:
@@ -221,8 +253,8 @@ def _layouts(store: Store, built: KernelBuild, folder: Path, tracer: Tracer) -> 
         return None
 
 
-def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Console) -> TrialRecord:
-    if watched is not None:  # its lines say that it goes on
+def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Console | None) -> TrialRecord:
+    if watched is not None and console is not None:  # its lines say that it goes on
         note(label)
         return run_trial(spec, partial(watching, watched, console))
     with step(label):
@@ -270,9 +302,9 @@ def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Sc
     return arm.on(kernel)
 
 
-def _possible(arm: Arm, request: TraceRequest, folder: Path) -> Arm:
+def _arm_on(kernel: str, request: TraceRequest, tracer: TracerFile, folder: Path) -> Arm:
     """The arm; UsageError where no machine can be as it wants it, before anything is built for one."""
-    check_memory(request.memory)
+    arm = _arm(kernel, tracer.tracer, request.cpus, tracer.chosen(request.params))
     machine_for(NAME, arm, load_kernel(arm.kernel, folder), "tcg")
     return arm
 
@@ -378,9 +410,10 @@ def _only(arm: Arm, command: str, timeout_s: float) -> Experiment:
 
 
 def _trial(
-    store: Store, scratch: Path, experiment: Experiment, built: KernelBuild, things: GuestFiles, memory: int | None
+    store: Store, it: Subject, scratch: Path, experiment: Experiment, built: KernelBuild, seed: int
 ) -> TrialSpec:
     """The trial, in a machine that boots with the program's files in a second initramfs."""
+    things, memory = it.things, it.request.memory
     arm = experiment.arms[NAME]
     needs_tcg = needs_tcg_here(arm, built.recipe)
     accelerator = "tcg" if needs_tcg else choose_accelerator(store, "auto", built.kernel).used
@@ -393,11 +426,11 @@ def _trial(
     machine = machine.model_copy(update={"hardware": machine.hardware.model_copy(update={"memory_mib": mib})})
     files, keys = boot_files(store, built, machine)
     packed = scratch / "program.cpio"
-    write_cpio(scratch / "files", packed, {f"{ROOT.strip('/')}/{name}": time for name, time in things.times.items()})
+    write_cpio(it.scratch / "files", packed, {f"{ROOT.strip('/')}/{name}": time for name, time in things.times.items()})
     files = files.model_copy(update={"initrds": (*files.initrds, packed)})
     prepared = PreparedArm(built, machine, files, keys, None, "")
-    plugin = seeded(oracle_of(store, arm, prepared), SEED)
-    return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, SEED), scratch, plugin)
+    plugin = seeded(oracle_of(store, arm, prepared), seed)
+    return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, seed), scratch, plugin)
 
 
 def _hint(left: Path) -> str | None:

@@ -9,8 +9,8 @@
  *
  * A block that was called and only jumps on is a linker's stub or a thunk: what was called is where it jumps.
  *
- * Code of the kernel is told by function, user code by block; the bytes of each page of it are kept, so that a reader
- * finds out which file it is of. To be used with the mode functions, which keeps the contexts: both count the same.
+ * Code of the kernel is told by function, user code by block; the bytes of each page are kept, so that a reader finds out
+ * which file it is of, and what changed in it. To be used with the mode functions, which keeps the contexts: both count the same.
  */
 #include "context.h"
 #include "isa.h"
@@ -26,7 +26,7 @@
 
 enum { NODE_BITS = 20, LEAF_BITS = 21, MAX_NODES = 3 << (NODE_BITS - 2), MAX_LEAVES = 3 << (LEAF_BITS - 2) };
 enum { FRAMES = 192, MAX_THREADS = 1 << 14, MAX_IMAGES = 1 << 12, NAME = 64, WAKES = 256 };
-enum { CODE_BITS = 15, MAX_CODE = 3 << (CODE_BITS - 2), PAGE = 1 << PAGE_BITS };
+enum { KERNEL_IMAGE = 1 << 30, CODE_BITS = 15, MAX_CODE = 3 << (CODE_BITS - 2), PAGE = 1 << PAGE_BITS };
 /* Frames further apart are of different stacks. */
 #define USER_STACK (8u << 20)
 
@@ -119,7 +119,40 @@ static uint32_t node_of(uint32_t parent, enum what what, uint64_t target)
 	return node_at[i] = n_nodes++;
 }
 
-/* -- user code ------------------------------------------------------------------------------------------- */
+/* Of the kernel, by number: the last that begins at an address or below. */
+static size_t number_of(uint64_t address)
+{
+	size_t low = 0, high = places.n_functions;
+
+	while (high - low > 1) {
+		size_t middle = (low + high) / 2;
+
+		if (places.functions[middle] <= address)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_named(uint64_t address)
+{
+	return address >= places.functions[0] && address < places.text_end;
+}
+
+static uint64_t function_of(uint64_t address)
+{
+	return is_named(address) ? places.functions[number_of(address)] : 0;
+}
+
+static uint64_t next_function(uint64_t low)
+{
+	size_t next = number_of(low) + 1;
+
+	return next < places.n_functions ? places.functions[next] : places.text_end;
+}
+
+/* -- code ------------------------------------------------------------------------------------------- */
 
 static struct {
 	uint64_t page;
@@ -149,6 +182,15 @@ static void keep_code(uint32_t image, uint64_t address)
 	if (!code_sink)
 		code_sink = output(code_name);
 	put(code_sink, code_name, &record, sizeof(record));
+}
+
+/* The pages of a function of the kernel. */
+static void keep_function(uint64_t low)
+{
+	uint64_t high = next_function(low);
+
+	for (uint64_t page = low & ~(uint64_t)(PAGE - 1); low && page < high; page += PAGE)
+		keep_code(KERNEL_IMAGE, page);
 }
 
 /* At a program's first instruction the stack has the number of its arguments, and where each of them is. */
@@ -440,6 +482,8 @@ static struct leaf *leaf_of(uint32_t node, uint32_t context, const struct block 
 	}
 	if (block->user)
 		keep_code(threads[flow->thread].image, block->address);
+	else
+		keep_function(block->code);
 	leaves[n_leaves] = (struct leaf){ .code = block->code, .node = node, .context = context };
 	return &leaves[leaf_at[i] = n_leaves++];
 }
@@ -505,23 +549,6 @@ static void flush(void)
 	if (group.n)
 		count_inline(group.insn, &ticks, group.n);
 	group.n = 0;
-}
-
-static uint64_t function_of(uint64_t address)
-{
-	size_t low = 0, high = places.n_functions;
-
-	if (address < places.functions[0] || address >= places.text_end)
-		return 0;
-	while (high - low > 1) {
-		size_t middle = (low + high) / 2;
-
-		if (places.functions[middle] <= address)
-			low = middle;
-		else
-			high = middle;
-	}
-	return places.functions[low];
 }
 
 static void begin_part(const struct instruction *instruction, uint64_t code)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.measure.symbols import SymbolMap
-from harness.oracle.paths import CALL, EXCEPTION, INTERRUPT, NMI, SOFTIRQ, SYSTEM_CALL, THREAD, Paths
+from harness.oracle.paths import CALL, EXCEPTION, INTERRUPT, KERNEL_IMAGE, NMI, SOFTIRQ, SYSTEM_CALL, THREAD, Paths
 from harness.oracle.places import CONTEXTS, USER
 from harness.program.profile.code import Files, Place, UserCode
 
 KERNEL = "kernel"
 OUTSIDE = "(outside)"
-_MARKS = {EXCEPTION: "[exception]", INTERRUPT: "[interrupt]", SOFTIRQ: "[softirq]", NMI: "[nmi]"}
+INTERRUPTED = "[interrupt]"
+_MARKS = {EXCEPTION: "[exception]", INTERRUPT: INTERRUPTED, SOFTIRQ: "[softirq]", NMI: "[nmi]"}
 #: What handles a system call, by the architecture and the table that it is in (include/linux/syscalls.h).
 _HANDLER = re.compile(r"(?:__(?:x64|ia32|arm64|se|do)_)?(?:compat_)?sys_(\w+)")
 #: How far below the entry that may be called.
@@ -142,7 +143,11 @@ class _Naming:
         self._paths = paths
         self._symbols = symbols
         self._kernel = symbols.stext
-        self._user = {image: UserCode(pages, files, paths.images[image]) for image, pages in paths.code.items()}
+        self._user = {
+            image: UserCode(pages, files, paths.images[image])
+            for image, pages in paths.code.items()
+            if image != KERNEL_IMAGE
+        }
         self._none = UserCode({}, files, "")
         self._known: dict[int, Place] = {}
         nodes = paths.nodes

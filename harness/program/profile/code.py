@@ -91,6 +91,12 @@ class Files:
             self._binaries[path] = Binary(path)
         return self._binaries[path]
 
+    def code(self, place: Place) -> bytes:
+        """The bytes of a function of a file here; none where it is in no file, or ends nowhere."""
+        if place.address is None:
+            return b""
+        return self.binary(self._root / place.file.lstrip("/")).code(place.address)
+
     def holding(self, data: bytes) -> list[tuple[Path, int]]:
         """Files with such a page, and its offset in each; the end of a file may lie in it, with zeros behind."""
         if self._places is None:

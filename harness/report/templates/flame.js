@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: MIT
-"use strict";
+/* SPDX-License-Identifier: MIT */
 for (const graph of document.querySelectorAll("svg.flame")) {
   const frames = [...graph.querySelectorAll(".frame")];
   const widen = (x, w) => {
