@@ -43,8 +43,8 @@ HEAD = """\
 Each row is a test of `tests/faults`, a few of `tests/guest`: a fault in a real run. Whatever it is, trials that had
 ended are kept, the run ends with its exit code and one line, and no process, temporary file or half-written set stays
 behind, but for what a row leaves to the next run. `./inv test --faults` runs them, two at a time. Those of many boots
-or mutations are run by `./inv test --soak`, which takes hours: each reader of foreign files is given 100,000 mutations
-(`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
+or mutations are run by `./inv test --faults --deep`, which takes hours: each reader of foreign files is given 100,000
+mutations (`KREPRO_MUTATIONS` sets another number). Some need root, for mounts of their own.
 
 Made by `./inv docs` from what the tests expect.
 

@@ -18,6 +18,17 @@ def profile(
         str | None,
         Option("Debian's own, as `debian:6.1`, one of `images/kernels/`, or a path", path=True, none="`debian:6.12`"),
     ] = None,
+    against: Annotated[
+        str | None,
+        Option("compare with this kernel, or with this program, with the same arguments where it has none", path=True),
+    ] = None,
+    repetitions: Annotated[
+        int, Option("with `--against`: runs of each side, each with a seed of its own", least=1)
+    ] = 3,
+    below: Annotated[
+        str | None,
+        Option("with `--against`: exit code 1 when it costs more per cent than this", none="any cost is well"),
+    ] = None,
     verbose: Annotated[
         bool, Option("tell where each function stands in the source, by Debian's debug information (320 to 1200 MB)")
     ] = False,
@@ -32,6 +43,7 @@ def profile(
 ) -> int:
     """Count a program's instructions in a guest, exactly, by function."""
     from harness.artefacts.store import Store
+    from harness.errors import UsageError
     from harness.program.tracing import TraceRequest, trace_program
 
     request = TraceRequest(
@@ -46,4 +58,11 @@ def profile(
         exit_code=exit_code,
         lines=verbose,
     )
+    if against is not None:
+        from harness.program.comparing import Against, bound, compare_profiles
+
+        other = Against(against, repetitions, bound(below))
+        return compare_profiles(Store.default(), request, other, terminal.output())
+    if below is not None:
+        raise UsageError("--below: needs --against")
     return trace_program(Store.default(), request, terminal.output())

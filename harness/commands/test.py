@@ -25,10 +25,12 @@ def test(
     deep: Annotated[
         bool, Option("all of them: also those that take long, or need kernels that no other test needs; as CI does")
     ] = False,
-    faults: Annotated[bool, Option("only `tests/faults`, without what `--soak` runs: fault injection")] = False,
-    soak: Annotated[
+    faults: Annotated[
         bool,
-        Option("only the long ones of `tests/faults`: mutations, tortures, long sequences; and guests of arm64; hours"),
+        Option(
+            "only `tests/faults`: fault injection; with `--deep` only its long ones, mutations, tortures, long "
+            "sequences, and guests of arm64: hours"
+        ),
     ] = False,
     kvm: Annotated[
         bool, Option("only `tests/kvm`: guests under KVM, in a [KVM host](kvm-host.md) that is emulated")
@@ -43,14 +45,14 @@ def test(
     # A guest keeps one CPU busy. Tests of one file stay together: they share what they pay for.
     guests = ["tests/commands", "tests/guest", "-n", "2", "--dist", "loadfile", *shallow]
     stages = [parallel] if unit else [parallel, guests]
-    if faults or soak or kvm:
+    if faults or kvm:
         long = ["-o", "timeout=3600"]
         # A fault is mostly waited for; tests that share what they pay for stay together.
         injected = ["tests/faults", "-m", "not soak", *long, "-n", "2", "--dist", "loadgroup"]
         at_once = ["-n", "2", "--dist", "worksteal"]  # a KVM host each, on a CPU of its own
         hosts = ["tests/kvm", *long, *at_once]
         soaked = [["tests/faults", "-m", "soak", *long], ["tests/guest/test_arm64.py", "--build-kernels", *long]]
-        stages = [injected] * faults + soaked * soak + [hosts] * kvm
+        stages = (soaked if deep else [injected]) * faults + [hosts] * kvm
     filtered = [*(["-k", k] if k else []), *(["--update"] if update else [])]
     statuses = [_pytest([*stage, *filtered]) for stage in stages]
     if k:  # a name that fits in one stage need not fit in the other

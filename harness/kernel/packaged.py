@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ IMAGE_PACKAGE = re.compile(IMAGE + RELEASE.pattern)
 ASKED = re.compile(
     r"(?P<version>\d+\.\d[\w.+~]*(?:-\d+)?)?-?(?:(?P<flavour>cloud|rt|generic)(?:-|$))?(?P<machine>amd64|686-pae|686)?"
 )
+CHANGELOG = re.compile(r"/doc/[^/]+/changelog(\.Debian)?\.gz$")
+#: Behind such words: not the newest, but every one.
+ALL_BUILDS = ".*"
 #: Where nobody says another: the smallest, made for guests.
 FLAVOURS = {"amd64": "cloud", "686-pae": "", "686": ""}
 
@@ -73,10 +77,43 @@ class Packaged:
         own = next((entry for entry in lock.packages if entry.package == name), None)
         return [own, *(lock.entry("amd64", need) for need in own.needs or ())] if own else []
 
+    def changes(self, store: Store, since: str) -> list[str]:
+        """What its changelog says was changed after version `since` of the package, a line each; the newest first."""
+        (path,) = fetch_entries(
+            store, [entry for entry in self.entries() if entry.package.startswith(IMAGE)][:1]
+        ).values()
+        scratch = store.scratch("changelog")
+        try:
+            unpack(
+                path, scratch, lambda name: name if re.search(r"/doc/[^/]+/changelog(\.Debian)?\.gz$", name) else None
+            )
+            found = next(iter(sorted(scratch.rglob("changelog*.gz"))), None)
+            if found is None:
+                return []
+            text = gzip.decompress(found.read_bytes()).decode(errors="replace")
+        finally:
+            discard(scratch)
+        return changes_since(text, since)
+
     def debug(self) -> Entry | None:
         """The package with its debug information; None where the lock has none."""
         name = f"{IMAGE}{self.release}{DEBUG}"
         return next((entry for entry in load(KERNELS_LOCK).packages if entry.package == name), None)
+
+
+def changes_since(changelog: str, version: str) -> list[str]:
+    """The entries of a Debian changelog that lie above that of a version, one line each, without who and when."""
+    lines: list[str] = []
+    for line in changelog.splitlines():
+        head = re.match(r"\S+ \(([^)]+)\)", line)
+        # A signed kernel's own entries end in +, where the kernel's end in -.
+        if head is not None and head[1].replace("+", "-") == version.replace("+", "-"):
+            return lines
+        if entry := re.match(r"\s+[-*] (.*)", line):
+            lines.append(entry[1])
+        elif lines and line.startswith("      ") and not head:
+            lines[-1] += f" {line.strip()}"
+    return lines
 
 
 def packaged_kernels() -> list[Packaged]:
@@ -96,9 +133,14 @@ def find_packaged(text: str) -> Packaged:
     (amd64, 686-pae), these with `-` between, or a whole release. The cloud kernel of amd64 is meant where they are not
     said.
     """
+    return _fitting(text)[-1]
+
+
+def _fitting(text: str) -> list[Packaged]:
+    """All that `debian:TEXT` could mean, the oldest first."""
     exact = next((kernel for kernel in packaged_kernels() if kernel.release == text), None)
     if exact is not None:
-        return exact
+        return [exact]
     asked = ASKED.fullmatch(text)
     if asked is None or not text:
         raise UsageError(f"{PREFIX}{text} is no kernel of Debian's", hint=f"as in {_examples()}")
@@ -115,14 +157,16 @@ def find_packaged(text: str) -> Packaged:
         raise UsageError(
             f"{KERNELS_LOCK.name} has no kernel {PREFIX}{text}", hint=f"it has {_examples()}; ./inv build lists all"
         )
-    return fitting[-1]
+    return fitting
 
 
 def several_packaged(text: str) -> list[str] | None:
     """Names of all kernels that `debian:all` means, or `debian:newest`: of each version, flavour and machine one.
 
-    None for the name of one kernel.
+    `debian:TEXT.*` means every build that `debian:TEXT` could be, the oldest first. None for the name of one kernel.
     """
+    if text.startswith(PREFIX) and text.endswith(ALL_BUILDS):
+        return [kernel.name for kernel in _fitting(text.removeprefix(PREFIX).removesuffix(ALL_BUILDS))]
     if text == f"{PREFIX}all":
         return [kernel.name for kernel in packaged_kernels()]
     if text == f"{PREFIX}newest":

@@ -120,7 +120,7 @@ class Subject:
 
 def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     """Trace, report, and print what the report says first and where it is; 0, or the program's own exit status."""
-    out = _out(request.out, _words(request.program)[0], _ENDS[request.traces])
+    out = free_folder(request.out, words_of(request.program)[0], _ENDS[request.traces])
     with subject(store, request) as it:
         program = traced(store, it, it.kernel, console)
         lines = _report(it.tracer, program, it.scratch / "report", out)
@@ -138,10 +138,10 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
 @contextmanager
 def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
     """The program of a request, its files in a scratch folder; UsageError for what no guest could be like."""
-    words = _words(request.program)
+    words = words_of(request.program)
     folder = _experiment(request.experiment, request.traces)
     tracer = TracerFile(folder)
-    kernel = _kernel(request.kernel, tracer.tracer, folder)
+    kernel = kernel_of(request.kernel, tracer.tracer, folder)
     module_folders(request.modules)
     if request.lines:
         debug_package(load_kernel(kernel, folder))  # told before anything is fetched
@@ -165,8 +165,11 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
         discard(scratch)
 
 
-def traced(store: Store, it: Subject, kernel: str, console: Console | None = None, *, seed: int = SEED) -> Traced:
-    """Trace it on a kernel; what is left of it lies in a folder of the subject's. RunError when it was not traced."""
+def traced(store: Store, it: Subject, kernel: str, console: Console | None, *, seed: int = SEED) -> Traced:
+    """Trace it on a kernel; what is left of it lies in a folder of the subject's. RunError when it was not traced.
+
+    Without a console it is one of several at a time, and says nothing.
+    """
     request, tracer = it.request, it.tracer.tracer
     arm = _arm_on(kernel, request, it.tracer, it.experiment)
     packages = () if it.experiment == PROFILE else load_experiment(it.experiment).packages
@@ -179,7 +182,7 @@ def traced(store: Store, it: Subject, kernel: str, console: Console | None = Non
     scratch = scratch_folder(it.scratch, "guest")
     spec = _trial(store, it, scratch, only, built, seed)
     spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})
-    watched = it.tracer if request.params.get("watch") and console is not None else None
+    watched = it.tracer if request.params.get("watch") else None
     record = _run(spec, f"tracing {shlex.join(it.words)}", watched, console)
     left = spec.folder / NAME
     _check(record, left)
@@ -254,7 +257,9 @@ def _layouts(store: Store, built: KernelBuild, folder: Path, tracer: Tracer) -> 
 
 
 def _run(spec: TrialSpec, label: str, watched: TracerFile | None, console: Console | None) -> TrialRecord:
-    if watched is not None and console is not None:  # its lines say that it goes on
+    if console is None:
+        return run_trial(spec)
+    if watched is not None:  # its lines say that it goes on
         note(label)
         return run_trial(spec, partial(watching, watched, console))
     with step(label):
@@ -269,7 +274,7 @@ def _check(record: TrialRecord, left: Path) -> None:
         raise RunError(f"module {lost} was not loaded", hint=_hint(left))
 
 
-def _words(text: str | None) -> list[str]:
+def words_of(text: str | None) -> list[str]:
     words = unquoted("--exec", text or "")
     if not words:
         raise UsageError("no program to trace", hint="give it after --, as in -- PROGRAM ARGUMENTS")
@@ -309,7 +314,7 @@ def _arm_on(kernel: str, request: TraceRequest, tracer: TracerFile, folder: Path
     return arm
 
 
-def _kernel(wanted: str | None, tracer: Tracer, folder: Path) -> str:
+def kernel_of(wanted: str | None, tracer: Tracer, folder: Path) -> str:
     """The kernel to boot; what most tracers run on is of one architecture."""
     usual = tracer.kernel
     if wanted is None:
@@ -330,7 +335,7 @@ def _kernel(wanted: str | None, tracer: Tracer, folder: Path) -> str:
     return wanted
 
 
-def _out(out: Path | None, program: str, end: str) -> Path:
+def free_folder(out: Path | None, program: str, end: str) -> Path:
     """A folder that is not there yet; it is made last, so that a trace that fails leaves none."""
     if out is not None:
         if out.exists():

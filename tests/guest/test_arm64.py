@@ -40,7 +40,7 @@ def is_built(store: Store) -> bool:
 def kernel(request: pytest.FixtureRequest) -> None:
     """No other test needs this kernel, and it takes seven minutes, for which a cold `./inv test` has no room."""
     if not (request.config.getoption("--build-kernels") or is_built(Store.default())):
-        pytest.skip(f"its kernel is not built: ./inv build --kernel {KERNEL}, or ./inv test --soak")
+        pytest.skip(f"its kernel is not built: ./inv build --kernel {KERNEL}, or ./inv test --faults --deep")
 
 
 def run(target: Path, arms: dict[str, tuple[str, dict[str, object]]]) -> tuple[dict[str, TrialRecord], SymbolMap]:

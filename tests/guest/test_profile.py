@@ -20,8 +20,9 @@ from tests.newcomer import inv, report_of
 
 PAGE = ROOT / "docs/profiling.md"
 PRINTED = [
-    pytest.param(command, marks=pytest.mark.deep) if "--verbose" in command else command  # fetches 320 MB
-    for command in re.findall(r"^\./inv (profile .*)$", PAGE.read_text(), re.MULTILINE)
+    # --verbose fetches 320 MB, every build of 6.1 another 300
+    command if re.fullmatch(r"profile -- .*", command) else pytest.param(command, marks=pytest.mark.deep)
+    for command in re.findall(r"^\./inv ((?:profile|history) .*)$", PAGE.read_text(), re.MULTILINE)
 ]
 #: LOOPS rounds of two instructions, and CALLS system calls. (strtol takes two instructions more for a digit above 5.)
 COUNTED = """\
@@ -160,12 +161,52 @@ def test_a_program_of_this_host_finds_its_files_and_its_status_is_passed_on(tmp_
     assert {row["name"] for row in told["threads"] if row["of the program"]} >= {"ls", "wc", "cat", "sort"}
 
 
+#: Two builds between which Debian's 6.1 got two instructions dearer on every system call (cases/history).
+STEP = "debian:6.1.0-47", "debian:6.1.0-50"
+
+
+def test_against_another_kernel_the_step_is_found_in_the_code_that_changed(counted, tmp_path):
+    words = ["--kernel", STEP[0], "--against", STEP[1], "--repetitions", "2", "--to", "json", "--out", "p"]
+    done = inv(tmp_path, "profile", *words, "--below", "5", "--", str(counted / "counted64"), "9", "500")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (getppid,) = (row for row in told["syscalls"] if row["system call"] == "getppid")
+    assert (getppid["change"], getppid["by code"]) == (2.0, 2.0)
+    why = {row["function"]: (row["why"], row["calls after"]) for row in told["functions"] if row["change"] >= 500}
+    assert {why["do_syscall_64"][0], why["exit_to_user_mode_prepare"][0]} == {"code"}
+
+
+def test_against_another_program_the_bound_decides(counted, tmp_path):
+    program = str(counted / "counted64")
+    words = ["--against", f"{program} 200000 7", "--repetitions", "1", "--below", "1%", "--out", "p"]
+    done = inv(tmp_path, "profile", *words, "--", program, "1000", "7")
+    assert done.returncode == 1, done.stderr
+    main = pd.read_csv(tmp_path / "p/functions.csv").set_index("function").loc["main"]
+    assert (main["change"], main["why"]) == (2 * 199_000, "data")
+    assert "too much: it costs at least +" in done.stdout
+
+
+@pytest.mark.deep
+def test_a_history_tells_the_step_and_the_entries_between(counted, tmp_path):
+    done = inv(tmp_path, "history", ",".join(STEP), "--out", "h", "--", str(counted / "counted64"), "9", "500")
+    report = report_of(done)
+    assert re.search(r"^  \+2 for each .*getppid", done.stdout, re.MULTILINE)
+    steps = pd.read_csv(report / "steps.csv").set_index("function")
+    assert steps.loc["do_syscall_64"]["why"] == "code"
+    assert (report / "changes.txt").read_text().count("\n") > 100
+
+
 @pytest.mark.parametrize("command", PRINTED)
-def test_the_commands_of_its_page_are_run_as_they_stand_there(command, tmp_path):
+def test_the_commands_of_its_page_are_run_as_they_stand_there(command, counted, tmp_path):
     shutil.copy(ROOT / "README.md", tmp_path)
+    for name in ("gzip-old", "gzip-new"):
+        shutil.copy("/bin/gzip", tmp_path / name)
+    shutil.copy(counted / "counted64", tmp_path / "loop")
     done = inv(tmp_path, *shlex.split(command))
-    assert "instructions, exact" in done.stdout
-    assert (report_of(done) / "functions.csv").is_file()
+    report = Path(done.stdout.splitlines()[-1])
+    assert report.is_file(), done.stderr
+    assert done.returncode == ("--below" in command and "too much" in done.stdout)
+    assert list(report.parent.glob("*.csv"))
 
 
 @pytest.mark.deep

@@ -16,7 +16,7 @@ from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.program.files import MOST_UNOPENED, GuestFiles
 from harness.program.firstrun import Use, files_found
-from harness.program.tracing import TraceRequest, _command, _out, trace_program
+from harness.program.tracing import TraceRequest, _command, free_folder, trace_program
 from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
@@ -220,13 +220,13 @@ def test_words_reach_the_tracer_as_they_are(tmp_path):
 
 
 def test_a_report_gets_a_folder_that_is_not_there_yet(here):
-    assert _out(None, "./sort", "trace") == here / "sort.trace"
+    assert free_folder(None, "./sort", "trace") == here / "sort.trace"
     (here / "sort.trace").mkdir()
-    assert _out(None, "/usr/bin/sort", "trace") == here / "sort.trace.2"
+    assert free_folder(None, "/usr/bin/sort", "trace") == here / "sort.trace.2"
     with pytest.raises(UsageError, match="--out: is there already"):
-        _out(here / "sort.trace", "sort", "trace")
+        free_folder(here / "sort.trace", "sort", "trace")
     with pytest.raises(UsageError, match="its folder is not there"):
-        _out(here / "no/where", "sort", "trace")
+        free_folder(here / "no/where", "sort", "trace")
 
 
 # -- the experiment's part ---------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ INTERRUPTED = "[interrupt]"
 _MARKS = {EXCEPTION: "[exception]", INTERRUPT: INTERRUPTED, SOFTIRQ: "[softirq]", NMI: "[nmi]"}
 #: What handles a system call, by the architecture and the table that it is in (include/linux/syscalls.h).
 _HANDLER = re.compile(r"(?:__(?:x64|ia32|arm64|se|do)_)?(?:compat_)?sys_(\w+)")
+#: What the kernel does last before it goes back to user code, pending work with it.
+_ON_ITS_WAY_OUT = re.compile(r"exit_to_user|syscall_exit|irqentry_exit|do_notify_resume|prepare_exit_to|el0_")
 #: How far below the entry that may be called.
 _HANDLER_DEPTH = 8
 #: Node, place, context, instructions.
@@ -48,6 +50,11 @@ class Call:
         return self.below[key]
 
     @property
+    def system_call(self) -> str:
+        """The name of the system call that it is; nothing where it is none."""
+        return self.label[:-2] if self.place is None and self.label.endswith("()") else ""
+
+    @property
     def style(self) -> str:
         """For the flame graph."""
         if self.place is None:
@@ -73,11 +80,10 @@ class Thread:
 
 @dataclass
 class Calls:
-    """All threads; `functions` are instructions by place and context, `system_calls` of the program by name."""
+    """All threads; `functions` are instructions by place and context."""
 
     threads: list[Thread]
     functions: Counter[tuple[Place, str]]
-    system_calls: dict[str, tuple[int, int]]  # calls, instructions below them
     lost_calls: int
 
     def entered(self) -> Counter[Place]:
@@ -95,6 +101,25 @@ class Calls:
             if call.place is not None and call.place not in above:
                 counts[call.place] += call.total
         return counts
+
+    def of_program(self) -> Iterator[tuple[Call, bool, str]]:
+        """Every call of the program's threads: whether an interrupt made it, and the system call that it is below."""
+        stack = [(thread.call, "", False, "") for thread in self.threads if thread.ours]
+        while stack:
+            call, caller, interrupted, within = stack.pop()
+            interrupted = interrupted or call.label == INTERRUPTED or _rescheduled(call, caller)
+            within = call.system_call or within
+            yield call, interrupted, within
+            stack += [(below, call.label, interrupted, within) for below in call.below.values()]
+
+    def system_calls(self) -> dict[str, tuple[int, int]]:
+        """Of the program, by name: how often, and the kernel's instructions below them; interrupts left out."""
+        found: dict[str, tuple[int, int]] = {}
+        for call, interrupted, within in self.of_program():
+            if within and not interrupted:
+                calls, instructions = found.get(within, (0, 0))
+                found[within] = (calls + (call.calls if call.system_call else 0), instructions + call.own)
+        return found
 
     def folded(self) -> Iterator[str]:
         """Paths with their instructions, as flame graph programs read them; `_[k]` marks the kernel's functions."""
@@ -126,6 +151,13 @@ class Calls:
                     above.add(new)
                 stack.append((call, True))
                 stack += [(below, False) for below in call.below.values()]
+
+
+def _rescheduled(call: Call, caller: str) -> bool:
+    """Whether the scheduler was called because time was over, and not because the thread had to wait."""
+    if not call.label.startswith(("schedule", "__schedule", "preempt_schedule")):
+        return False
+    return call.label.startswith("preempt_schedule") or _ON_ITS_WAY_OUT.match(caller) is not None
 
 
 def _folded(call: Call) -> str:
@@ -191,7 +223,7 @@ class _Naming:
         for call in roots.values():
             _total(call)
         lost = self._paths.report.lost_calls
-        return Calls(self._told(roots, user), functions, self._system_calls(roots), lost)
+        return Calls(self._told(roots, user), functions, lost)
 
     def _leaves(self) -> list[_Leaf]:
         """What was executed, with the blocks of a function united."""
@@ -270,18 +302,6 @@ class _Naming:
             call.label = f"{name} {number}"
             told.append(Thread(number, name, made_by, number in ours, user[number], call))
         return told
-
-    def _system_calls(self, roots: dict[int, Call]) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
-        for number in sorted(self._paths.threads_of_program() & roots.keys()):
-            stack = [roots[number]]
-            while stack:
-                call = stack.pop()
-                if call.place is None and call.label.endswith("()"):
-                    calls, instructions = found.get(call.label[:-2], (0, 0))
-                    found[call.label[:-2]] = (calls + call.calls, instructions + call.total)
-                stack += call.below.values()
-        return found
 
 
 def _total(root: Call) -> None:

@@ -116,7 +116,7 @@ def _functions(calls: Calls, counted: pd.DataFrame, debug: Path | None) -> pd.Da
 def _system_calls(calls: Calls) -> pd.DataFrame:
     rows = [
         (name, times, instructions, round(instructions / max(times, 1), 1))
-        for name, (times, instructions) in calls.system_calls.items()
+        for name, (times, instructions) in calls.system_calls().items()
     ]
     table = pd.DataFrame(rows, columns=["system call", "calls", "instructions", "for each"])
     return table.sort_values(["instructions", "system call"], ascending=[False, True]).reset_index(drop=True)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""Several exact profiles, as many at a time as the host has processors: kernels, seeds, programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from harness.artefacts.store import Store
+from harness.errors import RunError
+from harness.program.profile.profile import Profile, read_profile
+from harness.program.tracing import PROFILE, Subject, exit_status, traced
+from harness.progress import step
+from harness.scratch import discard
+from harness.trial.prepare import build_for
+
+
+def profiles(store: Store, wanted: Sequence[tuple[Subject, str, int]], label: str) -> list[Profile]:
+    """One for each subject, kernel and seed, in order. RunError when one fails, or ends otherwise than the first."""
+    with step(label, total=len(wanted)) as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs: list[Future[tuple[Profile, int]]] = []
+        try:
+            for it, kernel, seed in wanted:
+                build_for(store, kernel, PROFILE, ())  # fetched while others run
+                runs.append(pool.submit(_profile, store, it, kernel, seed))
+                runs[-1].add_done_callback(lambda _run: bar.advance(1))
+            done = [run.result() for run in runs]
+        except BaseException:
+            for run in runs:
+                run.cancel()
+            raise
+    for (_, kernel, _), (_, status) in zip(wanted, done, strict=True):
+        if status != done[0][1]:
+            raise RunError(f"on {kernel} the program ended with exit status {status}, and first with {done[0][1]}")
+    return [profile for profile, _ in done]
+
+
+def _profile(store: Store, it: Subject, kernel: str, seed: int) -> tuple[Profile, int]:
+    program = traced(store, it, kernel, None, seed=seed)
+    try:
+        return read_profile(program), exit_status(program)
+    finally:
+        discard(program.raw)
