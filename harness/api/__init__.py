@@ -8,11 +8,13 @@ results.metrics.query("metric == 'idle_share'")
 """
 
 from harness.api.loading import Results, compare, load, sets
+from harness.api.profiling import ProgramProfile, profile
 from harness.api.running import RunFailed, analyse, run
 from harness.errors import KreproError, RunError, UsageError
 
 __all__ = [
     "KreproError",
+    "ProgramProfile",
     "Results",
     "RunError",
     "RunFailed",
@@ -20,6 +22,7 @@ __all__ = [
     "analyse",
     "compare",
     "load",
+    "profile",
     "run",
     "sets",
 ]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +53,35 @@ def analyse(result: str | Path | Results, *, quiet: bool = False, **options: Val
 
 
 def _made(command: str, options: Mapping[str, Value], quiet: bool) -> Results:
+    done = called(command, options, quiet)
+    folder = Path((done.printed.splitlines() or [""])[-1])
+    results = Results(folder) if folder.is_absolute() and folder.is_dir() else None
+    if done.status in (EXIT_OK, EXIT_NEWS) and results is not None:
+        return results
+    raise done.error(results)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended: what it printed, and what it told besides."""
+
+    status: int
+    printed: str
+    told: tuple[str, ...]
+
+    def error(self, results: Results | None = None) -> UsageError | RunFailed:
+        """What is wrong, as an exception."""
+        errors = [line.removeprefix(ERROR) for line in self.told if _is_error(line)]
+        first, *others = errors or self.told[-1:] or [f"ended with status {self.status}"]
+        if self.status == EXIT_USAGE:
+            return UsageError(first, also=[UsageError(line) for line in others])
+        failed = RunFailed(first, also=[RunError(line) for line in others])
+        failed.results = results
+        return failed
+
+
+def called(command: str, options: Mapping[str, Value], quiet: bool) -> Done:
+    """Call a command in a process of its own and wait for it."""
     words = _words(command, options)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CODE), *_path()])}
     process = subprocess.Popen(
@@ -78,17 +108,7 @@ def _made(command: str, options: Mapping[str, Value], quiet: bool) -> Results:
     relay.join(END_S)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
-    folder = Path((printed.splitlines() or [""])[-1])
-    results = Results(folder) if folder.is_absolute() and folder.is_dir() else None
-    if status in (EXIT_OK, EXIT_NEWS) and results is not None:
-        return results
-    errors = [line.removeprefix(ERROR) for line in told if _is_error(line)]
-    first, *others = errors or told[-1:] or [f"ended with status {status}"]
-    if status == EXIT_USAGE:
-        raise UsageError(first, also=[UsageError(line) for line in others])
-    failed = RunFailed(first, also=[RunError(line) for line in others])
-    failed.results = results
-    raise failed
+    return Done(status, printed, tuple(told))
 
 
 def _path() -> list[str]:

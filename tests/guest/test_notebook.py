@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ NOTEBOOK, PAGE = ROOT / "docs/notebook.ipynb", ROOT / "docs/python.md"
 @pytest.mark.parametrize("file", [NOTEBOOK, PAGE], ids=["notebook", "page"])
 def test_all_of_the_code_runs(classic, tmp_path, file):
     assert len(cells(file)) >= 1
+    shutil.copy(ROOT / "README.md", tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "tests.notebook", str(file)],
         cwd=tmp_path,

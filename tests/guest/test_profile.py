@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -184,6 +187,18 @@ def test_against_another_program_the_bound_decides(counted, tmp_path):
     main = pd.read_csv(tmp_path / "p/functions.csv").set_index("function").loc["main"]
     assert (main["change"], main["why"]) == (2 * 199_000, "data")
     assert "too much: it costs at least +" in done.stdout
+
+
+def test_the_fixture_bounds_a_program_in_tests_of_others(tmp_path):
+    (text,) = re.findall(r"```python\n(def test_.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    (tmp_path / "test_fits.py").write_text(text)
+    (tmp_path / "test_grown.py").write_text(re.sub(r"< [\d_]+", "< 1000", text))
+    words = [sys.executable, "-m", "pytest", "-p", "harness.api.pytest_plugin", "-p", "no:cacheprovider", "-q"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=600)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert not list(tmp_path.glob("gzip.profile*"))
 
 
 @pytest.mark.deep
