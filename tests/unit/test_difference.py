@@ -28,6 +28,9 @@ class Known(Profile):
     def code(self, place):
         return {"changed": NOPS * self.length, "same": NOPS, "busy": NOPS, "moved": NOPS}.get(place.name, b"")
 
+    def has(self, name, file):
+        return name == "seldom" or any((place.name, place.file) == (name, file) for place in self.functions)
+
 
 def profile(length, below=(), **counts):
     functions = {Place(name, KERNEL): Cost(*cost) for name, cost in counts.items()}
@@ -46,16 +49,20 @@ def test_each_function_says_why():
         profile(1, changed=(100, 10), same=(50, 5), busy=(40, 4), moved=(34, 3), old=(7, 1), blind=(9, 1)),
     ]
     after = [
-        profile(2, changed=(120, 10), same=(60, 6), busy=(44, 4), moved=(33, 3), young=(3, 1), blind=(8, 1)),
-        profile(2, changed=(120, 10), same=(60, 6), busy=(44, 4), moved=(37, 3), young=(3, 1), blind=(8, 1)),
+        profile(
+            2, changed=(120, 10), same=(60, 6), busy=(44, 4), moved=(33, 3), young=(3, 1), seldom=(2, 1), blind=(8, 1)
+        ),
+        profile(
+            2, changed=(120, 10), same=(60, 6), busy=(44, 4), moved=(37, 3), young=(3, 1), seldom=(2, 1), blind=(8, 1)
+        ),
     ]
     table = function_difference(before, after).set_index("function")
     assert table["why"].to_dict() == {
         **{"changed": "code", "same": "calls", "busy": "data", "moved": "varies", "old": "gone", "young": "new"},
-        **{"blind": "not known", INTERRUPTS.name: "varies"},
+        **{"blind": "not known", "seldom": "calls", INTERRUPTS.name: "varies"},
     }
     assert table["change"].to_dict() == {
-        **{"changed": 20, "same": 10, "busy": 4, "moved": 3, "old": -7, "young": 3, "blind": -1},
+        **{"changed": 20, "same": 10, "busy": 4, "moved": 3, "old": -7, "young": 3, "seldom": 2, "blind": -1},
         INTERRUPTS.name: 17,
     }
     assert set(by_code(table.reset_index())["function"]) == {"changed", "old", "young"}

@@ -91,6 +91,10 @@ class Files:
             self._binaries[path] = Binary(path)
         return self._binaries[path]
 
+    def has(self, name: str, file: str) -> bool:
+        """Whether a file here has a function of this name."""
+        return any(one.name == name for one in self.binary(self._root / file.lstrip("/")).functions)
+
     def code(self, place: Place) -> bytes:
         """The bytes of a function of a file here; none where it is in no file, or ends nowhere."""
         if place.address is None:

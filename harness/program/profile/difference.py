@@ -59,7 +59,8 @@ def function_difference(before: Sequence[Profile], after: Sequence[Profile]) -> 
     code = _code_changed(list(found), before[0], after[0])
     told = []
     for key, row in found.items():
-        why = VARIES if key[0] == INTERRUPTED else _why(row, code.get(key))
+        alone = row.before == 0 and not before[0].has(*key), row.after == 0 and not after[0].has(*key)
+        why = VARIES if key[0] == INTERRUPTED else _why(row, alone, code.get(key))
         told.append((*key, row.before, row.after, row.after - row.before, row.calls_before, row.calls_after, why))
     table = pd.DataFrame(told, columns=FUNCTIONS)
     table["size"] = table["change"].abs()
@@ -130,13 +131,16 @@ def _code_changed(keys: Sequence[_Key], before: Profile, after: Profile) -> Mapp
     return dict(zip(known, changed(list(known.values()), bits), strict=True))
 
 
-def _why(row: _Row, code_changed: bool | None) -> str:
-    if not row.before or not row.after:
-        return NEW if row.after else GONE
+def _why(row: _Row, alone: tuple[bool, bool], code_changed: bool | None) -> str:
+    """`alone`: whether the function is not there before, and not there after."""
+    if any(alone):
+        return NEW if alone[0] else GONE
     if code_changed:
         return CODE
     if row.varies:
         return VARIES
+    if not row.before or not row.after:
+        return CALLS
     if code_changed is None:
         return NOT_KNOWN
     return CALLS if row.calls_before != row.calls_after else DATA

@@ -52,6 +52,12 @@ class Profile:
         """Instructions of the program's own code."""
         return sum(thread.user for thread in self.calls.threads if thread.ours)
 
+    def has(self, name: str, file: str) -> bool:
+        """Whether there is such a function, executed or not; of no file's code, whether it was executed."""
+        if file == KERNEL:
+            return bool(self.symbols.find(name).size)
+        return (name, file) in {(place.name, place.file) for place in self.functions} or self.files.has(name, file)
+
     def code(self, place: Place) -> bytes:
         """The bytes of a function; none where they are not known."""
         if place.file != KERNEL:
