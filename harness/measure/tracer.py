@@ -5,7 +5,8 @@
 
     def traced(program: Traced, out: Path) -> list[str]: ...
 
-`traced` writes its report, REPORT in the folder `out`, and returns lines for the terminal. A tracer with a parameter
+`traced` writes its report, REPORT in the folder `out`, and returns lines for the terminal; NOT_WHOLE beside it says
+that a part is missing. A tracer with a parameter
 `watch`, in seconds, has another function for `locks --verbose`:
 
     def watched(part: str, before: str | None) -> list[str]: ...
@@ -31,6 +32,8 @@ from harness.measure.loading import load_module
 FILE = "tracer.py"
 #: What `traced` writes, in its folder.
 REPORT = "report.html"
+#: A file that `traced` writes besides when a part of the program was not traced: the command ends with exit code 3.
+NOT_WHOLE = "not-whole"
 #: Lines of /proc/kallsyms about modules, in `Traced.left`, as they were when a user's own modules had been loaded.
 LOADED = "modules.loaded"
 

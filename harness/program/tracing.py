@@ -22,7 +22,7 @@ from rich.console import Console
 
 from harness.artefacts.store import Store
 from harness.cli.declaration import unquoted
-from harness.errors import EXIT_OK, RunError, UsageError
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, UsageError
 from harness.experiment.model import Arm, Experiment, Paper, Workload, find_experiment, load_experiment
 from harness.experiment.scalar import Scalar
 from harness.host.examine import check_memory
@@ -32,7 +32,7 @@ from harness.kernel.lines import debug_file, debug_package
 from harness.kernel.load import from_tree, kernel_word, load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
-from harness.measure.tracer import REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
+from harness.measure.tracer import NOT_WHOLE, REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.program.files import GuestFiles
 from harness.program.firstrun import files_found
@@ -119,7 +119,10 @@ class Subject:
 
 
 def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
-    """Trace, report, and print what the report says first and where it is; 0, or the program's own exit status."""
+    """Trace, report, and print what the report says first and where it is.
+
+    0, or the program's own exit status; EXIT_RUN_FAILED when a part of it was not traced.
+    """
     out = free_folder(request.out, words_of(request.program)[0], _ENDS[request.traces])
     with subject(store, request) as it:
         program = traced(store, it, it.kernel, console)
@@ -132,6 +135,8 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         lines.append(str(out / REPORT))
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if (out / NOT_WHOLE).exists():
+        return EXIT_RUN_FAILED
     return status if request.exit_code else EXIT_OK
 
 

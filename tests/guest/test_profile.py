@@ -74,7 +74,8 @@ int main(void)
 """
 KERNELS = (
     "6.12",
-    *(pytest.param(text, marks=pytest.mark.deep) for text in ("6.1", "6.1-rt", "6.1-686-pae", "6.12-generic", "7.3")),
+    # `selftest --kernel debian:newest`, which nightly runs, counts on one of each version and flavour.
+    *(pytest.param(text, marks=pytest.mark.deep) for text in ("6.1-686-pae", "7.3")),
 )
 
 

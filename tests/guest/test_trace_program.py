@@ -66,6 +66,30 @@ def visits_told(done: subprocess.CompletedProcess[str]) -> int:
     return int(match[1].replace(",", ""))
 
 
+#: A page that is written and executed in turn.
+WRITES_CODE = """\
+#include <sys/mman.h>
+int main(void)
+{
+	unsigned char *code = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < 64; i++) {
+		code[0] = 0xc3;
+		((void (*)(void))code)();
+	}
+	return 0;
+}
+"""
+
+
+def test_a_program_that_was_not_traced_whole_ends_with_3(tmp_path):
+    run("gcc", "-x", "c", "-", "-static", "-O1", "-o", tmp_path / "jit", text=WRITES_CODE)
+    done = inv(tmp_path, "trace", "--exit-code", "--", "./jit")
+    assert done.returncode == 3, done.stderr
+    assert "1 threads were not seen whole: they have executable data" in done.stdout
+    assert "needs no advice on what to keep" in done.stdout
+    assert (tmp_path / "jit.trace/report.html").is_file()
+
+
 def test_the_page_in_docs_has_commands():
     assert len(PRINTED) == 2
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from harness.errors import RunError
 from harness.measure.raw import read_answer
-from harness.measure.tracer import REPORT, Traced
+from harness.measure.tracer import NOT_WHOLE, REPORT, Traced
 
 from ..trace.maps import read_maps
 from ..trace.records import Trace
@@ -26,6 +26,9 @@ from .told import Told, tell
 
 TOP = 40
 MOST_TOLD = 5
+#: 1 MiB: of a smaller program most pages are the loader's and the C library's, and none needs to be kept.
+SMALL_PAGES = 256
+TOO_SMALL = "So small a program needs no advice on what to keep in memory."
 
 
 def report(program: Traced, trace: Path, out: Path) -> list[str]:
@@ -41,22 +44,26 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
         pyramid.add(records)
     names = Names(read_maps(program.left / "maps"), spaces.main, program.root, program.words[0])
     told = tell(measured, names)
+    small = len(measured.pages) < SMALL_PAGES
+    advice = [one for one in told.advice if one.kind != "keep" or not small]
     functions = {ip: place.function or place.text for ip, place in told.places.items()}
     content = Content(
         title=shlex.join(program.words),
         lead=_lead(measured, stats, len(spaces.threads)),
-        warnings=[*program.warnings, *_warnings(stats)],
+        warnings=[*program.warnings, *_warnings(stats), *([TOO_SMALL] if small else [])],
         span_ns=measured.span_ns,
         pages=pages,
         regions=told.regions,
         tiles=pyramid.finish(),
         grouped=pyramid.grouped,
-        advice=told.advice,
+        advice=advice,
         working_set=measured.working_set,
         tables=_tables(measured, told, functions),
     )
     write_page(content, out, REPORT)
-    return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in told.advice[:MOST_TOLD])]
+    if stats.unfit or stats.lost:
+        (out / NOT_WHOLE).write_text("".join(f"{line}\n" for line in _warnings(stats)))
+    return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in advice[:MOST_TOLD])]
 
 
 def _lead(measured: Measured, stats: TraceStats, threads: int) -> str:
