@@ -36,7 +36,7 @@ SCRIPT_DEPTH = 4
 #: Debian's architectures by processor, as uname has it.
 HOSTS = {"x86_64": ("amd64", "i386"), "aarch64": ("arm64",)}
 #: Bytes of a file that a program asks about and does not open: a larger one is brought empty.
-MOST_UNOPENED = 1 << 20
+MOST_UNOPENED = 16 << 20
 #: Names of a folder that are brought.
 MOST_LISTED = 10_000
 

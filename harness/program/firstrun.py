@@ -26,27 +26,15 @@ MOST_S = 20
 SETUP_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 #: Of the guest; what a program has of these is the guest's own.
 NOT_FILES = ("/dev/", "/proc/", "/sys/", "/run/")
-#: File systems whose files a layer can lie on.
-LAYERED = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "overlay", "tmpfs", "squashfs", "nfs", "nfs4"}
 _CALL = re.compile(r"(?:\d+ +)?(\w+)\((.*)\) += (\d+)(?:<([^>]*)>)?")
 _PATH = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
-#: Its first word is the folder that the run is in; the rest become the root, as overlays on mount points.
-_LAYERS = """\
-set -e
-at=$1 up=$2 folder=$3; shift 3
-mount -t tmpfs tmpfs "$up"
-mkdir "$up/root"
-n=0
-while [ "$1" != -- ]; do
-	n=$((n + 1))
-	mkdir "$up/upper$n" "$up/work$n"
-	mount -t overlay overlay -o "lowerdir=$1,upperdir=$up/upper$n,workdir=$up/work$n" "$up/root$1"
-	shift
-done
-shift
-for own in dev proc sys; do mount --rbind "/$own" "$up/root/$own"; done
-mount --bind "$at" "$up/root$at"
-exec chroot "$up/root" /bin/sh -c 'cd "$0" && exec "$@"' "$folder" "$@"
+#: Bytes of a file that is copied, where no layer can lie on its folder.
+MOST_COPIED = 16 << 20
+#: Behind the lines that lay the layers.
+_ENTER = """\
+for own in dev proc sys; do mkdir "$up/root/$own" && mount --rbind "/$own" "$up/root/$own"; done
+mkdir -p "$up/root$told" && mount --bind "$told" "$up/root$told"
+exec chroot "$up/root" /bin/sh -c 'cd "$0" && exec "$@"' "$@"
 """
 
 
@@ -85,8 +73,10 @@ def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str], std
     strace = [*tools().own("strace"), "-ff", "-o", told / "of", "-y", "-xx", "-qq", "-s", "4096", "-z"]
     given = [f"{name}={value}" for name, value in environment.items()]
     watched = ["env", "-i", *given, *map(str, strace), "-e", "trace=%file,getdents64", "-e", "signal=none", *words]
-    mounts = [f"{Path(mount)}" for mount in _mounts()]
-    inside = ["/bin/sh", "-c", _LAYERS, "sh", told, scratch / "layers", folder, *mounts, "--", *watched]
+    layers = scratch / "layers"
+    begin = ["set -e", f"told={shlex.quote(str(told))}", f"up={shlex.quote(str(layers))}"]
+    begin += ['mount -t tmpfs tmpfs "$up"', 'mkdir "$up/root" "$up/layer"', *_layers(Path("/"), _mounts())]
+    inside = ["/bin/sh", "-c", "\n".join([*begin, _ENTER]), "sh", folder, *watched]
     own_user = ["-r"] if os.geteuid() else []
     unshare = ["unshare", *own_user, "-mnpf", "--kill-child", "--propagation", "private", *map(str, inside)]
     errors = scratch / "errors"
@@ -109,19 +99,38 @@ def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str], std
     if any(told.iterdir()):
         return ""
     lines = errors.read_text(errors="replace").strip().splitlines()
-    return lines[-1][:120] if lines else "no namespaces"
+    return lines[0][:120] if lines else "no namespaces"
 
 
-def _mounts() -> Iterator[str]:
-    """Mount points of this host's files, each behind those that it lies below."""
-    found = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        point, kind = before.split()[4], after.split()[0]
-        wanted = kind in LAYERED and not f"{point}/".startswith(NOT_FILES)
-        if wanted and not re.search(r"[\\:,]", point) and Path(point).is_dir():
-            found.append(point)
-    yield from sorted(dict.fromkeys(found), key=lambda point: point.count("/") if point != "/" else -1)
+def _mounts() -> list[str]:
+    """Where something is mounted on this host."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line.split()[4].encode().decode("unicode_escape") for line in lines]
+
+
+def _layers(folder: Path, mounts: Sequence[str]) -> Iterator[str]:
+    """Shell text that makes $up/root like this host below a folder, without what is the guest's own.
+
+    A layer lies on a folder in which nothing else is mounted: a user who is not root may lay it on no other. So what
+    has mounts in it is gone through.
+    """
+    for path in sorted(folder.iterdir()):
+        target = f'"$up"/root{shlex.quote(str(path))}'
+        if f"{path}/".startswith(NOT_FILES) or path in (Path("/lost+found"), Path("/run")):
+            continue
+        if path.is_symlink():
+            yield f"ln -s {shlex.quote(str(path.readlink()))} {target}"
+        elif path.is_dir() and any(point.startswith(f"{path}/") for point in mounts):
+            yield f"mkdir {target}"
+            if os.access(path, os.R_OK | os.X_OK):
+                yield from _layers(path, mounts)
+        elif path.is_dir() and not re.search(r"[\\:,]", str(path)):
+            own = f'n=$((n + 1)); mkdir {target} "$up/layer/$n" "$up/layer/$n.work"'
+            options = f"lowerdir={path}{',userxattr' if os.geteuid() else ''}"
+            there = f'-o {shlex.quote(options)},upperdir="$up/layer/$n",workdir="$up/layer/$n.work"'
+            yield f"{own}; mount -t overlay overlay {there} {target}"
+        elif path.is_file() and path.stat().st_size <= MOST_COPIED and os.access(path, os.R_OK):
+            yield f"cp --preserve=mode,timestamps {shlex.quote(str(path))} {target}"
 
 
 def _found(told: Path, folder: Path) -> dict[Path, Use]:
