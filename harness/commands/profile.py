@@ -8,7 +8,7 @@ from typing import Annotated
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import Exec, ExitCode, In, Memory, Timeout, To
+from harness.commands.traceoptions import Exec, ExitCode, In, Memory, Timeout, ToVerdict
 
 
 @command("Your own work", guests=True)
@@ -38,7 +38,7 @@ def profile(
     ] = None,
     memory: Memory = None,
     timeout: Timeout = 600,
-    to: To = None,
+    to: ToVerdict = None,
     exit_code: ExitCode = False,
 ) -> int:
     """Count a program's instructions in a guest, exactly, by function."""
@@ -63,6 +63,6 @@ def profile(
 
         other = Against(against, repetitions, bound(below))
         return compare_profiles(Store.default(), request, other, terminal.output())
-    if below is not None:
-        raise UsageError("--below: needs --against")
+    if below is not None or to == "junit":
+        raise UsageError(f"--{'to junit' if below is None else 'below'}: needs --against")
     return trace_program(Store.default(), request, terminal.output())

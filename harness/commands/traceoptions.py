@@ -34,6 +34,11 @@ In = Annotated[
     ),
 ]
 ExitCode = Annotated[bool, Option("end with the program's own exit status, once the report is written")]
+#: `junit` is for verdicts, and so for comparisons.
+ToVerdict = Annotated[
+    Literal["json", "junit"] | None,
+    Option("print it in this form; `junit` with `--against`", none="a few lines"),
+]
 To = Annotated[Literal["json"] | None, Option("print the result in this form", none="a few lines")]
 Memory = Annotated[int | None, Option("MiB of the guest", least=64, none="the kernel's, and more for large files")]
 Timeout = Annotated[int, Option("seconds of the guest's time that the program may take", least=1)]

@@ -7,6 +7,7 @@ import json
 import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median_low
 
@@ -22,6 +23,7 @@ from harness.program.profile.difference import by_code, call_difference, functio
 from harness.program.profile.several import profiles
 from harness.program.tracing import SEED, TraceRequest, free_folder, kernel_of, subject, words_of
 from harness.report.html import render, table_view
+from harness.report.junit import Case, Suite, junit_xml
 
 MOST_ROWS, SHOWN = 2000, 15
 FUNCTIONS, CALLS = "functions.csv", "syscalls.csv"
@@ -38,6 +40,7 @@ class Against:
 
 def compare_profiles(store: Store, request: TraceRequest, against: Against, console: Console) -> int:
     """Compare, write the page, tell; EXIT_NEWS when the other side costs more than it may."""
+    begun = datetime.now(UTC)
     words = words_of(request.program)
     out = free_folder(request.out, words[0], "profile")
     with ExitStack() as stack:
@@ -76,11 +79,32 @@ def compare_profiles(store: Store, request: TraceRequest, against: Against, cons
         tables = {"functions": functions.to_dict("records"), "syscalls": calls.to_dict("records")}
         facts = {"before": names[0], "after": names[1], "totals": totals, "ok": status == EXIT_OK, "said": lines}
         lines = [json.dumps({**facts, "report": str(out / REPORT), **tables}, indent=1)]
+    elif request.to == "junit":
+        lines = [_as_junit(names, begun, told, calls, verdict, status)]
     else:
         lines.append(str(out / REPORT))
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return status
+
+
+def _as_junit(
+    names: tuple[str, str], begun: datetime, told: list[str], calls: pd.DataFrame, verdict: list[str], status: int
+) -> str:
+    """One case for the program, which alone can fail, and one for each system call whose code costs another number."""
+    whole = Case(name="instructions", status="ok" if status == EXIT_OK else "news", message="; ".join(told + verdict))
+    cases = [whole]
+    for row in calls[calls["by code"] != 0].to_dict("records"):
+        message = f"{row['for each before']} to {row['for each after']} for each, {row['by code']:+} by code"
+        cases.append(Case(name=str(row["system call"]), status="ok", message=message))
+    suite = Suite(
+        experiment=f"{names[1]} against {names[0]}",
+        begun=begun.isoformat(timespec="seconds"),
+        seconds=(datetime.now(UTC) - begun).total_seconds(),
+        result=None,
+        cases=tuple(cases),
+    )
+    return junit_xml([suite]).decode().rstrip()
 
 
 def _is_kernel(word: str) -> bool:

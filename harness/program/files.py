@@ -46,7 +46,7 @@ class GuestFiles:
 
     def __init__(self, root: Path, arch: ArchName) -> None:
         self.root = root
-        self._arch = arch
+        self.arch = arch
         self._bytes = 0
         self._whole = False  # a user's own root is in it
         self.notes: list[str] = []
@@ -57,7 +57,7 @@ class GuestFiles:
     @property
     def foreign(self) -> bool:
         """Whether this host's processor runs none of its programs."""
-        return ARCHES[self._arch].debian not in HOSTS.get(platform.machine(), ())
+        return ARCHES[self.arch].debian not in HOSTS.get(platform.machine(), ())
 
     @property
     def mebibytes(self) -> int:
@@ -87,7 +87,7 @@ class GuestFiles:
             else:
                 self._take_program(name)
         if packages:
-            artefact = debs.fetch(store, ARCHES[self._arch].debian, packages, dependencies=True)
+            artefact = debs.fetch(store, ARCHES[self.arch].debian, packages, dependencies=True)
             for name in sorted(artefact.files):
                 unpack(artefact.path / name, self.root, _wanted)
             self.notes.append(f"packages: {', '.join(f'{n} {v}' for n, v in artefact.info['versions'].items())}")
@@ -240,13 +240,13 @@ class GuestFiles:
         machine = _machine_of(path)
         if machine is None:
             raise UsageError("is no program: neither ELF nor a script", where=str(path))
-        needed = ARCHES[self._arch].machine
+        needed = ARCHES[self.arch].machine
         if machine != needed:
             raise UsageError(f"is a program for {machine}, and the kernel's is {needed}", where=str(path))
         self._libraries_of(target)
 
     def _libraries_of(self, target: Path) -> None:
-        homes, triplet = [self.root, Path("/")], ARCHES[self._arch].triplet
+        homes, triplet = [self.root, Path("/")], ARCHES[self.arch].triplet
         nowhere = "neither this host nor a package"
         try:
             install_libraries(target, homes, self.root, triplet, _host_folders(), nowhere)

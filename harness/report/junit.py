@@ -42,7 +42,7 @@ class Suite(Strict):
 
 def junit_xml(suites: Sequence[Suite]) -> bytes:
     """The document, UTF-8; it fits the junit-10.xsd of Jenkins' xunit plugin."""
-    root = ElementTree.Element("testsuites", {"name": "krepro nightly"} | _totals(suites))
+    root = ElementTree.Element("testsuites", {"name": "krepro"} | _totals(suites))
     for suite in suites:
         about_it = {"skipped": str(suite.count("absent", "untried")), "timestamp": suite.begun}
         named = {"name": _clean(suite.experiment)}

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -182,12 +183,13 @@ def test_against_another_kernel_the_step_is_found_in_the_code_that_changed(count
 
 def test_against_another_program_the_bound_decides(counted, tmp_path):
     program = str(counted / "counted64")
-    words = ["--against", f"{program} 200000 7", "--repetitions", "1", "--below", "1%", "--out", "p"]
+    words = ["--against", f"{program} 200000 7", "--repetitions", "1", "--below", "1%", "--out", "p", "--to", "junit"]
     done = inv(tmp_path, "profile", *words, "--", program, "1000", "7")
     assert done.returncode == 1, done.stderr
     main = pd.read_csv(tmp_path / "p/functions.csv").set_index("function").loc["main"]
     assert (main["change"], main["why"]) == (2 * 199_000, "data")
-    assert "too much: it costs at least +" in done.stdout
+    (failure,) = ElementTree.fromstring(done.stdout).iter("failure")
+    assert "too much: it costs at least +" in failure.attrib["message"]
 
 
 def test_the_fixture_bounds_a_program_in_tests_of_others(tmp_path):

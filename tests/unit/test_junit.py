@@ -66,7 +66,7 @@ def test_a_night_in_xml():
     root = ElementTree.fromstring(junit_xml([suite(*CASES), suite(CASES[0], name="y", seconds=3600, result=None)]))
     check(root)
     assert root.attrib == {
-        "name": "krepro nightly", "tests": "7", "failures": "1", "errors": "2", "time": "3601.500",
+        "name": "krepro", "tests": "7", "failures": "1", "errors": "2", "time": "3601.500",
     }  # fmt: skip
     first, second = root
     assert (first.get("tests"), first.get("failures"), first.get("errors"), first.get("skipped")) == tuple("6121")

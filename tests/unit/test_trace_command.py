@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from harness.artefacts.store import Store
+from harness.commands.profile import profile
 from harness.errors import RunError, UsageError
 from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
@@ -312,3 +313,21 @@ def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
         pass
     assert len(shown.getvalue().splitlines()) == 4
     assert "watched() failed: ZeroDivisionError" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"below": "1%"}, "--below: needs --against"),
+        ({"to": "junit"}, "--to junit: needs --against"),
+        ({"against": "true", "below": "little"}, "--below little: must be per cent, as 1%"),
+        ({"against": "no-such-program-anywhere"}, "no program called no-such-program-anywhere on PATH"),
+        ({"against": "debian:9.9"}, "has no kernel debian:9.9"),
+        ({"against": "debian:6.1-686"}, "is for i386, and the first kernel for x86_64"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused_in_one_line(here, monkeypatch, options, says):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match=says):
+        profile(exec="/bin/true", in_=("/bin/true",), **options)
+    assert not list(here.iterdir())

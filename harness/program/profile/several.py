@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from harness.artefacts.store import Store
-from harness.errors import RunError
+from harness.errors import RunError, UsageError
+from harness.kernel.load import load_kernel
 from harness.program.profile.profile import Profile, read_profile
 from harness.program.tracing import PROFILE, Subject, exit_status, traced
 from harness.progress import step
@@ -17,7 +18,14 @@ from harness.trial.prepare import build_for
 
 
 def profiles(store: Store, wanted: Sequence[tuple[Subject, str, int]], label: str) -> list[Profile]:
-    """One for each subject, kernel and seed, in order. RunError when one fails, or ends otherwise than the first."""
+    """One for each subject, kernel and seed, in order.
+
+    UsageError for kernels of several architectures, RunError when a run fails, or ends otherwise than the first.
+    """
+    for it, kernel, _ in wanted:
+        arch = load_kernel(kernel, PROFILE).spec.arch
+        if arch != it.things.arch:
+            raise UsageError(f"{kernel}: is for {arch}, and the first kernel for {it.things.arch}")
     with step(label, total=len(wanted)) as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
         runs: list[Future[tuple[Profile, int]]] = []
         try:
