@@ -61,6 +61,8 @@ PROFILE = Path(__file__).parent / "profile"
 SEED = 1
 #: Where the program's root lies in the guest, and its standard input in that.
 ROOT, STDIN = "/program", "/.stdin"
+#: In that root, what sets the files' times before the program begins.
+TIMES = "/.times"
 #: The guest's own folders that the program and its tracer see.
 SHARED = ("dev", "proc", "sys", "run", "krepro")
 #: Of the guest, in any case: the files are there packed and unpacked.
@@ -182,6 +184,8 @@ def traced(store: Store, it: Subject, kernel: str, console: Console | None, *, s
     loaded = load_words(store, built, module_folders(request.modules), it.things.root)
     layouts = _layouts(store, built, it.experiment, tracer)
     debug = debug_file(store, built.recipe) if request.lines else None
+    if "CONFIG_INITRAMFS_PRESERVE_MTIME=y" not in built.kernel.file("config").read_text():
+        (it.things.root / TIMES.strip("/")).write_text(it.things.setting_times())
     command = _command(tracer.command, it.folder, [*loaded, *it.words], request.timeout)
     only = _only(arm, command, request.timeout + MORE_S)
     scratch = scratch_folder(it.scratch, "guest")
@@ -377,6 +381,7 @@ for at in {" ".join(SHARED)}; do
 	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
 done
 cp /bin/busybox {BUSYBOX} || exit
+[ ! -e {ROOT}{TIMES} ] || (cd {ROOT} && sh .{TIMES}) || exit
 export PATH=/krepro/bin:{GUEST_PATH}
 exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
 """

@@ -26,7 +26,16 @@ async function unpack(text, group) {
 	return { rows: Uint32Array.from(rows), columns: Uint16Array.from(columns), values: data.subarray(end), group };
 }
 
-// Called by files of tiles, and for those in the page.
+// Of the files that were read last, their tiles' texts by key.
+const files = new Map(), MOST_FILES = 12;
+
+// Called by files of tiles, for each of theirs.
+window.kept = (file, key, text) => {
+	if (!files.has(file)) files.set(file, new Map());
+	files.get(file).set(key, text);
+	while (files.size > MOST_FILES) files.delete(files.keys().next().value);
+};
+
 async function tile(key, text) {
 	const [level] = key.split("-").map(Number);
 	const made = text ? await unpack(text, about.levels[level].group) : null;
@@ -36,7 +45,22 @@ async function tile(key, text) {
 	waiting.delete(key);
 	if (done) done();
 }
-window.tile = tile;
+
+const reading = new Set();
+
+function read(file) {
+	if (reading.has(file)) return;
+	reading.add(file);
+	const script = document.createElement("script");
+	script.src = `tiles/${file}.js`;
+	script.onload = () => {
+		script.remove();
+		reading.delete(file);
+		for (const [key, text] of files.get(file)) if (waiting.has(key)) tile(key, text);
+	};
+	script.onerror = () => { told.textContent = `The file tiles/${file}.js is missing: move the folder as a whole.`; };
+	document.head.append(script);
+}
 
 function need(level, number) {
 	const key = `${level}-${number}`;
@@ -50,11 +74,9 @@ function need(level, number) {
 	const inside = document.getElementById(`tile-${key}`);
 	if (inside) tile(key, inside.textContent);
 	else if (about.levels[level].files.includes(number)) {
-		const script = document.createElement("script");
-		script.src = `tiles/${key}.js`;
-		script.onload = () => script.remove();
-		script.onerror = () => { told.textContent = `The file tiles/${key}.js is missing: move the folder as a whole.`; };
-		document.head.append(script);
+		const file = `${level}-${Math.floor(number / about.per_file)}`;
+		if (files.has(file)) tile(key, files.get(file).get(key));
+		else read(file);
 	} else { tiles.set(key, null); waiting.delete(key); return null; }
 	return undefined;
 }

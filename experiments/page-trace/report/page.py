@@ -22,6 +22,8 @@ HERE = Path(__file__).resolve().parent
 #: Bytes of tiles that the page itself has; level 0 is in any case.
 MOST_INSIDE = 8 << 20
 TILES = "tiles"
+#: Tiles of one level, side by side, that a file has.
+PER_FILE = 64
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,12 @@ def write_page(content: Content, out: Path, report: str) -> None:
                 inside.append((f"{number}-{place}", text))
             else:
                 (out / TILES).mkdir(exist_ok=True)
-                (out / TILES / f"{number}-{place}.js").write_text(f'tile("{number}-{place}","{text}")\n')
+                file = f"{number}-{place // PER_FILE}"
+                with (out / TILES / f"{file}.js").open("a") as sink:
+                    sink.write(f'kept("{file}","{number}-{place}","{text}")\n')
     about = {
         "columns": COLUMNS,
+        "per_file": PER_FILE,
         "rows": int(content.pages.size),
         "span_ns": content.span_ns,
         "levels": levels,

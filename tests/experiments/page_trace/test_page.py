@@ -40,6 +40,7 @@ def written(folder: Path, visits: int) -> Path:
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium here; ./inv test installs it")
 def test_tiles_in_files_are_opened_where_one_looks(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "MOST_INSIDE", 1)
+    monkeypatch.setattr(page, "PER_FILE", 4)
     path = written(tmp_path, 100_000)
     files = {one.name for one in (path.parent / page.TILES).iterdir()}
     deepest = max(int(name.partition("-")[0]) for name in files)
