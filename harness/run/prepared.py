@@ -122,12 +122,14 @@ def oracle_of(store: Store, arm: Arm, prepared: PreparedArm) -> Plugin | None:
     """The plugin with all arguments but a trial's seed; None where the arm asks for none."""
     if not arm.oracle:
         return None
+    # The mode paths has its contexts from that one.
+    modes = ["functions", *arm.oracle] if "paths" in arm.oracle else arm.oracle
     shift = prepared.machine.icount_shift if prepared.machine.clock == "virtual" else -1
     return Plugin(
         path=_plugin(store, prepared.machine.board),
         arguments={
             "places": str(kernel_places(store, prepared.build, arm.oracle_locks).file("places")),
-            "modes": "+".join(dict.fromkeys(arm.oracle)),
+            "modes": "+".join(dict.fromkeys(modes)),
             "period_ns": str(SAMPLE_PERIOD_NS),
             "shift": str(shift),
         },

@@ -9,8 +9,9 @@
  *
  * A block that was called and only jumps on is a linker's stub or a thunk: what was called is where it jumps.
  *
- * Code of the kernel is told by function, user code by block; the bytes of each page are kept, so that a reader finds out
- * which file it is of, and what changed in it. To be used with the mode functions, which keeps the contexts: both count the same.
+ * Code of the kernel is told by function, user code by block; the bytes of each page are kept, so that a reader finds
+ * out which file it is of, and what changed in it. To be used with the mode functions, which keeps the contexts; both
+ * count the same.
  */
 #include "context.h"
 #include "isa.h"
@@ -322,7 +323,7 @@ static void begin_thread(struct slot *slot)
 	slot->fresh = false;
 	new->thread = n_threads < MAX_THREADS ? n_threads++ : 0;
 	new->n = 0;
-	if (wake)
+	if (wake && new->thread)
 		threads[new->thread] = (struct thread){ wake->parent, threads[wake->parent].image };
 	new->base = root_of(new->thread);
 	for (; wake && new->n < wake->n; new->n++) {
