@@ -158,9 +158,9 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
     try:
         here = Path.cwd()
         things = GuestFiles(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
-        _standard_input(things.root / STDIN.strip("/"))
         things.take(store, request.needs, here)
         words = [things.program(words[0], here), *words[1:]]
+        _standard_input(things.root / STDIN.strip("/"))
         if not request.needs:
             _first_run(things, words, here)
         things.arguments(words[1:], here)
