@@ -36,7 +36,8 @@ from harness.measure.tracer import NOT_WHOLE, REPORT, Traced, Tracer, TracerFile
 from harness.paths import EXPERIMENTS
 from harness.program.files import GuestFiles
 from harness.program.firstrun import files_found
-from harness.program.ownmodules import BUSYBOX, load_words, module_folders, not_loaded
+from harness.program.insideguest import ENDED, GUEST_PATH, ROOT, STATUS, STDIN, TIMES, command
+from harness.program.ownmodules import load_words, module_folders, not_loaded
 from harness.program.watching import watching
 from harness.progress import note, step
 from harness.run.prepared import oracle_of, seeded
@@ -59,29 +60,16 @@ _ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks", "functions": 
 #: The tracer of what is no paper's.
 PROFILE = Path(__file__).parent / "profile"
 SEED = 1
-#: Where the program's root lies in the guest, and its standard input in that.
-ROOT, STDIN = "/program", "/.stdin"
-#: In that root, what sets the files' times before the program begins.
-TIMES = "/.times"
-#: The guest's own folders that the program and its tracer see.
-SHARED = ("dev", "proc", "sys", "run", "krepro")
 #: Of the guest, in any case: the files are there packed and unpacked.
 LEAST_MIB, TIMES_FILES = 448, 3
 #: Of a trace, unless the setting output_mib says another.
 MOST_MIB = 1024
 #: How many bytes QEMU may write beyond the trace.
 MORE_BYTES = 1 << 30
-#: In what came out of the guest: the program was ended at its timeout; and its exit status.
-ENDED, STATUS = "timed-out", "exit-status"
 #: A shell's status of a program that a signal ended is this and the signal's number.
 SIGNALLED = 128
-#: Of the guest, but for what tracers have of their own.
-GUEST_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 #: The guest's seconds beyond the program's: it is asked to end, then killed, and its tracer writes what it has.
 MORE_S = 600
-ASKED_S, KILLED_S = 5, 5
-#: Of the guest, for what waits for that.
-BELOW = "/run/krepro"
 
 
 @dataclass(frozen=True)
@@ -186,8 +174,8 @@ def traced(store: Store, it: Subject, kernel: str, console: Console | None, *, s
     debug = debug_file(store, built.recipe) if request.lines else None
     if "CONFIG_INITRAMFS_PRESERVE_MTIME=y" not in built.kernel.file("config").read_text():
         (it.things.root / TIMES.strip("/")).write_text(it.things.setting_times())
-    command = _command(tracer.command, it.folder, [*loaded, *it.words], request.timeout)
-    only = _only(arm, command, request.timeout + MORE_S)
+    text = command(tracer.command, it.folder, [*loaded, *it.words], request.timeout)
+    only = _only(arm, text, request.timeout + MORE_S)
     scratch = scratch_folder(it.scratch, "guest")
     spec = _trial(store, it, scratch, only, built, seed)
     spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})
@@ -370,51 +358,6 @@ def _standard_input(target: Path) -> None:
             note("reading standard input, for the program")
         if stat.S_ISFIFO(mode) or stat.S_ISREG(mode):
             shutil.copyfileobj(sys.stdin.buffer, sink)
-
-
-def _command(tracer: str, folder: str, words: Sequence[str], timeout_s: int) -> str:
-    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
-    inside = f'cd "$1" || exit; shift\n{_until_timeout(timeout_s)}{tracer}'
-    return f"""\
-export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
-for at in {" ".join(SHARED)}; do
-	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
-done
-cp /bin/busybox {BUSYBOX} || exit
-[ ! -e {ROOT}{TIMES} ] || (cd {ROOT} && sh .{TIMES}) || exit
-export PATH=/krepro/bin:{GUEST_PATH}
-exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
-"""
-
-
-def _until_timeout(timeout_s: int) -> str:
-    """A shell function that runs a tracer, and ends the program when its time is over: the trace is kept.
-
-    The tracer is in the foreground, since one in the background has no standard input and ignores SIGINT. It passes
-    SIGTERM on to the program, and ends at the next one even though children of the program go on. What waits is one
-    process, with nothing below it, so that it can be ended by one signal too.
-    """
-    return f"""\
-until_timeout() {{
-	mkfifo {BELOW}/never || return
-	(
-		read -r -t {timeout_s} never <>{BELOW}/never
-		read -r tracer <{BELOW}/tracer && echo >"$KREPRO_OUT/{ENDED}" && kill "$tracer"
-		read -r -t {ASKED_S} never <>{BELOW}/never
-		for at in $(grep -ls "^PPid:.$tracer$" /proc/[0-9]*/status); do
-			at=${{at%/status}} && kill -KILL "${{at#/proc/}}"
-		done
-		read -r -t {KILLED_S} never <>{BELOW}/never
-		kill "$tracer"
-	) &
-	waiting=$!
-	{BUSYBOX} sh -c 'echo $$ >{BELOW}/tracer; exec "$@"' sh "$@"
-	set -- "$?"
-	echo "$1" >"$KREPRO_OUT/{STATUS}"
-	kill "$waiting"
-	return "$1"
-}}
-"""
 
 
 def _only(arm: Arm, command: str, timeout_s: float) -> Experiment:

@@ -17,7 +17,8 @@ from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.program.files import MOST_UNOPENED, GuestFiles
 from harness.program.firstrun import Use, files_found
-from harness.program.tracing import TraceRequest, _command, free_folder, trace_program
+from harness.program.insideguest import command
+from harness.program.tracing import TraceRequest, free_folder, trace_program
 from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
@@ -210,7 +211,7 @@ def test_the_files_size_is_counted_in_mebibytes(here, things):
 
 def test_words_reach_the_tracer_as_they_are(tmp_path):
     words = ["./a b", "$HOME", "it's", "*", ""]
-    text = _command('for word; do echo "<$word>"; done', "/", words, 60)
+    text = command('for word; do echo "<$word>"; done', "/", words, 60)
     # The last line, with a shell of this host in place of the guest's root.
     last = text[text.index("exec /bin/chroot") :]
     (tmp_path / "in").touch()
