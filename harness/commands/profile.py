@@ -58,6 +58,8 @@ def profile(
         exit_code=exit_code,
         lines=verbose,
     )
+    if against is not None and (exit_code or verbose):
+        raise UsageError(f"--{'exit-code' if exit_code else 'verbose'}: not with --against")
     if against is not None:
         from harness.program.comparing import Against, bound, compare_profiles
 

@@ -24,8 +24,12 @@ ASKED_S, KILLED_S = 5, 5
 BELOW = "/run/krepro"
 
 
-def command(tracer: str, folder: str, words: Sequence[str], timeout_s: int) -> str:
-    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
+def command(tracer: str, folder: str, words: Sequence[str], timeout_s: int, *, set_times: bool = False) -> str:
+    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders.
+
+    `set_times`: the kernel forgets those of an initramfs, so they are set first.
+    """
+    times = f"(cd {ROOT} && sh .{TIMES}) || exit" if set_times else ""
     inside = f'cd "$1" || exit; shift\n{_until_timeout(timeout_s)}{tracer}'
     return f"""\
 export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
@@ -33,7 +37,7 @@ for at in {" ".join(SHARED)}; do
 	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
 done
 cp /bin/busybox {BUSYBOX} || exit
-[ ! -e {ROOT}{TIMES} ] || (cd {ROOT} && sh .{TIMES}) || exit
+{times}
 export PATH=/krepro/bin:{GUEST_PATH}
 exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
 """

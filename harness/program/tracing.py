@@ -153,6 +153,7 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
             _first_run(things, words, here)
         things.arguments(words[1:], here)
         things.finish(here)
+        (things.root / TIMES.strip("/")).write_text(things.setting_times())
         for text in things.notes:
             note(text)
         yield Subject(request, folder, tracer, kernel, tuple(words), things, str(here), scratch)
@@ -172,9 +173,8 @@ def traced(store: Store, it: Subject, kernel: str, console: Console | None, *, s
     loaded = load_words(store, built, module_folders(request.modules), it.things.root)
     layouts = _layouts(store, built, it.experiment, tracer)
     debug = debug_file(store, built.recipe) if request.lines else None
-    if "CONFIG_INITRAMFS_PRESERVE_MTIME=y" not in built.kernel.file("config").read_text():
-        (it.things.root / TIMES.strip("/")).write_text(it.things.setting_times())
-    text = command(tracer.command, it.folder, [*loaded, *it.words], request.timeout)
+    forgets = "CONFIG_INITRAMFS_PRESERVE_MTIME=y" not in built.kernel.file("config").read_text()
+    text = command(tracer.command, it.folder, [*loaded, *it.words], request.timeout, set_times=forgets)
     only = _only(arm, text, request.timeout + MORE_S)
     scratch = scratch_folder(it.scratch, "guest")
     spec = _trial(store, it, scratch, only, built, seed)

@@ -321,6 +321,8 @@ def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
     [
         ({"below": "1%"}, "--below: needs --against"),
         ({"to": "junit"}, "--to junit: needs --against"),
+        ({"against": "true", "exit_code": True}, "--exit-code: not with --against"),
+        ({"against": "true", "verbose": True}, "--verbose: not with --against"),
         ({"against": "true", "below": "little"}, "--below little: must be per cent, as 1%"),
         ({"against": "no-such-program-anywhere"}, "no program called no-such-program-anywhere on PATH"),
         ({"against": "debian:9.9"}, "has no kernel debian:9.9"),

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
+from harness.errors import RunError
 from harness.measure.symbols import SymbolMap
 from harness.oracle.paths import CALL, EXCEPTION, INTERRUPT, KERNEL_IMAGE, NMI, SOFTIRQ, SYSTEM_CALL, THREAD, Paths
 from harness.oracle.places import CONTEXTS, USER
@@ -168,6 +170,20 @@ def _folded(call: Call) -> str:
 def read_calls(paths: Paths, symbols: SymbolMap, files: Files) -> Calls:
     """Name everything in the plugin's tree, and unite what has one name."""
     return _Naming(paths, symbols, files).calls()
+
+
+def check_counts(calls: Calls, counted: pd.DataFrame, where: str) -> None:
+    """RunError unless both modes of the plugin, each in its own way, counted the same of every kernel function."""
+    ours: Counter[tuple[str, str]] = Counter()
+    for (place, context), instructions in calls.functions.items():
+        ours["(user)" if context == CONTEXTS[USER] else place.name, context] += instructions
+    theirs: Counter[tuple[str, str]] = Counter()
+    for function, context, instructions in counted[["function", "context", "instructions"]].itertuples(index=False):
+        theirs[function, context] += instructions
+    for key in sorted(theirs.keys() | ours.keys()):
+        if ours[key] != theirs[key]:
+            told = f"{key[0]} ({key[1]}): {theirs[key]} instructions, and by call paths {ours[key]}"
+            raise RunError(told, where=where)
 
 
 class _Naming:

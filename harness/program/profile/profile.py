@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.measure.tracer import Traced
 from harness.oracle.paths import KERNEL_IMAGE, PAGE, Paths
-from harness.oracle.reader import Oracle
-from harness.program.profile.calls import INTERRUPTED, KERNEL, Calls, read_calls
+from harness.oracle.reader import LAP, Oracle
+from harness.program.profile.calls import INTERRUPTED, KERNEL, Calls, check_counts, read_calls
 from harness.program.profile.code import Files, Place
 
 #: In place of functions: what interrupted the program, which comes when it likes.
@@ -74,8 +74,10 @@ class Profile:
 def read_profile(program: Traced) -> Profile:
     """Read what a run under the tracer left. OracleAbsent and RunError as the oracle's readers say."""
     symbols = read_system_map(program.system_map)
-    paths, files = Paths(Oracle(program.raw)), Files(program.root)
+    oracle, files = Oracle(program.raw), Files(program.root)
+    paths = Paths(oracle)
     calls = read_calls(paths, symbols, files)
+    check_counts(calls, oracle.functions(symbols, kind=LAP), str(oracle.folder))
     functions: Counter[Place] = Counter()
     entered: Counter[Place] = Counter()
     under: dict[str, Counter[tuple[str, str]]] = {}

@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from harness.errors import RunError
 from harness.kernel.lines import lines_of
 from harness.measure.symbols import read_system_map
 from harness.measure.tracer import REPORT, Traced, Tracer
 from harness.oracle.paths import Paths
 from harness.oracle.reader import LAP, Oracle
-from harness.program.profile.calls import KERNEL, Calls, read_calls
+from harness.program.profile.calls import KERNEL, Calls, check_counts, read_calls
 from harness.program.profile.code import Files
 from harness.report.flame import flame
 from harness.report.html import render, table_view
@@ -40,7 +38,7 @@ def traced(program: Traced, out: Path) -> list[str]:
     oracle = Oracle(program.raw)
     calls = read_calls(Paths(oracle), symbols, Files(program.root))
     counted = oracle.functions(symbols, kind=LAP)
-    _agree(calls, counted, str(oracle.folder))
+    check_counts(calls, counted, str(oracle.folder))
     functions = _functions(calls, counted, program.debug)
     functions.to_csv(out / TABLE, index=False)
     system_calls = _system_calls(calls)
@@ -69,20 +67,6 @@ def traced(program: Traced, out: Path) -> list[str]:
     )
     (out / REPORT).write_text(page)
     return [*warnings, f"{words}: {lead}", *_lines(functions)]
-
-
-def _agree(calls: Calls, counted: pd.DataFrame, where: str) -> None:
-    """RunError unless both modes of the plugin, each in its own way, counted the same of every kernel function."""
-    ours: Counter[tuple[str, str]] = Counter()
-    for (place, context), instructions in calls.functions.items():
-        ours["(user)" if context == USER else place.name, context] += instructions
-    theirs: Counter[tuple[str, str]] = Counter()
-    for function, context, instructions in counted[["function", "context", "instructions"]].itertuples(index=False):
-        theirs[function, context] += instructions
-    for key in sorted(theirs.keys() | ours.keys()):
-        if ours[key] != theirs[key]:
-            told = f"{key[0]} ({key[1]}): {theirs[key]} instructions, and by call paths {ours[key]}"
-            raise RunError(told, where=where)
 
 
 def _functions(calls: Calls, counted: pd.DataFrame, debug: Path | None) -> pd.DataFrame:
