@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -21,7 +20,16 @@ from harness.measure.tracer import REPORT
 from harness.paths import KERNELS
 from harness.program.profile.difference import by_code, call_difference, function_difference
 from harness.program.profile.several import profiles
-from harness.program.tracing import SEED, TraceRequest, free_folder, kernel_of, subject, words_of
+from harness.program.tracing import (
+    SEED,
+    TraceRequest,
+    free_folder,
+    kernel_of,
+    print_lines,
+    subject,
+    tell,
+    words_of,
+)
 from harness.report.html import render, table_view
 from harness.report.junit import Case, Suite, junit_xml
 
@@ -75,16 +83,11 @@ def compare_profiles(store: Store, request: TraceRequest, against: Against, cons
         file=FUNCTIONS,
     )
     (out / REPORT).write_text(page)
-    if request.to == "json":
-        tables = {"functions": functions.to_dict("records"), "syscalls": calls.to_dict("records")}
-        facts = {"before": names[0], "after": names[1], "totals": totals, "ok": status == EXIT_OK, "said": lines}
-        lines = [json.dumps({**facts, "report": str(out / REPORT), **tables}, indent=1)]
-    elif request.to == "junit":
-        lines = [_as_junit(names, begun, told, calls, verdict, status)]
+    if request.to == "junit":
+        print_lines(console, [_as_junit(names, begun, told, calls, verdict, status)])
     else:
-        lines.append(str(out / REPORT))
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        facts = {"before": names[0], "after": names[1], "totals": totals, "ok": status == EXIT_OK}
+        tell(console, request, lines, out, facts)
     return status
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from harness.measure.tracer import REPORT
 from harness.program.profile.difference import by_code, call_difference, function_difference
 from harness.program.profile.profile import Profile
 from harness.program.profile.several import profiles
-from harness.program.tracing import SEED, TraceRequest, free_folder, kernel_of, subject, words_of
+from harness.program.tracing import SEED, TraceRequest, free_folder, kernel_of, subject, tell, words_of
 from harness.progress import note
 from harness.report.figures import figure_style, write_figures
 from harness.report.html import render, table_view
@@ -78,13 +77,7 @@ def history(store: Store, kernels: Sequence[str], request: TraceRequest, console
         calls=table_view(_calls(known, found), MOST_ROWS),
     )
     (out / REPORT).write_text(page)
-    if request.to == "json":
-        tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))}
-        lines = [json.dumps({"program": words, "said": lines, "report": str(out / REPORT), **tables}, indent=1)]
-    else:
-        lines.append(str(out / REPORT))
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    tell(console, request, lines, out, {"program": words})
     return EXIT_OK
 
 

@@ -119,12 +119,8 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
         lines = _report(it.tracer, program, it.scratch / "report", out)
         status = exit_status(program)
         lines += _ended(status, program.left)
-    if request.to == "json":
-        lines = [_as_json(request.traces, it.words, it.kernel, status, lines, out)]
-    else:
-        lines.append(str(out / REPORT))
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    facts = {"traced": request.traces, "program": it.words, "kernel": it.kernel, "exit_status": status}
+    tell(console, request, lines, out, facts)
     if (out / NOT_WHOLE).exists():
         return EXIT_RUN_FAILED
     return status if request.exit_code else EXIT_OK
@@ -220,10 +216,19 @@ def _ended(status: int, left: Path) -> list[str]:
     return [f"The program ended with {how}." + (f" Its last words: {hint}" if hint else "")]
 
 
-def _as_json(traces: Traces, words: Sequence[str], kernel: str, status: int, lines: Sequence[str], out: Path) -> str:
-    tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))}
-    told = {"traced": traces, "program": list(words), "kernel": kernel, "exit_status": status, "said": list(lines)}
-    return json.dumps({**told, "report": str(out / REPORT), **tables}, indent=1)
+def tell(console: Console, request: TraceRequest, lines: Sequence[str], out: Path, facts: Mapping[str, object]) -> None:
+    """Print lines and where the page is; or with `--to json` the facts, the lines, and the tables beside the page."""
+    told = [*lines, str(out / REPORT)]
+    if request.to == "json":
+        tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))}
+        told = [json.dumps({**facts, "said": list(lines), "report": told[-1], **tables}, indent=1)]
+    print_lines(console, told)
+
+
+def print_lines(console: Console, lines: Sequence[str]) -> None:
+    """As they are: names may look like markup."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _report(tracer: TracerFile, program: Traced, made: Path, out: Path) -> list[str]:

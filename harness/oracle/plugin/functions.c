@@ -60,25 +60,18 @@ static void book(enum context context)
 
 static uint32_t counter_of(uint64_t address, struct range *function)
 {
-	size_t low = 0, high = places.n_functions;
+	size_t low;
 
 	*function = (struct range){ 0 };
 	if (address < places.kernel)
 		return USER;
 	if (address < places.functions[0] || address >= places.text_end)
 		return OUTSIDE;
-	while (high - low > 1) {
-		size_t middle = (low + high) / 2;
-
-		if (places.functions[middle] <= address)
-			low = middle;
-		else
-			high = middle;
-	}
+	low = places_function(address);
 	if (!used_of[low] && used == MAX_USED)
 		return OUTSIDE;
 	function->low = places.functions[low];
-	function->high = low + 1 < places.n_functions ? places.functions[low + 1] : places.text_end;
+	function->high = places_end(low);
 	if (!used_of[low]) {
 		used_of[low] = used++;
 		loops_find(*function);
@@ -181,12 +174,6 @@ static void report(FILE *json)
 
 /* -- the mode ------------------------------------------------------------------------------------------ */
 
-static const char *lacks(const struct settings *settings)
-{
-	(void)settings;
-	return registers_known() && cpu_memory_rw_debug ? NULL : "this QEMU does not export its registers and memory";
-}
-
 static void init(const struct settings *settings)
 {
 	(void)settings;
@@ -202,7 +189,7 @@ static void finish(void)
 
 const struct oracle_mode functions_mode = {
 	.name = "functions",
-	.lacks = lacks,
+	.lacks = registers_lacks,
 	.init = init,
 	.translate = translate,
 	.flush = flush,

@@ -156,12 +156,6 @@ static void on_region(unsigned int cpu, enum kind kind, bool begin)
 		entries[i].at_begin[kind] = entries[i].now;
 }
 
-static const char *lacks(const struct settings *settings)
-{
-	(void)settings;
-	return registers_known() && cpu_memory_rw_debug ? NULL : "this QEMU does not export its registers and memory";
-}
-
 static void finish(void)
 {
 	if (!sink)
@@ -177,7 +171,7 @@ static void report(FILE *json)
 
 const struct oracle_mode locks_mode = {
 	.name = "locks",
-	.lacks = lacks,
+	.lacks = registers_lacks,
 	.translate = translate,
 	.region = on_region,
 	.finish = finish,

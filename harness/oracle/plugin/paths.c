@@ -120,37 +120,11 @@ static uint32_t node_of(uint32_t parent, enum what what, uint64_t target)
 	return node_at[i] = n_nodes++;
 }
 
-/* Of the kernel, by number: the last that begins at an address or below. */
-static size_t number_of(uint64_t address)
-{
-	size_t low = 0, high = places.n_functions;
-
-	while (high - low > 1) {
-		size_t middle = (low + high) / 2;
-
-		if (places.functions[middle] <= address)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static bool is_named(uint64_t address)
-{
-	return address >= places.functions[0] && address < places.text_end;
-}
-
 static uint64_t function_of(uint64_t address)
 {
-	return is_named(address) ? places.functions[number_of(address)] : 0;
-}
+	bool named = address >= places.functions[0] && address < places.text_end;
 
-static uint64_t next_function(uint64_t low)
-{
-	size_t next = number_of(low) + 1;
-
-	return next < places.n_functions ? places.functions[next] : places.text_end;
+	return named ? places.functions[places_function(address)] : 0;
 }
 
 /* -- code ------------------------------------------------------------------------------------------- */
@@ -188,9 +162,9 @@ static void keep_code(uint32_t image, uint64_t address)
 /* The pages of a function of the kernel. */
 static void keep_function(uint64_t low)
 {
-	uint64_t high = next_function(low);
+	uint64_t high = low ? places_end(places_function(low)) : 0;
 
-	for (uint64_t page = low & ~(uint64_t)(PAGE - 1); low && page < high; page += PAGE)
+	for (uint64_t page = low & ~(uint64_t)(PAGE - 1); page < high; page += PAGE)
 		keep_code(KERNEL_IMAGE, page);
 }
 
@@ -629,12 +603,6 @@ static void on_region(unsigned int cpu, enum kind kind, bool begin)
 	output_close(sink, leaves_name);
 }
 
-static const char *lacks(const struct settings *settings)
-{
-	(void)settings;
-	return registers_known() && cpu_memory_rw_debug ? NULL : "this QEMU does not export its registers and memory";
-}
-
 static void finish(void)
 {
 	if (!code_sink)
@@ -661,7 +629,7 @@ static void report(FILE *json)
 
 const struct oracle_mode paths_mode = {
 	.name = "paths",
-	.lacks = lacks,
+	.lacks = registers_lacks,
 	.translate = translate,
 	.flush = flush,
 	.region = on_region,

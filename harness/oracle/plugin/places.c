@@ -72,3 +72,23 @@ void places_read(const char *path)
 	if (!places.n_functions || !places.kernel)
 		die("%s: no functions", path);
 }
+
+size_t places_function(uint64_t address)
+{
+	size_t low = 0, high = places.n_functions;
+
+	while (high - low > 1) {
+		size_t middle = (low + high) / 2;
+
+		if (places.functions[middle] <= address)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+uint64_t places_end(size_t function)
+{
+	return function + 1 < places.n_functions ? places.functions[function + 1] : places.text_end;
+}

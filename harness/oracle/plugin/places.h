@@ -37,6 +37,10 @@ struct places {
 
 extern struct places places;
 
+/* The number of the function that holds an address between the first function and text_end. */
+size_t places_function(uint64_t address);
+/* The first byte behind a function. */
+uint64_t places_end(size_t function);
 /* Reads the description, whose lines places.c lists; dies when there is none or it is not understood. */
 void places_read(const char *path);
 

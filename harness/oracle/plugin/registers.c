@@ -17,6 +17,12 @@ bool registers_known(void)
 	return qemu_get_cpu && gdb_read_register && g_byte_array_sized_new && g_byte_array_set_size;
 }
 
+const char *registers_lacks(const struct settings *settings)
+{
+	(void)settings;
+	return registers_known() && cpu_memory_rw_debug ? NULL : "this QEMU does not export its registers and memory";
+}
+
 void registers_init(void)
 {
 	if (registers_known())

@@ -9,6 +9,9 @@
 #include "qemu.h"
 
 bool registers_known(void); /* whether this QEMU exports what the rest needs */
+/* A mode's `lacks` that needs these and the guest's memory. */
+struct settings;
+const char *registers_lacks(const struct settings *settings);
 void registers_init(void);
 uint64_t read_register_of(unsigned int cpu, int number);
 uint64_t read_register(int number); /* of the first CPU */
