@@ -177,8 +177,11 @@ def test_against_another_kernel_the_step_is_found_in_the_code_that_changed(count
     told = json.loads(done.stdout)
     (getppid,) = (row for row in told["syscalls"] if row["system call"] == "getppid")
     assert (getppid["change"], getppid["by code"]) == (2.0, 2.0)
-    why = {row["function"]: (row["why"], row["calls after"]) for row in told["functions"] if row["change"] >= 500}
-    assert {why["do_syscall_64"][0], why["exit_to_user_mode_prepare"][0]} == {"code"}
+    rows = {row["function"]: row for row in told["functions"]}
+    for name in ("do_syscall_64", "exit_to_user_mode_prepare"):
+        assert rows[name]["why"] == "code"
+        # One a system call; whatever else the tick made it do on its way out depends on where the program's files lie.
+        assert 400 < rows[name]["change"] < 700
 
 
 def test_against_another_program_the_bound_decides(counted, tmp_path):
