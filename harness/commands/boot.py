@@ -33,11 +33,11 @@ def boot(
             rest=True,
         ),
     ] = None,
-    copy_in: Annotated[
+    in_: Annotated[
         tuple[str, ...] | None,
         Option("files and folders of the host for the command, comma-separated: `F`, or `F:PATH`", path=True, least=1),
     ] = None,
-    copy_out: Annotated[
+    out: Annotated[
         tuple[str, ...] | None,
         Option("files and folders of the guest to fetch afterwards, comma-separated: `F`, or `F:PATH`", least=1),
     ] = None,
@@ -53,11 +53,11 @@ def boot(
     store, kernel = Store.default(), kernel_word(kernel, Path.cwd())
     request = BootRequest(kernel, folder, accel, tuple((append or "").split()), cpus)
     if exec is None and sys.stdin is not None and sys.stdin.isatty():
-        if copy_in or copy_out:
-            raise UsageError("--copy-in and --copy-out need a command", hint="--exec, or -- and the command")
+        if in_ or out:
+            raise UsageError("--in and --out need a command", hint="--exec, or -- and the command")
         from harness.program.shell import shell
 
         return shell(store, request)
     from harness.program.script import run_script, script_of
 
-    return run_script(store, request, script_of(exec or SHELL, timeout, copy_in or (), copy_out or ()))
+    return run_script(store, request, script_of(exec or SHELL, timeout, in_ or (), out or ()))

@@ -65,6 +65,18 @@ def local_tree(store: Store, recipe: KernelRecipe, identity: Mapping[str, Any]) 
         yield home / "linux"
 
 
+def forget_tree(store: Store, folder: Path) -> None:
+    """Remove the copies of trees that lay below a folder, which nobody will come back to."""
+    for record in (store.root / LOCAL).glob(f"*/{COPIED}"):
+        try:
+            ours = Path(json.loads(record.read_text())["tree"]).is_relative_to(folder)
+        except (OSError, ValueError, KeyError):
+            continue
+        if ours:
+            with store.lock(LOCAL, record.parent.name, str(folder)):  # this process's own, so it is in use
+                remove_tree(record.parent)
+
+
 def local_build(tree: Path, name: str) -> Path:
     """The folder `name` of a local tree to build in; of others the latest stay."""
     out = tree / name

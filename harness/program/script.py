@@ -59,21 +59,21 @@ def script_of(command: str, timeout_s: float, copy_in: Sequence[str], copy_out: 
     for text in copy_in:
         source, _, target = text.partition(":")
         if not Path(source).exists():
-            raise UsageError("--copy-in: is not there", where=source)
+            raise UsageError("--in: is not there", where=source)
         name = Path(source).resolve().name
         place = posixpath.join(HOME, target or name)
         into.append(Copied(source, f"{place}{name}" if place.endswith("/") else place))
     out = [Copied(source, expanded(target)) for source, _, target in (text.partition(":") for text in copy_out)]
     for one in (*into, *out):
         if not one.source:
-            raise UsageError("--copy-in and --copy-out name a file first: F, or F:TARGET")
+            raise UsageError("--in and --out name a file first: F, or F:TARGET")
     for one in out:
         if not Path(one.source).name:
-            raise UsageError(f"--copy-out {one.source}: name a file or a folder in it")
+            raise UsageError(f"--out {one.source}: name a file or a folder in it")
         taken = Path(one.target).absolute()
         if not taken.parent.is_dir():
-            raise UsageError("--copy-out: its folder is not there", where=str(taken))
-        check_writable("--copy-out", taken, "either")
+            raise UsageError("--out: its folder is not there", where=str(taken))
+        check_writable("--out", taken, "either")
     return Script(command, timeout_s, tuple(into), tuple(out))
 
 
@@ -112,9 +112,9 @@ def _run(session: SshSession, script: Script, scratch: Path) -> int:
     if script.copy_out:
         missing = _copy_out(session, script.copy_out, scratch / "copied")
         if missing and status == 0:
-            raise RunError(f"--copy-out: the guest has no {', '.join(missing)}")
+            raise RunError(f"--out: the guest has no {', '.join(missing)}")
         for path in missing:
-            warn(f"--copy-out: the guest has no {path}")
+            warn(f"--out: the guest has no {path}")
     return status
 
 
@@ -146,9 +146,9 @@ def _copy_in(session: SshSession, copies: Sequence[Copied]) -> None:
         os.close(reader)
     packing.join(READY_S)
     if failed and not isinstance(failed[0], BrokenPipeError):
-        raise RunError(f"--copy-in: {failed[0]}")
+        raise RunError(f"--in: {failed[0]}")
     if status != 0:
-        raise RunError(f"--copy-in: the guest could not unpack the files: {said}")
+        raise RunError(f"--in: the guest could not unpack the files: {said}")
 
 
 def _roots(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -171,5 +171,5 @@ def _copy_out(session: SshSession, copies: Sequence[Copied], scratch: Path) -> l
                 else:
                     shutil.copyfile(path, target)
             except (OSError, shutil.Error) as error:
-                raise RunError(f"--copy-out: {one.source} cannot be written: {error}", where=str(target)) from error
+                raise RunError(f"--out: {one.source} cannot be written: {error}", where=str(target)) from error
     return missing

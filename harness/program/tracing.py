@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import pandas as pd
 from rich.console import Console
@@ -33,6 +34,7 @@ from harness.kernel.load import from_tree, kernel_word, load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
 from harness.measure.tracer import NOT_WHOLE, REPORT, Traced, Tracer, TracerFile, Traces, tracing_experiments
+from harness.oracle.paths import PAGE
 from harness.paths import EXPERIMENTS
 from harness.program.files import GuestFiles
 from harness.program.firstrun import files_found
@@ -62,6 +64,8 @@ PROFILE = Path(__file__).parent / "profile"
 SEED = 1
 #: Of the guest, in any case: the files are there packed and unpacked.
 LEAST_MIB, TIMES_FILES = 448, 3
+#: Pages of the padding that other seeds than the first have.
+MOST_PADDING = 512
 #: Of a trace, unless the setting output_mib says another.
 MOST_MIB = 1024
 #: How many bytes QEMU may write beyond the trace.
@@ -92,6 +96,7 @@ class TraceRequest:
     lines: bool = False
     to: str | None = None
     exit_code: bool = False
+    here: Path | None = None  # where relative paths begin; None: this folder
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
     _arm_on(kernel, request, tracer, folder)
     scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
     try:
-        here = Path.cwd()
+        here = request.here or Path.cwd()
         things = GuestFiles(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
         things.take(store, request.needs, here)
         words = [things.program(words[0], here), *words[1:]]
@@ -216,12 +221,17 @@ def _ended(status: int, left: Path) -> list[str]:
     return [f"The program ended with {how}." + (f" Its last words: {hint}" if hint else "")]
 
 
-def tell(console: Console, request: TraceRequest, lines: Sequence[str], out: Path, facts: Mapping[str, object]) -> None:
-    """Print lines and where the page is; or with `--to json` the facts, the lines, and the tables beside the page."""
-    told = [*lines, str(out / REPORT)]
+def tell(
+    console: Console, request: TraceRequest, lines: Sequence[str], out: Path | None, facts: Mapping[str, object]
+) -> None:
+    """Print lines and where the page is, if there is one; or with `--to json` the facts, the lines, and the tables
+    beside the page.
+    """
+    page = str(out / REPORT) if out else None
+    told = [*lines, *([page] if page else [])]
     if request.to == "json":
-        tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))}
-        told = [json.dumps({**facts, "said": list(lines), "report": told[-1], **tables}, indent=1)]
+        tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))} if out else {}
+        told = [json.dumps({**facts, "said": list(lines), "report": page, **tables}, indent=1)]
     print_lines(console, told)
 
 
@@ -390,10 +400,21 @@ def _trial(
     files, keys = boot_files(store, built, machine)
     packed = scratch / "program.cpio"
     write_cpio(it.scratch / "files", packed, {f"{ROOT.strip('/')}/{name}": time for name, time in things.times.items()})
-    files = files.model_copy(update={"initrds": (*files.initrds, packed)})
+    padding = [_padding(scratch, seed)] if seed != SEED else []
+    files = files.model_copy(update={"initrds": (*files.initrds, packed, *padding)})
     prepared = PreparedArm(built, machine, files, keys, None, "")
     plugin = seeded(oracle_of(store, arm, prepared), seed)
     return trial_spec(experiment, prepared, PlannedTrial(NAME, 0, seed), scratch, plugin)
+
+
+def _padding(scratch: Path, seed: int) -> Path:
+    """A file that is of no use but to be in the way: where memory lies is another place with each seed."""
+    folder = scratch / "padding"
+    folder.mkdir()
+    (folder / "krepro-padding").write_bytes(bytes(PAGE * Random(seed).randrange(1, MOST_PADDING)))  # noqa: S311
+    packed = scratch / "padding.cpio"
+    write_cpio(folder, packed)
+    return packed
 
 
 def _hint(left: Path) -> str | None:

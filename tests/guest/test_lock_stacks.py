@@ -29,7 +29,7 @@ def traced(folder, cpus: int, *parameters: str):
     """Events and stacks of a trace on a kernel with these parameters besides its own."""
     done = inv(
         *(folder, "boot", "--kernel", KERNEL, "--experiment", "lock-trace", "--cpus", str(cpus)),
-        *("--append", " ".join(parameters or ["quiet"]), "--copy-out", "/tmp/o", "--exec", COMMANDS),
+        *("--append", " ".join(parameters or ["quiet"]), "--out", "/tmp/o", "--exec", COMMANDS),
     )
     assert done.returncode == 0, done.stderr
     left = folder / "o"

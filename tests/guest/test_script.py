@@ -33,7 +33,7 @@ def test_streams_status_and_files(classic, tmp_path):
     done = boot(
         tmp_path,
         *("--exec", "cat; cat in.txt >&2; cat /tmp/t/deep/file >out.txt; exit 7"),
-        *("--copy-in", "in.txt,tree:/tmp/t", "--copy-out", "out.txt:here.txt,/proc/interrupts,/tmp/t"),
+        *("--in", "in.txt,tree:/tmp/t", "--out", "out.txt:here.txt,/proc/interrupts,/tmp/t"),
         stdin=data,
     )
     assert done.stdout == data
@@ -77,16 +77,16 @@ def test_a_guest_that_panics_is_an_error_that_says_so(classic, tmp_path):
 
 @pytest.mark.deep
 def test_a_file_that_is_not_there_to_come_out_is_an_error_and_the_others_come(classic, tmp_path):
-    done = boot(tmp_path, "--exec", "true", "--copy-out", "/nowhere,/etc/profile")
+    done = boot(tmp_path, "--exec", "true", "--out", "/nowhere,/etc/profile")
     assert done.returncode == 3
-    assert b"--copy-out: the guest has no /nowhere" in done.stderr
+    assert b"--out: the guest has no /nowhere" in done.stderr
     assert (tmp_path / "profile").is_file()
-    failed = boot(tmp_path, "--exec", "exit 5", "--copy-out", "/nowhere")
+    failed = boot(tmp_path, "--exec", "exit 5", "--out", "/nowhere")
     assert failed.returncode == 5
-    assert b"warning: --copy-out: the guest has no /nowhere" in failed.stderr
+    assert b"warning: --out: the guest has no /nowhere" in failed.stderr
 
 
 def test_a_file_that_is_not_there_to_go_in_boots_nothing(tmp_path):
-    done = boot(tmp_path, "--exec", "true", "--copy-in", "nowhere")
+    done = boot(tmp_path, "--exec", "true", "--in", "nowhere")
     assert done.returncode == 2
-    assert b"nowhere: --copy-in: is not there" in done.stderr
+    assert b"nowhere: --in: is not there" in done.stderr

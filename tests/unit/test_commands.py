@@ -147,7 +147,7 @@ def test_no_option_that_tells_of_a_path_was_forgotten():
         if any(word in option.option.help.lower() for word in ("path", "folder", " file", "result set"))
     }
     unlike = {  # they tell of such a thing and are none
-        ("boot", "copy_out"),  # the guest's; the host's, behind the colon, is expanded where it is taken apart
+        ("boot", "out"),  # the guest's; the host's, behind the colon, is expanded where it is taken apart
         ("compare", "force"),
         ("prune", "kind"),
         ("run", "resume"),

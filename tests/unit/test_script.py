@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the words of --copy-in and --copy-out mean, before anything boots."""
+"""What the words of --in and --out mean, before anything boots."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def test_where_a_file_comes_out(folder):
 
 @pytest.mark.parametrize(("into", "out"), [([":/tmp/x"], []), ([], [":x"]), (["absent"], [])])
 def test_what_names_no_file_is_refused(folder, into, out):
-    with pytest.raises(UsageError, match="--copy-in"):
+    with pytest.raises(UsageError, match="--in"):
         script_of("true", 1, into, out)

@@ -41,6 +41,7 @@ class Profile:
     functions: dict[Place, Cost]
     system_calls: dict[str, Cost]
     below: dict[str, Counter[tuple[str, str]]]  # of each system call, instructions by function's name and file
+    status: int = 0  # how the program ended, as a shell has it
 
     @property
     def total(self) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
@@ -27,7 +28,7 @@ def profiles(store: Store, wanted: Sequence[tuple[Subject, str, int]], label: st
         if arch != it.things.arch:
             raise UsageError(f"{kernel}: is for {arch}, and the first kernel for {it.things.arch}")
     with step(label, total=len(wanted)) as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs: list[Future[tuple[Profile, int]]] = []
+        runs: list[Future[Profile]] = []
         try:
             for it, kernel, seed in wanted:
                 build_for(store, kernel, PROFILE, ())  # fetched while others run
@@ -38,15 +39,16 @@ def profiles(store: Store, wanted: Sequence[tuple[Subject, str, int]], label: st
             for run in runs:
                 run.cancel()
             raise
-    for (_, kernel, _), (_, status) in zip(wanted, done, strict=True):
-        if status != done[0][1]:
-            raise RunError(f"on {kernel} the program ended with exit status {status}, and first with {done[0][1]}")
-    return [profile for profile, _ in done]
+    first = done[0].status
+    for (_, kernel, _), profile in zip(wanted, done, strict=True):
+        if profile.status != first:
+            raise RunError(f"on {kernel} the program ended with exit status {profile.status}, and first with {first}")
+    return done
 
 
-def _profile(store: Store, it: Subject, kernel: str, seed: int) -> tuple[Profile, int]:
+def _profile(store: Store, it: Subject, kernel: str, seed: int) -> Profile:
     program = traced(store, it, kernel, None, seed=seed)
     try:
-        return read_profile(program), exit_status(program)
+        return replace(read_profile(program), status=exit_status(program))
     finally:
         discard(program.raw)
