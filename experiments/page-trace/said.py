@@ -38,7 +38,8 @@ def decode_said(rows: TableRows, trial: Trial) -> None:
             if not measured.totals.visits:
                 raise RunError("has no visit", where=str(folder / "trace"))
             # Functions and lines are not told: the programs' files are in the guest.
-            told = tell(measured, Names(read_maps(folder / "maps"), spaces.main, folder / "no files", ""))
+            names = Names({spaces.main: read_maps(folder / "maps")}, spaces.main, folder / "no files", "")
+            told = tell(measured, names)
             largest = max(told.regions, key=lambda region: region[1])[2]
             for one in told.advice or [Advice(NOTHING, "", "", 0.0)]:
                 row = {"kind": one.kind, "subject": one.subject, "share": one.share, "text": one.text}

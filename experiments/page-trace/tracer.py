@@ -31,9 +31,9 @@ TRACER = Tracer(
 
 
 def traced(program: Traced, out: Path) -> list[str]:
-    """The page about it, and its trace beside that, with what the kernel counted and the program's mappings."""
+    """The page about it, and its trace beside that, with what the kernel counted and the programs' mappings."""
     lines = report(program, program.raw / "stream", out)
     shutil.move(program.raw / "stream", out / "trace")
-    for name in ("trace.json", "maps"):
-        shutil.copyfile(program.left / name, out / name)
+    for path in (program.left / "trace.json", *sorted(program.left.glob("maps*"))):
+        shutil.copyfile(path, out / path.name)
     return lines

@@ -22,6 +22,27 @@ from tests.newcomer import inv, report_of
 PAGE = ROOT / "docs/tracing-a-program.md"
 PRINTED = re.findall(r"^\./inv (trace .*)$", PAGE.read_text(), re.MULTILINE)
 
+#: A program that starts itself, and its child walks.
+AGAIN = """\
+#include <sys/wait.h>
+#include <unistd.h>
+static char table[64][4096];
+static __attribute__((noinline)) void walk(void)
+{
+	for (int again = 0; again < 100; again++)
+		for (int page = 0; page < 64; page++) table[page][again]++;
+}
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		walk();
+	else if (!fork())
+		execl(argv[0], argv[0], "child", (char *)0);
+	wait(0);
+	return 0;
+}
+"""
+
 #: b by its column, whose elements are two pages apart.
 MATMUL = """\
 static volatile double a[48][1024], b[48][1024], c[48][1024];
@@ -155,7 +176,20 @@ def test_input_programs_that_are_started_and_a_window(tmp_path):
     report = report_of(done)
     assert (report / "stdout").read_text() == "2\n"
     assert "A window of 16 pages: visits between them are not in the trace." in done.stdout
-    assert "program 3: memory" in (report / "report.html").read_text()
+    page = (report / "report.html").read_text()
+    assert all(re.search(rf"program [23]: {name}: data", page) for name in ("sort", "wc"))
+
+
+@pytest.mark.deep
+def test_a_child_that_executes_its_own_file_has_functions_and_lines(tmp_path):
+    (tmp_path / "again.c").write_text(AGAIN)
+    run("gcc", "-g", "-O1", "-o", tmp_path / "again", tmp_path / "again.c")
+    done = inv(tmp_path, "trace", "--", "./again")
+    report = report_of(done)
+    assert re.search(r"^order: again\.c:7 \(walk\) walks table\[\] page by page", done.stdout, re.MULTILINE)
+    page = (report / "report.html").read_text()
+    assert "program 2: again: zeroed data" in page
+    assert "of program 2<" not in page
 
 
 @pytest.mark.deep

@@ -150,8 +150,8 @@ def advise_habits(found: list[Habit], total: int) -> list[Advice]:
     return advice
 
 
-def advise_hot(pages: pd.DataFrame, named: Callable[[int], str]) -> list[Advice]:
-    """The few pages that have most visits. `pages`: page, visits."""
+def advise_hot(pages: pd.DataFrame, libraries: int, named: Callable[[int], str]) -> list[Advice]:
+    """The few pages that have most visits. `pages`: page, visits; without those of `libraries`, so many."""
     total = int(pages["visits"].sum())
     ordered = pages.sort_values("visits", ascending=False, kind="stable")
     hot = int(np.searchsorted(ordered["visits"].cumsum().to_numpy(), HOT * total)) + 1 if total else 0
@@ -160,9 +160,10 @@ def advise_hot(pages: pd.DataFrame, named: Callable[[int], str]) -> list[Advice]
     where = pd.Series([named(int(page)) for page in ordered["page"].head(hot)])
     counts = where.value_counts(sort=False).sort_values(ascending=False, kind="stable")
     told = ", ".join(f"{name} {_number(count)}" for name, count in counts.head(4).items())
+    apart = f" (the {_number(libraries)} of libraries left out)" if libraries else ""
     text = (
-        f"{_number(hot)} of {_number(len(pages))} pages have {HOT:.0%} of the visits ({told}). Where memory is short, "
-        f"keep these: mlock(), or memory.min of at least {_size(hot)} for its cgroup."
+        f"{_number(hot)} of {_number(len(pages))} pages{apart} have {HOT:.0%} of the visits ({told}). Where memory is "
+        f"short, keep these: mlock(), or memory.min of at least {_size(hot)} for its cgroup."
     )
     return [Advice("keep", str(counts.index[0]), text, HOT)]
 

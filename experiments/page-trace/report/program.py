@@ -14,7 +14,7 @@ from harness.errors import RunError
 from harness.measure.raw import read_answer
 from harness.measure.tracer import NOT_WHOLE, REPORT, Traced
 
-from ..trace.maps import read_maps
+from ..trace.maps import Maps, read_maps
 from ..trace.records import Trace
 from ..trace.stats import TraceStats
 from .measured import Measured, moved
@@ -42,7 +42,7 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     pyramid = Pyramid(pages, measured.span_ns, measured.totals.visits, out)
     for records in moved(spaces, measured.begin):
         pyramid.add(records)
-    names = Names(read_maps(program.left / "maps"), spaces.main, program.root, program.words[0])
+    names = Names(maps_of(program.left, spaces), spaces.main, program.root, program.words[0])
     told = tell(measured, names)
     small = len(measured.pages) < SMALL_PAGES
     advice = [one for one in told.advice if one.kind != "keep" or not small]
@@ -64,6 +64,19 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     if stats.unfit or stats.lost:
         (out / NOT_WHOLE).write_text("".join(f"{line}\n" for line in _warnings(stats)))
     return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in advice[:MOST_TOLD])]
+
+
+def maps_of(folder: Path, spaces: Spaces) -> dict[int, Maps]:
+    """The mappings that each program had at its end, by space: the file `maps`, and maps.PID of its children.
+
+    A child that executed nothing has its parent's space, and so its mappings: the parent's stay.
+    """
+    found = {spaces.main: read_maps(folder / "maps")}
+    for tid, space in sorted(spaces.ends.items()):
+        file = folder / f"maps.{tid}"
+        if space not in found and file.is_file():
+            found[space] = read_maps(file)
+    return found
 
 
 def _lead(measured: Measured, stats: TraceStats, threads: int) -> str:
@@ -98,17 +111,17 @@ def _tables(measured: Measured, told: Told, functions: dict[int, str]) -> list[S
     by_function = by_function.sort_values("visits", ascending=False, kind="stable").head(TOP)
     tables = [
         Shown(
-            "functions", "Functions", ("function", "visits", "share", "that write", "pages"),
+            "functions", "Functions", ("function", "visits", "share", "begin with a write", "pages"),
             [(str(name), int(row.visits), _share(row.visits, measured), int(row.writes), int(row.pages))
              for name, row in by_function.iterrows()],
             "Which code the visits began in.",
         ),
         Shown(
-            "hot", "Hot pages", ("page", "memory", "visits", "share", "that write", "visited by"),
+            "hot", "Hot pages", ("page", "memory", "visits", "share", "begin with a write", "visited by"),
             _hot(measured, visits, told.named), "The pages with most visits, and the functions that visit them most.",
         ),
         Shown(
-            "memory", "Memory", ("memory", "pages", "visits", "share", "that write"),
+            "memory", "Memory", ("memory", "pages", "visits", "share", "begin with a write"),
             _memory(measured, told.regions), "",
         ),
     ]  # fmt: skip

@@ -35,6 +35,11 @@ class Spaces:
         return self.threads.get(self._trace.header.pid, [0])[-1]
 
     @property
+    def ends(self) -> dict[int, int]:
+        """The space that each thread ended in, by thread."""
+        return {tid: spaces[-1] for tid, spaces in self.threads.items()}
+
+    @property
     def count(self) -> int:
         return max((spaces[-1] for spaces in self.threads.values()), default=0) + 1
 

@@ -48,7 +48,8 @@ def tell(measured: Measured, names: Names) -> Told:
         advise_pairs(measured.transitions.frame(TOP_PAIRS), measured.transitions.total, named_objects),
         advise_threads(measured.sharing.frame(), named, names.writable),
     )[:MOST_ADVICE]
-    return Told(regions, named, visits, places, advice + advise_hot(measured.pages, named))
+    own = measured.pages[[not names.library(int(page)) for page in measured.pages["page"]]]
+    return Told(regions, named, visits, places, advice + advise_hot(own, len(measured.pages) - len(own), named))
 
 
 def _namer(

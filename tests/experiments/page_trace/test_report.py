@@ -230,9 +230,11 @@ def test_jumps_are_to_be_kept_and_what_stays_needs_nothing():
 
 def test_the_hot_pages_are_told_where_they_are_few():
     pages = measured(turns([1000] * 300 + list(range(1001, 1021))))[0].frame()
-    (one,) = advise_hot(pages, named)
+    (one,) = advise_hot(pages, 0, named)
     assert one.text.startswith("2 of 22 pages have 90% of the visits (stack 1, b[] 1)")
-    assert advise_hot(measured(visits_of(range(100)))[0].frame(), named) == []
+    (other,) = advise_hot(pages, 7, named)
+    assert other.text.startswith("2 of 22 pages (the 7 of libraries left out) have 90% of the visits")
+    assert advise_hot(measured(visits_of(range(100)))[0].frame(), 0, named) == []
 
 
 def test_memory_that_is_gone_through_is_told_and_memory_that_is_used_again_is_not():
@@ -369,7 +371,7 @@ def test_zeroed_data_is_told_from_the_heap_behind_it(program, tmp_path):
             Mapping(0x7000, 0x7010, False, True, ""),
         ]
     )
-    names = Names(maps, 0, tmp_path, "/walk")
+    names = Names({0: maps, 1: maps}, 0, tmp_path, "/walk")
     pages = np.array([data, data + 1, end, end + 29, 0x7001, 0x9000, 0x9001], dtype=np.uint64)
     assert rows_of(names.regions(pages), pages) == [
         (0, 2, "walk: zeroed data"),
@@ -379,3 +381,17 @@ def test_zeroed_data_is_told_from_the_heap_behind_it(program, tmp_path):
     ]
     assert names.objects(pages)[data + 1][0] == "b"
     assert names.writable(data)
+    assert not any(names.library(int(page)) for page in pages)
+    of_another = Names({0: maps}, 0, tmp_path, "/another")
+    assert [of_another.library(int(page)) for page in pages] == [True, True, False, False, False, False, False]
+    child = pages | np.uint64(1 << PAGE_BITS)
+    assert [name for _, _, name in rows_of(names.regions(child), child)] == [
+        "program 2: walk: zeroed data",
+        "program 2: [heap]",
+        "program 2: anonymous memory",
+        "program 2: given back before the end",
+    ]
+    assert names.objects(child)[int(child[1])][0] == "b"
+    unknown = pages | np.uint64(2 << PAGE_BITS)
+    assert names.regions(unknown)[0].name == "program 3: memory"
+    assert names.objects(unknown) == {}

@@ -13,7 +13,8 @@
  *   -r RECORDS  size of the ring between kernel and launcher, a power of two (262144)
  *   -o FILE     the trace (pagetrace.out); - is standard output
  *   -s STATS    what was counted, one line of JSON
- *   -m MAPS     the command's mappings at its end, as /proc/PID/maps has them
+ *   -m MAPS     the command's mappings at its end, as /proc/PID/maps has them;
+ *               MAPS.PID is its child PID's
  *   -p PID      until that process ends, or until SIGINT, SIGTERM or SIGHUP
  *
  * The trace is a struct file_header, then records as the kernel wrote them
@@ -174,19 +175,22 @@ static void drain(struct trace *trace)
 	}
 }
 
-/* It has ended, or stopped for its launcher and then goes on. */
+/* It or a child of it has ended, or stopped for its launcher and then goes on. */
 static void take_child(struct command *command)
 {
+	struct rusage usage;
 	int status;
+	pid_t pid;
 
-	while (!command->ended &&
-	       wait4(command->pid, &status, WNOHANG, &command->usage) == command->pid) {
+	/* All, for its children are watched too. */
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
 		if (WIFSTOPPED(status)) {
-			maps_stopped(command->pid, status);
-			continue;
+			maps_stopped(pid, status);
+		} else if (pid == command->pid) {
+			command->usage = usage;
+			command->wait_status = status;
+			command->ended = true;
 		}
-		command->wait_status = status;
-		command->ended = true;
 	}
 }
 
