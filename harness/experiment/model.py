@@ -22,7 +22,7 @@ from pydantic import (
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.across import Across
-from harness.experiment.expect import Expect
+from harness.experiment.expect import Expect, least
 from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
@@ -193,7 +193,7 @@ class Claim(Strict):
         str | None, about("of a finding: the claim of the paper that it refutes if confirmed; null: none")
     ] = None
     least_trials: Annotated[
-        int | None, about("with fewer trials the claim is not judged; null: it is from the first on", "trials")
+        int | None, about("with fewer it is not judged; null: 5 for a bound by the host's clock, else 1", "trials")
     ] = Field(default=None, ge=1)
     known: Annotated[
         Literal["contradicted", "refuted", "not-measurable"] | None,
@@ -289,12 +289,14 @@ class Experiment(Strict):
 
     @field_validator("claims")
     @classmethod
-    def _unique(cls, claims: list[Claim]) -> list[Claim]:
+    def _unique(cls, claims: list[Claim], info: ValidationInfo) -> list[Claim]:
         ids = [claim.id for claim in claims]
         raise_misfits(
             ((index, "id"), f"claim id {name} is given twice") for index, name in enumerate(ids) if name in ids[:index]
         )
-        return claims
+        clocks = {name: arm.clock for name, arm in info.data.get("arms", {}).items()}
+        trials = [claim.least_trials or least(claim.expect, clocks.get(claim.arm)) for claim in claims]
+        return [one.model_copy(update={"least_trials": most}) for one, most in zip(claims, trials, strict=True)]
 
     @model_validator(mode="after")
     def _referring(self) -> Experiment:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +17,7 @@ from harness.experiment.model import Claim
 from harness.measure.across import Comparison, comparisons, unit_of
 from harness.measure.declared import family
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE
-from harness.measure.statistics import Estimate, median_estimate
+from harness.measure.statistics import Estimate, median_estimate, more_trials
 from harness.measure.verdict import Verdict
 from harness.trial.model import TrialRecord
 from harness.yamlfile import Strict
@@ -235,7 +236,7 @@ def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
         holds, reason = _holds(claim.expect, values, estimate)
         if values.size < (claim.least_trials or 1):
             ran_text = "1 trial" if values.size == 1 else f"{values.size} trials"
-            holds, reason = None, f"{ran_text} of the {claim.least_trials} that it takes; profile full has more"
+            holds, reason = None, f"{ran_text} of the {claim.least_trials} that it takes to tell; profile full has more"
     units = rows["unit"].dropna().unique()
     return _result(claim, unit=str(units[0]) if len(units) else None).model_copy(
         update={
@@ -283,4 +284,13 @@ def _holds(expect: Expect, values: np.ndarray, estimate: Estimate) -> tuple[bool
         return True, None
     if estimate.high < low or estimate.low > high:
         return False, None
-    return None, "the 95 % interval crosses the bound; more repetitions would tell"
+    return None, f"too noisy here: the 95 % interval crosses the bound; {_would_tell(values.size, estimate, low, high)}"
+
+
+def _would_tell(trials: int, estimate: Estimate, low: float, high: float) -> str:
+    """How many trials would set the interval off the nearest bound, if their median stays where it is."""
+    distance = min(abs(estimate.value - bound) for bound in (low, high) if math.isfinite(bound))
+    if not distance:
+        return "no number of trials would tell, for the median lies on it"
+    more = more_trials(trials, max(estimate.value - estimate.low, estimate.high - estimate.value), distance)
+    return f"about {trials + max(more, 1)} trials would tell"

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.measure.statistics import MIN_TRIALS, Effect, effect, more_trials
+from harness.experiment.expect import MIN_TRIALS
+from harness.measure.statistics import Effect, effect, more_trials
 
 Outcome = Literal["identical", "differs", "distinguishable", "same", "cannot tell", "absent"]
 #: The seed of each trial (arm, repetition) of a set that nothing but its seed decides: those of the virtual clock.

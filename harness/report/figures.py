@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 
 from harness.choices import FigureFormat
 from harness.errors import RunError
+from harness.experiment.expect import MIN_TRIALS
 from harness.measure.dimensions import dimensions_of
 from harness.measure.rows import METRIC_COLUMNS
-from harness.measure.statistics import MIN_TRIALS, median_estimate
+from harness.measure.statistics import median_estimate
 
 #: Readable in grey and in print; a fixed salt keeps element ids of SVG files equal from run to run.
 STYLE: dict[Any, Any] = {

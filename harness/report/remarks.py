@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from harness.experiment.expect import MIN_TRIALS
 from harness.experiment.model import Claim
 from harness.measure.claims import ClaimResult, bounds
 from harness.measure.comparison import MAX_ADVICE, RESOLUTION
 from harness.measure.statistics import (
     DRIFT_PROBABILITY,
-    MIN_TRIALS,
     OUTLIER_SCORE,
     drift,
     modified_z_scores,
