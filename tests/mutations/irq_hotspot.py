@@ -6,18 +6,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from harness.oracle.places import INTERRUPT, TASK
-from harness.oracle.reader import FUNCTION
+from harness.oracle.places import INTERRUPT, NMI, SOFTIRQ, TASK
+from harness.oracle.reader import FUNCTION, WINDOW
 from harness.trial.model import TrialRecord
 from tests.golden import Golden
 from tests.mutation import turns
 
-Tables = dict[str, pd.DataFrame]
+#: The edu driver's handler and the loop in it.
+EDU = ("krepro_edu_irq", "krepro_edu_work")
 #: Arms whose trials have every kind of file between them, and a trial beside the damaged one.
 DAMAGED = ("tick", "irq-entry-wall", "nmi", "map-tick")
 #: Records of functions.bin that are all there say nothing of those that a cut has taken.
@@ -30,47 +29,130 @@ MAY_CHANGE = {
 }
 
 
-def _where(frame: pd.DataFrame, **equal: Any) -> pd.Series[bool]:
-    chosen = pd.Series(True, index=frame.index)
-    for column, value in equal.items():
-        chosen &= frame[column] == value
-    return chosen
-
-
-def _set(tables: Tables, table: str, column: str, value: Any, **equal: Any) -> None:
-    frame = tables[table]
-    chosen = _where(frame, **equal)
-    assert chosen.any(), (table, equal)
-    frame.loc[chosen, column] = value
-
-
 def _addresses(trial: TrialRecord) -> dict[str, int]:
     lines = [line.split() for line in trial.system_map.read_text().splitlines()]
     return {name: int(place, 16) for place, _, name in lines}
 
 
+def _extent(address: dict[str, int], function: str) -> tuple[int, int]:
+    """A function's first byte, and that of the next."""
+    begin = address[function]
+    return begin, min(place for place in address.values() if place > begin)
+
+
+def _of(golden: Golden, arm: str) -> list[TrialRecord]:
+    return [trial for trial in golden.trials if trial.arm == arm]
+
+
+def _copy(golden: Golden, arm: str, other: str, repetition: int = 0) -> None:
+    """A trial more: what an arm's first one is, under another arm's name or as another repetition."""
+    trial, path = _of(golden, arm)[0], golden.raw(other, repetition)
+    shutil.copytree(trial.path, path)
+    golden.trials.append(trial.model_copy(update={"arm": other, "repetition": repetition, "path": path}))
+
+
 def _count(golden: Golden, arm: str, workload: str, function: str, counts: int, *, repetition: int = 0) -> None:
     """Add counts at a function's first byte, in the raw buffer."""
-    address = _addresses(next(trial for trial in golden.trials if trial.arm == arm))
+    address = _addresses(_of(golden, arm)[0])
     path = golden.raw(arm, repetition) / workload / "profile"
-    words = np.fromfile(path, dtype="<u4")
+    words = np.fromfile(path, dtype="<i4")
     words[1 + (address[function] - address["_stext"]) // int(words[0])] += counts
     words.tofile(path)
 
 
-def _clear(golden: Golden, arm: str, *functions: str, workload: str = "edu") -> None:
-    """Take all counts of functions from the raw buffers of a workload, with those of neighbours in their counters."""
-    for trial in golden.trials:
-        if trial.arm != arm:
-            continue
+def _clear(golden: Golden, arm: str, *functions: str, workload: str = "edu", kept: float = 0) -> None:
+    """Take the counts of functions, or all but a part, from raw buffers, with those of neighbours in their counters."""
+    for trial in _of(golden, arm):
         address, path = _addresses(trial), trial.path / workload / "profile"
         words = np.fromfile(path, dtype="<u4")
         for name in functions:
-            begin = address[name]
-            end = min(place for place in address.values() if place > begin)
+            begin, end = _extent(address, name)
             first, last = ((place - address["_stext"]) // int(words[0]) for place in (begin, end - 1))
-            words[1 + first : 2 + last] = 0
+            words[1 + first : 2 + last] = words[1 + first : 2 + last] * kept
         words.tofile(path)
+
+
+def _gather(golden: Golden, arm: str, workload: str, counter: int) -> None:
+    """Move all counts into one counter, in the raw buffers of a workload."""
+    for trial in _of(golden, arm):
+        path = trial.path / workload / "profile"
+        words = np.fromfile(path, dtype="<u4")
+        whole, words[1:] = words[1:].sum(), 0
+        words[1 + counter] = whole
+        words.tofile(path)
+
+
+def _fold(golden: Golden, arm: str, step: int) -> None:
+    """Counters of another step in an arm's raw buffers; what a counter has is taken for counts at its first byte."""
+    for trial in _of(golden, arm):
+        address = _addresses(trial)
+        for workload in trial.workloads:
+            path = trial.path / workload / "profile"
+            words = np.fromfile(path, dtype="<u4")
+            folded = np.zeros(1 + (address["_etext"] - address["_stext"]) // step, dtype="<u4")
+            places = 1 + np.arange(words.size - 2) * int(words[0]) // step
+            np.add.at(folded, np.minimum(places, folded.size - 1), words[1:-1])
+            folded[0] = step
+            folded[-1] += words[-1]
+            folded.tofile(path)
+
+
+def _sample_time(golden: Golden, arm: str, workload: str, instructions: int) -> None:
+    """The raw buffers of a sampler of time: a count for each so many instructions that the oracle saw in a function."""
+    for trial in _of(golden, arm):
+        stext, path = _addresses(trial)["_stext"], trial.path / workload / "profile"
+        words, counts = np.fromfile(path, dtype="<u4"), np.fromfile(trial.path / "oracle/functions.bin", dtype=FUNCTION)
+        counts = counts[(counts["kind"] == WINDOW) & (counts["region"] == trial.workloads.index(workload))]
+        counts = counts[(counts["context"] < NMI) & (counts["address"] >= stext)]
+        words[1:] = 0
+        np.add.at(words, 1 + (counts["address"].astype("i8") - stext) // int(words[0]), counts["n"] // instructions)
+        words.tofile(path)
+
+
+def _execute(golden: Golden, arm: str, function: str, more: int, *, region: int = 0) -> None:
+    """So many instructions more in each execution of a function, as the oracle of an arm's trials saw it."""
+    for trial in _of(golden, arm):
+        path = trial.path / "oracle/functions.bin"
+        counts = np.fromfile(path, dtype=FUNCTION)
+        chosen = (counts["region"] == region) & (counts["address"] == _addresses(trial)[function])
+        assert chosen.any(), (arm, function)
+        counts["n"][chosen] = counts["n"][chosen].astype("i8") + more * counts["entries"][chosen].astype("i8")
+        counts.tofile(path)
+
+
+def _run_in(golden: Golden, arm: str, region: int, context: int, other: int) -> None:
+    """What ran in one context of a workload ran in another, as the oracle saw it."""
+    path = golden.raw(arm) / "oracle" / "functions.bin"
+    counts = np.fromfile(path, dtype=FUNCTION)
+    chosen = (counts["region"] == region) & (counts["context"] == context)
+    assert chosen.any(), (arm, region)
+    counts["context"][chosen] = other
+    counts.tofile(path)
+
+
+def _remap(golden: Golden, arm: str, change: Callable[[dict[str, int], list[str]], list[str]]) -> None:
+    """Another map for an arm's trials, by the addresses and the lines of what it was."""
+    for index, trial in enumerate(golden.trials):
+        if trial.arm == arm:
+            path = golden.root / f"{arm}.map"
+            lines = change(_addresses(trial), trial.system_map.read_text().splitlines())
+            path.write_text("\n".join(sorted(lines)) + "\n")
+            golden.trials[index] = trial.model_copy(update={"system_map": path})
+
+
+def _lengthen(golden: Golden, arm: str, function: str, size: int) -> None:
+    """A function is so long in the map of an arm's trials: those that begin within it are gone."""
+
+    def change(address: dict[str, int], lines: list[str]) -> list[str]:
+        begin = address[function]
+        return [line for line in lines if not begin < int(line.split()[0], 16) < begin + size]
+
+    _remap(golden, arm, change)
+
+
+def _begin(golden: Golden, arm: str, function: str, distance: int) -> None:
+    """A function more in the map of one arm's trials: it begins so many bytes behind `function`."""
+    _remap(golden, arm, lambda address, lines: [*lines, f"{address[function] + distance:08x} t krepro_mutant"])
 
 
 @turns("blind-spot", kind="raw")
@@ -85,16 +167,15 @@ def a_tick_in_the_disks_handler(golden: Golden) -> None:
     _count(golden, "tick-wall", "disk", "ata_bmdma_interrupt", 1)
 
 
-def _modern(tables: Tables) -> None:
-    for name, frame in tables.items():
-        copy = frame[_where(frame, arm="tick")].assign(arm="tick-modern")
-        tables[name] = pd.concat([frame, copy], ignore_index=True)
+def _modern(golden: Golden) -> None:
+    """Arm tick-modern takes arm tick's first trial."""
+    _copy(golden, "tick", "tick-modern")
 
 
-@turns("modern-blind-spot", before=_modern)
-def a_tick_in_a_modern_handler(tables: Tables) -> None:
-    """One tick is added to the edu handler of arm tick-modern, which takes arm tick's tables here."""
-    _set(tables, "handlers", "ticks", 1.0, arm="tick-modern", handler="edu")
+@turns("modern-blind-spot", kind="raw", before=_modern)
+def a_tick_in_a_modern_handler(golden: Golden) -> None:
+    """One tick is added at krepro_edu_work, in the raw buffer of arm tick-modern, which takes arm tick's trial here."""
+    _count(golden, "tick-modern", "edu", "krepro_edu_work", 1)
 
 
 @turns("debian-blind-spot", kind="raw")
@@ -106,10 +187,7 @@ def a_tick_in_the_serial_ports_handler(golden: Golden) -> None:
 @turns("debian-interrupts-take-time", kind="raw")
 def nothing_runs_in_an_interrupt(golden: Golden) -> None:
     """The oracle of arm tick-debian saw every instruction of a hard interrupt in a task."""
-    path = golden.raw("tick-debian") / "oracle" / "functions.bin"
-    counts = np.fromfile(path, dtype=FUNCTION)
-    counts["context"][counts["context"] == INTERRUPT] = TASK
-    counts.tofile(path)
+    _run_in(golden, "tick-debian", 0, INTERRUPT, TASK)
 
 
 @turns("idle-on-top", also=("single-count-tick",), kind="raw")
@@ -127,7 +205,7 @@ def another_function_on_top_on_the_wall_clock(golden: Golden) -> None:
 @turns("phantom-handler", kind="raw")
 def no_neighbours_ticks(golden: Golden) -> None:
     """The counters that have a byte of the edu handler are set to 0, in the raw buffer of arm n7."""
-    _clear(golden, "n7", "krepro_edu_irq", "krepro_edu_work")
+    _clear(golden, "n7", *EDU)
 
 
 @turns("entries-edu", also=("entries-exact",), kind="raw")
@@ -160,54 +238,61 @@ def an_entry_of_the_network_too_much(golden: Golden) -> None:
     _count(golden, "irq-entry-wall", "net", "cp_interrupt", 1)
 
 
-@turns("blocks-are-2-to-the-n")
-def sixteen_counters(tables: Tables) -> None:
-    """The buffers of arm tick are told to have 16 counters."""
-    _set(tables, "buffers", "counters", 16, arm="tick")
+@turns(
+    "blocks-are-2-to-the-n", "index-of-a-block", "index-as-printed", kind="raw",
+    also=("blind-spot", "idle-on-top", "displaced-time", "third-column-is-a-share", "third-column-above-one"),
+)  # fmt: skip
+def sixteen_blocks(golden: Golden) -> None:
+    """The text of arm tick is 4 MiB long in its map, and its raw buffers have the paper's 16 blocks of it."""
+
+    def change(address: dict[str, int], lines: list[str]) -> list[str]:
+        ends = f"{address['_stext'] + (1 << 22):08x} T _etext"
+        return [ends if line.endswith(" _etext") else line for line in lines]
+
+    _remap(golden, "tick", change)
+    _fold(golden, "tick", 1 << 18)
 
 
 @turns("index-of-a-block", "index-as-printed", also=("displaced-time",), kind="raw")
 def all_counts_at_the_begin(golden: Golden) -> None:
-    """All counts are moved into the first 16 counters, in the raw buffers of arm tick."""
-    for trial in golden.trials:
-        if trial.arm == "tick":
-            path = trial.path / "edu/profile"
-            words = np.fromfile(path, dtype="<u4")
-            words[1], words[2:] = words[1:].sum(), 0
-            words.tofile(path)
+    """All counts are moved into the first counter, in the raw buffers of workload edu of arm tick."""
+    _gather(golden, "tick", "edu", 0)
 
 
-@turns("larger-n-is-finer", "larger-n-is-coarser", "neighbours-n2-to-n7")
-def a_finer_buffer_at_n7(tables: Tables) -> None:
-    """Arm n7 gets counters of 2 bytes, none of which several functions share."""
-    _set(tables, "buffers", "step", 2, arm="n7")
-    _set(tables, "buffers", "shared", 0.0, arm="n7")
+@turns("larger-n-is-finer", "larger-n-is-coarser", "neighbours-n2-to-n7", kind="raw")
+def a_finer_buffer_at_n7(golden: Golden) -> None:
+    """The raw buffers of arm n7 have counters of 2 bytes."""
+    _fold(golden, "n7", 2)
 
 
-@turns("pseudo-code", "printed-pseudo-code")
-def the_pseudo_code_is_right(tables: Tables) -> None:
-    """The pseudo-code's error is set to 0."""
-    _set(tables, "buffers", "printed_error", 0.0, arm="tick", workload="idle")
+@turns(
+    "pseudo-code", "printed-pseudo-code",
+    also=("idle-on-top", "third-column-is-a-share", "third-column-above-one"), kind="raw",
+)  # fmt: skip
+def a_long_first_function(golden: Golden) -> None:
+    """All counts of workload idle are moved to the end of the first function, made the longest, in arm tick."""
+    _lengthen(golden, "tick", "_stext", 12 << 10)
+    _gather(golden, "tick", "idle", (12 << 10) // 16 - 1)
 
 
-@turns("third-column-is-a-share", "third-column-above-one")
-def a_long_idle_function(tables: Tables) -> None:
-    """The idle function is made ten times as long as it has ticks."""
-    _set(tables, "buffers", "idle_per_byte", 0.1, arm="tick", workload="idle")
+@turns("third-column-is-a-share", "third-column-above-one", kind="raw")
+def a_long_idle_function(golden: Golden) -> None:
+    """The idle function is made 512 bytes long, in the map of arm tick."""
+    _lengthen(golden, "tick", "default_idle", 512)
 
 
 @turns("strictly-serialised", "handlers-with-interrupts-on", "handlers-with-interrupts-on-time", kind="raw")
 def no_tick_in_the_open_handler(golden: Golden) -> None:
     """The ticks inside the edu handler are removed from the raw buffer of arm tick-sti."""
-    _clear(golden, "tick-sti", "krepro_edu_irq", "krepro_edu_work")
+    _clear(golden, "tick-sti", *EDU)
 
 
-@turns("usual-sampling", "double-count")
-def counted_once(tables: Tables) -> None:
-    """Half of the counts that are no entries are taken from workload idle of arm irq-entry."""
-    entries = tables["handlers"].loc[_where(tables["handlers"], arm="irq-entry", workload="idle"), "entries"].sum()
-    total = tables["buffers"].loc[_where(tables["buffers"], arm="irq-entry", workload="idle"), "total"].iloc[0]
-    _set(tables, "buffers", "total", int((total - entries) // 2 + entries), arm="irq-entry", workload="idle")
+@turns("usual-sampling", "double-count", kind="raw")
+def counted_once(golden: Golden) -> None:
+    """The fix's own tally of interrupted addresses is taken from default_idle, in the raw buffer of arm irq-entry."""
+    lines = (golden.raw("irq-entry") / "idle/bracket").read_text().splitlines()
+    tally = {name: value.split() for name, value in (line.split("=", 1) for line in lines)}
+    _count(golden, "irq-entry", "idle", "default_idle", int(tally["begin_stats"][1]) - int(tally["end_stats"][1]))
 
 
 @turns("single-count-handler-only", kind="raw")
@@ -223,27 +308,24 @@ def counted_twice_without_the_fix(golden: Golden) -> None:
         _count(golden, "tick", "idle", "default_idle", 200, repetition=repetition)
 
 
-def _entries_as_time(tables: Tables) -> None:
-    _set(tables, "handlers", "entries", 1.0, arm="irq-entry", handler="edu", workload="edu-light")
-    _set(tables, "handlers", "ticks", 60.0, arm="irq-entry", handler="edu", workload="edu")
-    truth = tables["truth"]
-    chosen = _where(truth, arm="irq-entry", workload="edu")
-    truth.loc[chosen, "ticks"] = truth.loc[chosen, "instructions"]
-
-
 @turns(
     "hot-handlers-are-detected", "fix-does-not-see-time", "entries-of-a-light-handler", "entries-are-not-time",
-    also=("entries-edu",),
+    also=("entries-edu", "entries-exact", "entries-timer"), kind="raw",
 )  # fmt: skip
-def a_fix_that_sees_time(tables: Tables) -> None:
-    """The light handler has one entry, ticks fall into the other, and the buffer's shares are the exact ones."""
-    _entries_as_time(tables)
+def a_fix_that_sees_time(golden: Golden) -> None:
+    """The raw buffers of arm irq-entry have a count for each 50,000 instructions of a function, and no entries."""
+    for workload in ("edu", "edu-light"):
+        _sample_time(golden, "irq-entry", workload, 50_000)
 
 
-@turns("handlers-ran")
-def few_interrupts(tables: Tables) -> None:
-    """The interrupts of arm tick are divided by ten."""
-    tables["handlers"].loc[_where(tables["handlers"], arm="tick"), "interrupts"] //= 10
+@turns("handlers-ran", kind="raw")
+def few_interrupts(golden: Golden) -> None:
+    """/proc/interrupts has a tenth of the edu device's interrupts, after workload edu of arm tick."""
+    for repetition in range(2):
+        path = golden.raw("tick", repetition) / "edu/interrupts.after"
+        edu = next(line for line in path.read_text().splitlines() if line.endswith("krepro-edu"))
+        raised = edu.split()[1]
+        path.write_text(path.read_text().replace(edu, edu.replace(raised, str(int(raised) // 10))))
 
 
 @turns("known-answer-edu", kind="raw")
@@ -270,11 +352,8 @@ def ticks_elsewhere(golden: Golden) -> None:
 
 def _five_trials(golden: Golden) -> None:
     """Five trials like that of arm tick-wall: one has too few ticks to tell."""
-    trial = next(trial for trial in golden.trials if trial.arm == "tick-wall")
     for repetition in range(1, 5):
-        path = golden.raw("tick-wall", repetition)
-        shutil.copytree(trial.path, path)
-        golden.trials.append(trial.model_copy(update={"repetition": repetition, "path": path}))
+        _copy(golden, "tick-wall", "tick-wall", repetition)
 
 
 @turns("displaced-time-wall", kind="raw", before=_five_trials)
@@ -283,35 +362,43 @@ def ticks_elsewhere_on_the_wall_clock(golden: Golden) -> None:
     _clear(golden, "tick-wall", "krepro_edu_raise")
 
 
-@turns("light-handler-takes-no-time")
-def a_light_handler_that_works(tables: Tables) -> None:
-    """The edu handler of edu-light executes as many instructions as that of edu."""
-    truth = tables["truth"]
-    heavy = truth.loc[_where(truth, arm="irq-entry", workload="edu", role="handler edu"), "instructions"].sum()
-    _set(tables, "truth", "instructions", heavy, arm="irq-entry", workload="edu-light", function="krepro_edu_irq")
+@turns("light-handler-takes-no-time", kind="raw")
+def a_light_handler_that_works(golden: Golden) -> None:
+    """Each run of edu-light's handler executes 40,000 instructions more, as the oracle of arm irq-entry saw it."""
+    _execute(golden, "irq-entry", "krepro_edu_irq", 40_000, region=1)
 
 
 @turns(
-    "oracle-sees-the-handler", "tick-error",
-    also=("ideal-sampler-misses-none", "sampler-error", "oracle-counts-what-is-known"),
+    "oracle-sees-the-handler",
+    also=("ideal-sampler-misses-none", "sampler-error", "oracle-counts-what-is-known"), kind="raw",
 )  # fmt: skip
-def a_handler_without_time(tables: Tables) -> None:
-    """The exact instructions of arm tick become what the buffer counts, which has none in the handler."""
-    truth = tables["truth"]
-    chosen = _where(truth, arm="tick", workload="edu")
-    truth.loc[chosen, "instructions"] = truth.loc[chosen, "ticks"] + _where(truth, role="handler edu")[chosen]
+def a_handler_with_few_loops(golden: Golden) -> None:
+    """Each run of the edu handler's loop executes 36,000 instructions less, as the oracle of arm tick saw it."""
+    _execute(golden, "tick", "krepro_edu_work", -36_000)
 
 
-@turns("ideal-sampler-misses-none", "sampler-error")
-def a_sampler_that_misses_the_handler(tables: Tables) -> None:
-    """The ideal sampler's samples in the edu handler of arm tick are removed."""
-    _set(tables, "truth", "samples", 0.0, arm="tick", workload="edu", role="handler edu")
+@turns("tick-error", also=("blind-spot", "displaced-time"), kind="raw")
+def a_tick_that_sees_time(golden: Golden) -> None:
+    """The raw buffers of arm tick have a count for each 1,250,000 instructions of a function, which take 10 ms."""
+    _sample_time(golden, "tick", "edu", 1_250_000)
 
 
-@turns("nmi-sees-the-handler", "nmi-error")
-def nmis_that_miss_the_handler(tables: Tables) -> None:
-    """The samples in the edu handler of arm nmi are removed."""
-    _set(tables, "truth", "ticks", 0.0, arm="nmi", workload="edu", role="handler edu")
+@turns("ideal-sampler-misses-none", "sampler-error", kind="raw")
+def a_sampler_that_misses_the_handler(golden: Golden) -> None:
+    """The ideal sampler's samples in the edu handler of arm tick are moved to krepro_edu_raise, as if put off."""
+    for trial in _of(golden, "tick"):
+        address, path = _addresses(trial), trial.path / "oracle/samples.bin"
+        words = np.fromfile(path, dtype="<u8").reshape(-1, 3)
+        for name in EDU:
+            begin, end = _extent(address, name)
+            words[(words[:, 1] >= begin) & (words[:, 1] < end), 1] = address["krepro_edu_raise"]
+        words.tofile(path)
+
+
+@turns("nmi-sees-the-handler", "nmi-error", kind="raw")
+def nmis_that_miss_the_handler(golden: Golden) -> None:
+    """The samples in the edu handler are removed from the raw buffer of arm nmi."""
+    _clear(golden, "nmi", *EDU)
 
 
 @turns("entries-exact", also=("entries-edu", "entries-of-a-light-handler"), kind="raw")
@@ -335,17 +422,6 @@ def _reword(path: Path, name: str, value: Callable[[str], str]) -> None:
     path.write_text("".join(f"{key}={value(old) if key == name else old}\n" for key, old in lines))
 
 
-def _begin(golden: Golden, arm: str, function: str, distance: int) -> None:
-    """A function more in the map of one arm's trials: it begins so many bytes behind `function`."""
-    for index, trial in enumerate(golden.trials):
-        if trial.arm != arm:
-            continue
-        line = f"{_addresses(trial)[function] + distance:08x} t krepro_mutant"
-        path = golden.root / f"{arm}.map"
-        path.write_text("\n".join(sorted([*trial.system_map.read_text().splitlines(), line])) + "\n")
-        golden.trials[index] = trial.model_copy(update={"system_map": path})
-
-
 @turns("hundred-hz", kind="raw")
 def a_longer_window(golden: Golden) -> None:
     """The bracket of arm tick-mixed ends a tenth of a second later, with no interrupt more."""
@@ -362,16 +438,16 @@ def a_sample_of_user_mode(golden: Golden) -> None:
     words.tofile(path)
 
 
-@turns("step-shows-n")
-def a_step_of_four_at_n4(tables: Tables) -> None:
-    """The buffers of arm tick-mixed are told to have a step of 4."""
-    _set(tables, "buffers", "step", 4, arm="tick-mixed")
+@turns("step-shows-n", kind="raw")
+def a_step_of_four_at_n4(golden: Golden) -> None:
+    """The raw buffer of arm tick-mixed has counters of 4 bytes."""
+    _fold(golden, "tick-mixed", 4)
 
 
-@turns("step-is-2-to-the-n")
-def a_step_of_sixteen_at_n2(tables: Tables) -> None:
-    """The buffers of arm n2 are told to have a step of 16."""
-    _set(tables, "buffers", "step", 16, arm="n2")
+@turns("step-is-2-to-the-n", kind="raw")
+def a_step_of_sixteen_at_n2(golden: Golden) -> None:
+    """The raw buffer of arm n2 has counters of 16 bytes."""
+    _fold(golden, "n2", 16)
 
 
 @turns("set-rtc-mmss-is-hot", kind="raw")
@@ -458,137 +534,120 @@ def a_loop_more_in_each_run(golden: Golden) -> None:
     path.write_text(path.read_text().replace('"handler_loops": 20000', '"handler_loops": 20001'))
 
 
-@turns("fix-costs-little")
-def a_fix_that_loops(tables: Tables) -> None:
-    """The second sampling point of arm irq-entry executes 100 instructions more in each of its calls."""
-    truth = tables["truth"]
-    chosen = _where(truth, arm="irq-entry", workload="edu", function="__irq_hotspot_hit")
-    assert chosen.any()
-    truth.loc[chosen, "instructions"] += 100 * truth.loc[chosen, "entries"]
+@turns("fix-costs-little", kind="raw")
+def a_fix_that_loops(golden: Golden) -> None:
+    """The second sampling point executes 100 instructions more in each call, as the oracle of arm irq-entry saw it."""
+    _execute(golden, "irq-entry", "__irq_hotspot_hit", 100)
 
 
-def _tells(tables: Tables, profiler: str, share: float) -> None:
-    """The profiler of arm peer-PROFILER tells this part of the edu handler's time."""
-    exact = tables["peers"].loc[_where(tables["peers"], arm=f"peer-{profiler}"), "exact_ns"]
-    _set(tables, "peers", "told_ns", float(exact.iloc[0]) * share, arm=f"peer-{profiler}")
+@turns("peer-tick-tells-nothing", kind="raw")
+def a_tick_that_tells_some(golden: Golden) -> None:
+    """One tick is added at krepro_edu_work, in the raw buffer of arm peer-tick."""
+    _count(golden, "peer-tick", "peers", "krepro_edu_work", 1)
 
 
-@turns("peer-tick-tells-nothing")
-def a_tick_that_tells_some(tables: Tables) -> None:
-    """The tick of arm peer-tick tells a hundredth of the handler's time."""
-    _tells(tables, "tick", 0.01)
+@turns("peer-jitter-tells-nothing", kind="raw")
+def a_jittered_tick_that_tells_some(golden: Golden) -> None:
+    """One tick is added at krepro_edu_work, in the raw buffer of arm peer-jitter."""
+    _count(golden, "peer-jitter", "peers", "krepro_edu_work", 1)
 
 
-@turns("peer-jitter-tells-nothing")
-def a_jittered_tick_that_tells_some(tables: Tables) -> None:
-    """The jittered tick of arm peer-jitter tells a hundredth of the handler's time."""
-    _tells(tables, "jitter", 0.01)
+@turns("peer-perf-tells-nothing", kind="raw")
+def a_clock_that_tells_some(golden: Golden) -> None:
+    """One of the samples of cpu-clock in the kernel is moved to krepro_edu_work, in what arm peer-perf wrote."""
+    path = golden.raw("peer-perf") / "peers/cpuclock"
+    words = np.fromfile(path, dtype="<u8")
+    words[np.flatnonzero(words)[0]] = _addresses(_of(golden, "peer-perf")[0])["krepro_edu_work"]
+    words.tofile(path)
 
 
-@turns("peer-perf-tells-nothing")
-def a_clock_that_tells_some(tables: Tables) -> None:
-    """The event cpu-clock of arm peer-perf tells a hundredth of the handler's time."""
-    _tells(tables, "perf", 0.01)
+@turns("peer-entry-tells-something-else", kind="raw")
+def entries_that_tell_time(golden: Golden) -> None:
+    """Only one in 32 entries of the handler is left in the raw buffer of arm peer-entry, for 32 take 10 ms."""
+    _clear(golden, "peer-entry", "krepro_edu_irq", workload="peers", kept=1 / 32)
 
 
-@turns("peer-entry-tells-something-else")
-def entries_that_tell_time(tables: Tables) -> None:
-    """The entries of arm peer-entry tell the handler's time."""
-    _tells(tables, "entry", 1)
+@turns("peer-nmi-tells-it", kind="raw")
+def nmis_that_are_lost_in_the_handler(golden: Golden) -> None:
+    """A fifth of the samples in the edu handler is removed from the raw buffer of arm peer-nmi."""
+    _clear(golden, "peer-nmi", *EDU, workload="peers", kept=0.8)
 
 
-@turns("peer-nmi-tells-it")
-def nmis_that_tell_too_much(tables: Tables) -> None:
-    """The NMIs of arm peer-nmi tell a fifth too much."""
-    _tells(tables, "nmi", 1.2)
+@turns("peer-account-tells-it", kind="raw")
+def time_that_is_not_the_handlers(golden: Golden) -> None:
+    """Seven of the 10 ms of the system are charged to interrupts, in the /proc/stat of arm peer-account."""
+    path = golden.raw("peer-account") / "peers/stat.after"
+    first, _, rest = path.read_text().partition("\n")
+    words = first.split()
+    words[3], words[6] = str(int(words[3]) - 7), str(int(words[6]) + 7)
+    path.write_text(f"{' '.join(words)}\n{rest}")
 
 
-@turns("peer-account-tells-it")
-def time_that_is_not_the_handlers(tables: Tables) -> None:
-    """The time in interrupts of arm peer-account is a fifth more than the handler's."""
-    _tells(tables, "account", 1.2)
+@turns("peer-trace-tells-it", kind="raw")
+def a_trace_that_loses_events(golden: Golden) -> None:
+    """The trace of arm peer-trace loses the events of every tenth run of the handler, and does not say so."""
+    path = golden.raw("peer-trace") / "peers/trace"
+    lines = path.read_text().splitlines(keepends=True)
+    events = [line for line in lines if "irq_handler_" in line]
+    kept = [event for index, event in enumerate(events) if index // 2 % 10]
+    head = "".join(line for line in lines if line.startswith("#"))
+    head = head.replace(f"{len(events)}/{len(events)}", f"{len(kept)}/{len(kept)}")
+    path.write_text(head + "".join(kept))
 
 
-@turns("peer-trace-tells-it")
-def events_that_are_far_apart(tables: Tables) -> None:
-    """The events of arm peer-trace tell a tenth too much."""
-    _tells(tables, "trace", 1.1)
+@turns("repaired-fix-tells-it", kind="raw")
+def time_that_is_not_charged(golden: Golden) -> None:
+    """Every fiftieth run of the handler is charged nothing, in the /proc/irq_handler_time of arm peer-times."""
+    path = golden.raw("peer-times") / "peers/times.after"
+    lines = [line.split() for line in path.read_text().splitlines()]
+    for words in lines:
+        if words[3] in EDU:
+            words[2] = str(int(words[2]) * 49 // 50)
+    path.write_text("".join(f"{' '.join(words)}\n" for words in lines))
 
 
-@turns("repaired-fix-tells-it")
-def time_that_is_not_charged(tables: Tables) -> None:
-    """The repaired fix of arm peer-times misses a fiftieth of the handler's time."""
-    _tells(tables, "times", 0.98)
+@turns("repaired-fix-costs-little", kind="raw")
+def a_dear_clock(golden: Golden) -> None:
+    """Each reading of the clock executes 200 instructions more, as the oracle of arm peer-times saw it."""
+    _execute(golden, "peer-times", "native_sched_clock", 200)
 
 
-@turns("repaired-fix-costs-little")
-def a_dear_clock(tables: Tables) -> None:
-    """The work of arm peer-times has a million instructions more, which is 1,000 an interrupt."""
-    more = tables["peers"].loc[_where(tables["peers"], arm="peer-times"), "instructions"] + 1e6
-    _set(tables, "peers", "instructions", float(more.iloc[0]), arm="peer-times")
+def _stock(golden: Golden) -> None:
+    """Arm stock takes arm patched's trial, where a call is an instruction shorter."""
+    _copy(golden, "patched", "stock")
+    for function in ("__handle_irq_event_percpu", "profile_tick"):
+        _execute(golden, "stock", function, -1)
 
 
-def _off(tables: Tables) -> None:
-    """Arms patched and stock have counts made here: a call on the stock kernel is an instruction shorter."""
-    for arm, less in (("patched", 0), ("stock", 1)):
-        for name, frame in tables.items():
-            copy = frame[_where(frame, arm="n2")].assign(arm=arm)
-            tables[name] = pd.concat([frame[~_where(frame, arm=arm)], copy], ignore_index=True)
-        key = {"arm": arm, "trial": 0, "workload": "syscalls", "role": "other"}
-        rows = [
-            key | {"function": name, "instructions": (40 - less) * 200, "entries": 200, "interrupt": 0}
-            for name in ("__handle_irq_event_percpu", "profile_tick")
-        ]
-        tables["truth"] = pd.concat([tables["truth"], pd.DataFrame(rows)], ignore_index=True)
+@turns("off-is-stock", kind="raw", before=_stock)
+def a_sampling_point_that_costs(golden: Golden) -> None:
+    """A call of handlers executes an instruction more, as the oracle of arm patched saw it."""
+    _execute(golden, "patched", "__handle_irq_event_percpu", 1)
 
 
-def _costs(tables: Tables, function: str) -> None:
-    """Three instructions more in each call on the patched kernel."""
-    truth = tables["truth"]
-    chosen = _where(truth, arm="patched", function=function)
-    assert chosen.any()
-    truth.loc[chosen, "instructions"] += 3 * truth.loc[chosen, "entries"]
-
-
-@turns("off-is-stock", before=_off)
-def a_sampling_point_that_costs(tables: Tables) -> None:
-    """A call of handlers of arm patched executes three instructions more."""
-    _costs(tables, "__handle_irq_event_percpu")
-
-
-@turns("off-is-stock-tick", before=_off)
-def a_tick_that_costs(tables: Tables) -> None:
-    """A tick of arm patched executes three instructions more."""
-    _costs(tables, "profile_tick")
+@turns("off-is-stock-tick", kind="raw", before=_stock)
+def a_tick_that_costs(golden: Golden) -> None:
+    """A tick executes an instruction more, as the oracle of arm patched saw it."""
+    _execute(golden, "patched", "profile_tick", 1)
 
 
 @turns("ideal-sampler-on-many-functions", kind="raw")
 def samples_in_few_functions(golden: Golden) -> None:
     """Half of the ideal sampler's samples of arm tick-mixed are moved to vfs_read."""
     path = golden.raw("tick-mixed") / "oracle/samples.bin"
-    address = _addresses(next(trial for trial in golden.trials if trial.arm == "tick-mixed"))
+    address = _addresses(_of(golden, "tick-mixed")[0])
     words = np.fromfile(path, dtype="<u8").reshape(-1, 3)
     words[::2, 1] = address["vfs_read"]
     words.tofile(path)
 
 
-@turns("tick-on-many-functions")
-def all_ticks_in_one_function(tables: Tables) -> None:
-    """All ticks of arm tick-mixed are in vfs_read."""
-    _set(tables, "truth", "ticks", 0.0, arm="tick-mixed")
-    _set(tables, "truth", "ticks", 100.0, arm="tick-mixed", function="vfs_read")
+@turns("disk-interrupts-take-time", kind="raw")
+def a_disk_without_interrupts(golden: Golden) -> None:
+    """The oracle of arm truth-wall saw every instruction of workload disk's hard interrupts in a task."""
+    _run_in(golden, "truth-wall", 0, INTERRUPT, TASK)
 
 
-@turns("disk-interrupts-take-time")
-def a_disk_without_interrupts(tables: Tables) -> None:
-    """No instruction of workload disk of arm truth-wall is in a hard interrupt."""
-    _set(tables, "truth", "interrupt", 0.0, arm="truth-wall", workload="disk")
-
-
-@turns("network-interrupts-take-time")
-def a_network_in_interrupts(tables: Tables) -> None:
-    """All instructions of workload net of arm truth-wall are in hard interrupts."""
-    truth = tables["truth"]
-    chosen = _where(truth, arm="truth-wall", workload="net")
-    assert chosen.any()
-    truth.loc[chosen, "interrupt"] = truth.loc[chosen, "instructions"]
+@turns("network-interrupts-take-time", kind="raw")
+def a_network_in_interrupts(golden: Golden) -> None:
+    """The oracle of arm truth-wall saw what workload net's soft interrupts do in its hard interrupts."""
+    _run_in(golden, "truth-wall", 1, SOFTIRQ, INTERRUPT)
