@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from harness.experiment.model import Claim, experiment_names, load_experiment
+from harness.experiment.claim import Claim
+from harness.experiment.model import experiment_names, load_experiment
 from harness.measure.known import expected
 from harness.paths import EXPERIMENTS
 from tests.golden import records
@@ -57,18 +58,20 @@ def _says(claim: Claim) -> str:
 
 def _bound(claim: Claim) -> str:
     expected = " ".join(str(part) for part in (claim.across, claim.expect) if part is not None)
+    if claim.not_here is not None:
+        return f"not measured here: {_cell(claim.not_here)}"
     return f"`{claim.metric}` {_cell(expected)}" if claim.metric else "by the finding that refutes it"
 
 
 def _because(claim: Claim) -> str:
-    return _cell(claim.because or "") + (f" **After data:** {_cell(claim.after_data)}" if claim.after_data else "")
+    return _cell(claim.because or "—") + (f" **After data:** {_cell(claim.after_data)}" if claim.after_data else "")
 
 
 def _turned(name: str, claim: Claim, tried: set[str]) -> str:
     """The first mutation that turns the claim, one of raw files where there is one."""
     turning = sorted((one for one in mutations(name) if claim.id in one.claims), key=lambda one: one.kind != "raw")
     if not turning:
-        return ""
+        return "nothing: it is not judged"
     one = turning[0]
     marks = ["*Tables alone.*"] if one.kind == "tables" else []
     marks += ["*On a copy.*"] if claim.metric and claim.arm not in tried else []

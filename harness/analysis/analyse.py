@@ -11,7 +11,7 @@ from typing import Protocol
 import pandas as pd
 
 from harness.errors import KreproError
-from harness.experiment.model import Claim
+from harness.experiment.claim import Claim
 from harness.measure.analysis import contained
 from harness.measure.claims import ClaimResult, judge
 from harness.measure.trials import TRIALS

@@ -23,7 +23,8 @@ from typing import IO, Any
 from harness.analysis.handed import MOST_PRINTED, MOST_WIDTH, Printed, Refused, Taken, error_of
 from harness.choices import FigureFormat
 from harness.errors import KreproError, RunError
-from harness.experiment.model import Claim, Experiment
+from harness.experiment.claim import Claim
+from harness.experiment.model import Experiment
 from harness.machine.sandbox import Sandbox, sandbox_of_analyses
 from harness.measure.analysis import FILE_NAME
 from harness.measure.claims import ClaimResult

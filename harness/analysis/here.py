@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.errors import KreproError
-from harness.experiment.model import Claim
+from harness.experiment.claim import Claim
 from harness.measure.analysis import Analysis, contained
 from harness.measure.claims import ClaimResult
 from harness.measure.dimensions import with_dimensions

@@ -78,7 +78,7 @@ class _Task:
 
     def measure(self, trials: list[Any], claims: list[Any], like: str | None) -> None:
         """`like`: the set whose metrics' declarations are to be as they were."""
-        from harness.experiment.model import Claim
+        from harness.experiment.claim import Claim
         from harness.measure.declared import as_stored
         from harness.sets.resultset import ResultSet
         from harness.trial.model import TrialRecord

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.experiment.across import Across
+from harness.experiment.claim import Claim
 from harness.experiment.expect import Expect
 from harness.experiment.matrix import matches
-from harness.experiment.model import Claim
 from harness.experiment.scalar import Value, same, text_of
 from harness.trial.model import TrialRecord
 

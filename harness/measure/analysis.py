@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import HOSTS_ERRORS, KreproError, RunError, UsageError, raise_all
-from harness.experiment.model import Claim, Experiment
+from harness.experiment.claim import Claim
+from harness.experiment.model import Experiment
 from harness.experiment.scalar import Value
 from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table, check_metrics, check_tables

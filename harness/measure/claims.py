@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from harness.experiment.across import Across
+from harness.experiment.claim import Claim
 from harness.experiment.expect import Expect
-from harness.experiment.model import Claim
 from harness.measure.across import Comparison, comparisons, unit_of
 from harness.measure.declared import family
 from harness.measure.rows import METRIC_COLUMNS, NO_VALUE
@@ -221,7 +221,7 @@ def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
     holds: bool | None = None
     reason: str | None
     if claim.expect is None:
-        reason = "no metric of its own"
+        reason = f"not here: {claim.not_here}" if claim.not_here else "no metric of its own"
     elif rows.empty:
         reason = f"arm {claim.arm} took no part in this run"
     elif not present.all():

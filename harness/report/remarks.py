@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from harness.experiment.claim import Claim
 from harness.experiment.expect import MIN_TRIALS
-from harness.experiment.model import Claim
 from harness.measure.claims import ClaimResult, bounds
 from harness.measure.comparison import MAX_ADVICE, RESOLUTION
 from harness.measure.statistics import (

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.experiment.model import Claim, Experiment
+from harness.experiment.claim import Claim
+from harness.experiment.model import Experiment
 from harness.measure.claims import ClaimResult
 from harness.measure.known import news, news_lines, untold
 from harness.measure.verdict import Verdict

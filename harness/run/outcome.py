@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from harness.errors import KreproError, RunError, exit_code
 from harness.measure.claims import ClaimResult
 from harness.measure.known import news
+from harness.sets.manifest import Manifest
 from harness.sets.resultset import ResultSet
 
 
@@ -53,6 +55,7 @@ def problem(
     about = {(claim.metric or "").partition("/")[2] for claim in papers}
     if not about & ran and any(claim.verdict != "not-measurable" for claim in claims):
         return None  # arms were chosen of which the paper says nothing
+    papers = [claim for claim in papers if claim.id not in _beyond(manifest)]
     if papers and all(claim.verdict == "not-measurable" for claim in papers):
         return RunError(
             f"no claim of the paper could be measured; {papers[0].id}: {papers[0].reason}",
@@ -60,3 +63,11 @@ def problem(
             hint="./inv show says why, claim by claim",
         )
     return None
+
+
+def _beyond(manifest: Manifest) -> set[str]:
+    """Claims that a whole run of this plan leaves open: they take more trials than it has, or nothing measures them."""
+    trials = Counter(trial.arm for trial in manifest.trials)
+    claims = manifest.experiment.claims
+    few = {claim.id for claim in claims if claim.arm in trials and trials[claim.arm] < (claim.least_trials or 1)}
+    return few | {claim.id for claim in claims if claim.not_here is not None}

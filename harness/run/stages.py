@@ -13,7 +13,8 @@ from pathlib import Path
 from harness.analysis.analyse import Hooks
 from harness.artefacts.store import Store
 from harness.errors import KreproError
-from harness.experiment.model import Claim, Experiment
+from harness.experiment.claim import Claim
+from harness.experiment.model import Experiment
 from harness.kernel.build import kernel_is_built
 from harness.kernel.spec import KernelRecipe
 from harness.measure.analysis import contained

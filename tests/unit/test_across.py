@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.experiment.model import Claim
+from harness.experiment.claim import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.measure.statistics import least_trials, median_estimate
 from harness.trial.model import TrialRecord

@@ -25,7 +25,7 @@ CASES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_has_a_mutation(name):
     turned = {claim for mutation in mutations(name) for claim in mutation.claims}
-    assert turned == {claim.id for claim in load_experiment(EXPERIMENTS / name).claims}
+    assert turned == {claim.id for claim in load_experiment(EXPERIMENTS / name).claims if claim.not_here is None}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from harness.experiment.model import Claim
+from harness.experiment.claim import Claim
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.report.remarks import MAX_LINES, advice, drift_lines, outlier_lines
 

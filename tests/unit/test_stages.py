@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.experiment.model import Claim
+from harness.experiment.claim import Claim
 from harness.measure.claims import ClaimResult
 from harness.run.stages import due, settled, stages, told
 from harness.trial.plan import PlannedTrial

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from harness.errors import UsageError
-from harness.experiment.model import Claim, find_experiment, load_experiment
+from harness.experiment.claim import Claim
+from harness.experiment.model import find_experiment, load_experiment
 from harness.measure.claims import ClaimResult
 from harness.measure.known import expected
 from harness.report.page import set_page
