@@ -69,5 +69,5 @@ def _beyond(manifest: Manifest) -> set[str]:
     """Claims that a whole run of this plan leaves open: they take more trials than it has, or nothing measures them."""
     trials = Counter(trial.arm for trial in manifest.trials)
     claims = manifest.experiment.claims
-    few = {claim.id for claim in claims if claim.arm in trials and trials[claim.arm] < (claim.least_trials or 1)}
+    few = {claim.id for claim in claims if 0 < trials[claim.arm or ""] < (claim.least_trials or 1)}
     return few | {claim.id for claim in claims if claim.not_here is not None}
