@@ -215,12 +215,10 @@ def counted_loads(golden: Golden) -> None:
 
 
 def lock_stat(golden: Golden) -> None:
-    """An arm with LOCK_STAT, which has the contentions of the trace; its table of sites has what was kept alone."""
+    """An arm with LOCK_STAT, which has the contentions of the trace."""
     add_smp(golden, "lock-stat", "validate-smp", params={"trace": "per-lock"}, kernel="modern-6.1-lockdep")
     for workload in LOCK_STAT:
         folder = add_filtered(golden, "lock-stat", workload, golden.raw("validate-smp") / "mutex")
-        rows = change_table(folder / "sites.tsv", lambda table: table[table["kept"] > 0])
-        change_json(folder / "status.json", lambda told, rows=rows: {"sites": rows})
         times = "1.00 9.00 50.00 5.00"
         (folder / "lock_stat.txt").write_text(
             f"lock_stat version 0.4\n&known_shared[i].mutex: 10 10 {times} 10 20 {times}\n"

@@ -91,6 +91,8 @@ def contention(run: Run) -> pd.DataFrame:
     how = dict.fromkeys((*COUNTS, "holds", "wait_total", "hold_total"), "sum")
     how |= dict.fromkeys(("wait_max", "hold_max", "depth_max"), "max")
     table = whole.groupby(["class", "type", "site"], as_index=False).agg({"lock": "nunique", **how})
+    # A site of which only counts are known: nobody met there, as far as they tell.
+    table["depth_max"] = table["depth_max"].fillna(0).astype("int64")
     for name in TIMES:
         table[name] = run.status.nanoseconds(table[name].astype("float64"))
     if run.status.arm == TRACEPOINT:

@@ -32,5 +32,12 @@ def test_golden_trials_decode_as_they_did(name, tmp_path, request):
         assert value == pytest.approx(was, rel=1e-9, abs=0) if value is not None else was is None, key
 
 
+@pytest.mark.parametrize("name", golden_names())
+def test_no_part_of_them_is_lost_for_what_a_table_declares(name, tmp_path):
+    """Files may have been left out of them; rows that do not fit their own table are a fault of the decoder."""
+    reasons = unpack(name, tmp_path).tables()["problems"]["reason"]
+    assert [reason for reason in reasons if reason.startswith("table ")] == []
+
+
 def test_golden_trials_are_small():
     assert sum(path.stat().st_size for path in GOLDEN.rglob("*") if path.is_file()) <= MOST_BYTES
