@@ -7,7 +7,6 @@ from harness.experiment.claim import Claim
 from harness.experiment.model import experiment_names, load_experiment
 from harness.measure.known import expected
 from harness.paths import EXPERIMENTS
-from tests.golden import records
 from tests.mutation import mutations
 
 HEAD = """\
@@ -16,12 +15,11 @@ HEAD = """\
 Made by `./inv docs` from the experiments and their tests.
 
 A *claim* is the paper's, a *finding* is ours. The bound is written with where it comes from. What was chosen after data
-had been seen says so. *Turned by* is the mutation that turns the verdict: a test makes it (`tests/mutations/`), so no
-claim here is one that cannot fail. It also names the claims whose verdicts change with it.
+had been seen says so. *Turned by* is the mutation of raw files that turns the verdict: a test makes it
+(`tests/mutations/`), with decoder, metric and bound. It also names the claims whose verdicts change with it.
 
-*Tables alone*: the mutation edits decoded tables. It shows that the metric and the bound can tell, and nothing of the
-decoder. *On a copy*: the committed trials have no trial of the arm. The mutation is of another arm's trial under its
-name, or of rows that the test makes.
+*On a made trial*: the committed trials do not tell the claim. The test first makes one that does: of a copy, of a part,
+or of numbers written by hand. That shows that decoder and bound can tell, and nothing of the instrument.
 
 *Known* is the verdict that the claim is recorded with; one that comes out otherwise is news.
 """
@@ -34,10 +32,9 @@ def claims_page() -> str:
 
 def _experiment(name: str) -> str:
     experiment = load_experiment(EXPERIMENTS / name)
-    tried = {record.arm for record in records(name)}
     rows = [
         f"| `{claim.id}` | {_kind(claim)} | {_says(claim)} | {_bound(claim)} | {_because(claim)} | "
-        f"{_turned(name, claim, tried)} | {expected(claim)} |"
+        f"{_turned(name, claim)} | {expected(claim)} |"
         for claim in experiment.claims
     ]
     columns = ("claim", "whose", "says", "bound", "because", "turned by", "known")
@@ -67,16 +64,25 @@ def _because(claim: Claim) -> str:
     return _cell(claim.because or "—") + (f" **After data:** {_cell(claim.after_data)}" if claim.after_data else "")
 
 
-def _turned(name: str, claim: Claim, tried: set[str]) -> str:
-    """The first mutation that turns the claim, one of raw files where there is one."""
-    turning = sorted((one for one in mutations(name) if claim.id in one.claims), key=lambda one: one.kind != "raw")
+def _turned(name: str, claim: Claim) -> str:
+    """The first mutation that turns the claim, one of committed trials where there is one."""
+    turning = sorted((one for one in mutations(name) if claim.id in one.claims), key=lambda one: one.before is not None)
     if not turning:
         return "nothing: it is not judged"
     one = turning[0]
-    marks = ["*Tables alone.*"] if one.kind == "tables" else []
-    marks += ["*On a copy.*"] if claim.metric and claim.arm not in tried else []
+    marks = ["*On a made trial.*"] if one.before else []
     marks += [f"Also changes {', '.join(f'`{other}`' for other in one.also)}."] if one.also else []
     return _cell(" ".join([one.sentence, *marks]))
+
+
+def turned_on_real_trials() -> tuple[int, int]:
+    """How many claims are turned by a change of committed trials alone, and of how many that are judged."""
+    real = every = 0
+    for name in experiment_names():
+        judged = {claim.id for claim in load_experiment(EXPERIMENTS / name).claims if claim.not_here is None}
+        every += len(judged)
+        real += len(judged & {claim for one in mutations(name) if one.before is None for claim in one.claims})
+    return real, every
 
 
 def _cell(text: str) -> str:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Mutations: of raw files or of tables, each of which turns the verdicts of the claims that it names.
+"""Mutations of raw files, each of which turns the verdicts of the claims that it names.
 
 tests/mutations/NAME.py, one per experiment, has functions with `@turns("claim", …)`; the docstring says in a sentence
-what is done, for docs/claims.md. A function of raw files takes the unpacked golden trials (`tests.golden.Golden`) and
-changes files below `golden.raw(arm)`. One of tables takes the decoded tables and changes them in place.
+what is done, for docs/claims.md. A function takes the unpacked golden trials (`tests.golden.Golden`) and changes files
+below `golden.raw(arm)`: decoder, metric and bound are under test with the claim.
 `also=` names the claims that change their verdict with them, to whatever it is: a test compares that with what changes.
-`before=` names a function, of the same kind, that is applied first: where the golden trials alone do not tell a claim.
+`before=` names a function that is applied first and makes a trial, where the golden trials alone do not tell a claim.
 
-Of raw files only the trials that a function changes are decoded again. An analysis decodes each trial by itself, but
+Only the trials that a function changes are decoded again. An analysis decodes each trial by itself, but
 for those of the arms in SHARED of tests/mutations/NAME.py, whose files tell rows of other trials too.
 """
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -32,7 +32,6 @@ from tests.golden import Golden, records, unpack
 
 #: A trial's arm and repetition.
 Key = tuple[str, int]
-Kind = Literal["raw", "tables"]
 Change = Callable[[Any], None]
 
 
@@ -43,21 +42,18 @@ class Mutation:
     name: str
     claims: tuple[str, ...]
     also: tuple[str, ...]
-    kind: Kind
     change: Change
     before: Change | None
     sentence: str
 
 
-def turns(
-    *claims: str, also: tuple[str, ...] = (), kind: Kind = "tables", before: Change | None = None
-) -> Callable[[Change], Change]:
+def turns(*claims: str, also: tuple[str, ...] = (), before: Change | None = None) -> Callable[[Change], Change]:
     """Register a function as a mutation that turns these claims; `also`: what else changes with them."""
 
     def register(change: Change) -> Change:
         sentence = " ".join((change.__doc__ or "").split())
         assert sentence, f"{change.__name__}: say in a sentence what is done"
-        mutation = Mutation(change.__name__, claims, also, kind, change, before, sentence)
+        mutation = Mutation(change.__name__, claims, also, change, before, sentence)
         change.mutation = mutation  # type: ignore[attr-defined]
         return change
 
@@ -81,7 +77,7 @@ class Decoded:
         self.shared = frozenset(getattr(_module(experiment), "SHARED", ()))
         self.tables = self.golden.tables()
         self._states = _states(self.golden)
-        self._before: dict[tuple[Kind, Change | None], dict[str, ClaimResult]] = {}
+        self._before: dict[Change | None, dict[str, ClaimResult]] = {}
 
     @cached_property
     def rows(self) -> dict[Key, dict[str, pd.DataFrame]]:
@@ -89,15 +85,15 @@ class Decoded:
         return by_trial(self.tables)
 
     def before(self, mutation: Mutation, folder: Path) -> dict[str, ClaimResult]:
-        """Every claim's result before a mutation; raw files are changed in `folder`."""
-        key = (mutation.kind, mutation.before)
+        """Every claim's result before a mutation; files are changed in `folder`."""
+        key = mutation.before
         if key not in self._before:
-            self._before[key] = self._verdicts(mutation.kind, [mutation.before], folder)
+            self._before[key] = self._verdicts([mutation.before], folder)
         return self._before[key]
 
     def after(self, mutation: Mutation, folder: Path) -> dict[str, ClaimResult]:
-        """Every claim's result after a mutation; raw files are changed in `folder`."""
-        return self._verdicts(mutation.kind, [mutation.before, mutation.change], folder)
+        """Every claim's result after a mutation; files are changed in `folder`."""
+        return self._verdicts([mutation.before, mutation.change], folder)
 
     def decode(self, trials: Sequence[TrialRecord], chosen: Container[Key]) -> dict[str, pd.DataFrame]:
         """All tables of `trials`: rows of the chosen ones from their files, those of the others as they are known."""
@@ -108,11 +104,9 @@ class Decoded:
         parts = {name: [tables[name] for tables in found if name in tables] for name in made}
         return {name: pd.concat(some, ignore_index=True) if some else made[name] for name, some in parts.items()}
 
-    def _verdicts(self, kind: Kind, changes: Sequence[Change | None], folder: Path) -> dict[str, ClaimResult]:
-        if kind == "tables" or not any(changes):
-            tables = {name: frame.copy() for name, frame in self.tables.items()}
-            _apply(changes, tables)
-            return self.golden.claims(tables)
+    def _verdicts(self, changes: Sequence[Change | None], folder: Path) -> dict[str, ClaimResult]:
+        if not any(changes):
+            return self.golden.claims(self.tables)
         shutil.copytree(self.golden.root, folder)  # with their times: what is written after it has another
         trials = [trial.relocated(folder) for trial in records(self.golden.name)]
         golden = replace(self.golden, root=folder, trials=trials)

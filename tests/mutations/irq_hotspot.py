@@ -155,13 +155,13 @@ def _begin(golden: Golden, arm: str, function: str, distance: int) -> None:
     _remap(golden, arm, lambda address, lines: [*lines, f"{address[function] + distance:08x} t krepro_mutant"])
 
 
-@turns("blind-spot", kind="raw")
+@turns("blind-spot")
 def a_tick_in_the_handler(golden: Golden) -> None:
     """One tick is added at krepro_edu_work, in the raw buffer of arm tick."""
     _count(golden, "tick", "edu", "krepro_edu_work", 1)
 
 
-@turns("blind-spot-wall", kind="raw")
+@turns("blind-spot-wall")
 def a_tick_in_the_disks_handler(golden: Golden) -> None:
     """One tick is added at ata_bmdma_interrupt, in the raw buffer of arm tick-wall."""
     _count(golden, "tick-wall", "disk", "ata_bmdma_interrupt", 1)
@@ -172,74 +172,74 @@ def _modern(golden: Golden) -> None:
     _copy(golden, "tick", "tick-modern")
 
 
-@turns("modern-blind-spot", kind="raw", before=_modern)
+@turns("modern-blind-spot", before=_modern)
 def a_tick_in_a_modern_handler(golden: Golden) -> None:
     """One tick is added at krepro_edu_work, in the raw buffer of arm tick-modern, which takes arm tick's trial here."""
     _count(golden, "tick-modern", "edu", "krepro_edu_work", 1)
 
 
-@turns("debian-blind-spot", kind="raw")
+@turns("debian-blind-spot")
 def a_tick_in_the_serial_ports_handler(golden: Golden) -> None:
     """One tick is added at serial8250_interrupt, in the raw buffer of arm tick-debian."""
     _count(golden, "tick-debian", "serial", "serial8250_interrupt", 1)
 
 
-@turns("debian-interrupts-take-time", kind="raw")
+@turns("debian-interrupts-take-time")
 def nothing_runs_in_an_interrupt(golden: Golden) -> None:
     """The oracle of arm tick-debian saw every instruction of a hard interrupt in a task."""
     _run_in(golden, "tick-debian", 0, INTERRUPT, TASK)
 
 
-@turns("idle-on-top", also=("single-count-tick",), kind="raw")
+@turns("idle-on-top", also=("single-count-tick",))
 def another_function_on_top(golden: Golden) -> None:
     """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick."""
     _count(golden, "tick", "idle", "vfs_read", 1000)
 
 
-@turns("idle-on-top-wall", kind="raw")
+@turns("idle-on-top-wall")
 def another_function_on_top_on_the_wall_clock(golden: Golden) -> None:
     """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick-wall."""
     _count(golden, "tick-wall", "idle", "vfs_read", 1000)
 
 
-@turns("phantom-handler", kind="raw")
+@turns("phantom-handler")
 def no_neighbours_ticks(golden: Golden) -> None:
     """The counters that have a byte of the edu handler are set to 0, in the raw buffer of arm n7."""
     _clear(golden, "n7", *EDU)
 
 
-@turns("entries-edu", also=("entries-exact",), kind="raw")
+@turns("entries-edu", also=("entries-exact",))
 def an_entry_too_much(golden: Golden) -> None:
     """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry."""
     _count(golden, "irq-entry", "edu", "krepro_edu_irq", 1)
 
 
-@turns("entries-timer", kind="raw")
+@turns("entries-timer")
 def an_entry_of_the_timer_too_much(golden: Golden) -> None:
     """One more count is put at timer_interrupt, in the raw buffer of arm irq-entry."""
     _count(golden, "irq-entry", "idle", "timer_interrupt", 1)
 
 
-@turns("entries-edu-wall", kind="raw")
+@turns("entries-edu-wall")
 def an_entry_too_much_on_the_wall_clock(golden: Golden) -> None:
     """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry-wall."""
     _count(golden, "irq-entry-wall", "edu", "krepro_edu_irq", 1)
 
 
-@turns("entries-disk", kind="raw")
+@turns("entries-disk")
 def an_entry_of_the_disk_too_much(golden: Golden) -> None:
     """One more count is put at ata_bmdma_interrupt, in the raw buffer of arm irq-entry-wall."""
     _count(golden, "irq-entry-wall", "disk", "ata_bmdma_interrupt", 1)
 
 
-@turns("entries-net", kind="raw")
+@turns("entries-net")
 def an_entry_of_the_network_too_much(golden: Golden) -> None:
     """One more count is put at cp_interrupt, in the raw buffer of arm irq-entry-wall."""
     _count(golden, "irq-entry-wall", "net", "cp_interrupt", 1)
 
 
 @turns(
-    "blocks-are-2-to-the-n", "index-of-a-block", "index-as-printed", kind="raw",
+    "blocks-are-2-to-the-n", "index-of-a-block", "index-as-printed",
     also=("blind-spot", "idle-on-top", "displaced-time", "third-column-is-a-share", "third-column-above-one"),
 )  # fmt: skip
 def sixteen_blocks(golden: Golden) -> None:
@@ -253,13 +253,13 @@ def sixteen_blocks(golden: Golden) -> None:
     _fold(golden, "tick", 1 << 18)
 
 
-@turns("index-of-a-block", "index-as-printed", also=("displaced-time",), kind="raw")
+@turns("index-of-a-block", "index-as-printed", also=("displaced-time",))
 def all_counts_at_the_begin(golden: Golden) -> None:
     """All counts are moved into the first counter, in the raw buffers of workload edu of arm tick."""
     _gather(golden, "tick", "edu", 0)
 
 
-@turns("larger-n-is-finer", "larger-n-is-coarser", "neighbours-n2-to-n7", kind="raw")
+@turns("larger-n-is-finer", "larger-n-is-coarser", "neighbours-n2-to-n7")
 def a_finer_buffer_at_n7(golden: Golden) -> None:
     """The raw buffers of arm n7 have counters of 2 bytes."""
     _fold(golden, "n7", 2)
@@ -267,7 +267,7 @@ def a_finer_buffer_at_n7(golden: Golden) -> None:
 
 @turns(
     "pseudo-code", "printed-pseudo-code",
-    also=("idle-on-top", "third-column-is-a-share", "third-column-above-one"), kind="raw",
+    also=("idle-on-top", "third-column-is-a-share", "third-column-above-one"),
 )  # fmt: skip
 def a_long_first_function(golden: Golden) -> None:
     """All counts of workload idle are moved to the end of the first function, made the longest, in arm tick."""
@@ -275,19 +275,19 @@ def a_long_first_function(golden: Golden) -> None:
     _gather(golden, "tick", "idle", (12 << 10) // 16 - 1)
 
 
-@turns("third-column-is-a-share", "third-column-above-one", kind="raw")
+@turns("third-column-is-a-share", "third-column-above-one")
 def a_long_idle_function(golden: Golden) -> None:
     """The idle function is made 512 bytes long, in the map of arm tick."""
     _lengthen(golden, "tick", "default_idle", 512)
 
 
-@turns("strictly-serialised", "handlers-with-interrupts-on", "handlers-with-interrupts-on-time", kind="raw")
+@turns("strictly-serialised", "handlers-with-interrupts-on", "handlers-with-interrupts-on-time")
 def no_tick_in_the_open_handler(golden: Golden) -> None:
     """The ticks inside the edu handler are removed from the raw buffer of arm tick-sti."""
     _clear(golden, "tick-sti", *EDU)
 
 
-@turns("usual-sampling", "double-count", kind="raw")
+@turns("usual-sampling", "double-count")
 def counted_once(golden: Golden) -> None:
     """The fix's own tally of interrupted addresses is taken from default_idle, in the raw buffer of arm irq-entry."""
     lines = (golden.raw("irq-entry") / "idle/bracket").read_text().splitlines()
@@ -295,13 +295,13 @@ def counted_once(golden: Golden) -> None:
     _count(golden, "irq-entry", "idle", "default_idle", int(tally["begin_stats"][1]) - int(tally["end_stats"][1]))
 
 
-@turns("single-count-handler-only", kind="raw")
+@turns("single-count-handler-only")
 def counted_twice_with_handlers_only(golden: Golden) -> None:
     """200 counts are added at default_idle, in the raw buffer of workload idle of arm handler-only."""
     _count(golden, "handler-only", "idle", "default_idle", 200)
 
 
-@turns("single-count-tick", kind="raw")
+@turns("single-count-tick")
 def counted_twice_without_the_fix(golden: Golden) -> None:
     """200 counts are added at default_idle, in the raw buffers of workload idle of arm tick."""
     for repetition in range(2):
@@ -310,7 +310,7 @@ def counted_twice_without_the_fix(golden: Golden) -> None:
 
 @turns(
     "hot-handlers-are-detected", "fix-does-not-see-time", "entries-of-a-light-handler", "entries-are-not-time",
-    also=("entries-edu", "entries-exact", "entries-timer"), kind="raw",
+    also=("entries-edu", "entries-exact", "entries-timer"),
 )  # fmt: skip
 def a_fix_that_sees_time(golden: Golden) -> None:
     """The raw buffers of arm irq-entry have a count for each 50,000 instructions of a function, and no entries."""
@@ -318,7 +318,7 @@ def a_fix_that_sees_time(golden: Golden) -> None:
         _sample_time(golden, "irq-entry", workload, 50_000)
 
 
-@turns("handlers-ran", kind="raw")
+@turns("handlers-ran")
 def few_interrupts(golden: Golden) -> None:
     """/proc/interrupts has a tenth of the edu device's interrupts, after workload edu of arm tick."""
     for repetition in range(2):
@@ -328,7 +328,7 @@ def few_interrupts(golden: Golden) -> None:
         path.write_text(path.read_text().replace(edu, edu.replace(raised, str(int(raised) // 10))))
 
 
-@turns("known-answer-edu", kind="raw")
+@turns("known-answer-edu")
 def an_interrupt_not_handled(golden: Golden) -> None:
     """The load of arm tick reports one raised interrupt more."""
     path = golden.raw("tick") / "edu/stdout"
@@ -337,14 +337,14 @@ def an_interrupt_not_handled(golden: Golden) -> None:
     path.write_text(text.replace(f'"raised_user": {raised}', f'"raised_user": {raised + 1}'))
 
 
-@turns("known-answer-disk", kind="raw")
+@turns("known-answer-disk")
 def half_of_the_reads(golden: Golden) -> None:
     """The load of arm tick-wall reports half of its reads."""
     path = golden.raw("tick-wall") / "disk/stdout"
     path.write_text(path.read_text().replace('"reads": 1000', '"reads": 500'))
 
 
-@turns("displaced-time", kind="raw")
+@turns("displaced-time")
 def ticks_elsewhere(golden: Golden) -> None:
     """The ticks of krepro_edu_raise are removed from the raw buffers of arm tick."""
     _clear(golden, "tick", "krepro_edu_raise")
@@ -356,13 +356,13 @@ def _five_trials(golden: Golden) -> None:
         _copy(golden, "tick-wall", "tick-wall", repetition)
 
 
-@turns("displaced-time-wall", kind="raw", before=_five_trials)
+@turns("displaced-time-wall", before=_five_trials)
 def ticks_elsewhere_on_the_wall_clock(golden: Golden) -> None:
     """The ticks of krepro_edu_raise are removed from the raw buffers of arm tick-wall, which has five trials here."""
     _clear(golden, "tick-wall", "krepro_edu_raise")
 
 
-@turns("light-handler-takes-no-time", kind="raw")
+@turns("light-handler-takes-no-time")
 def a_light_handler_that_works(golden: Golden) -> None:
     """Each run of edu-light's handler executes 40,000 instructions more, as the oracle of arm irq-entry saw it."""
     _execute(golden, "irq-entry", "krepro_edu_irq", 40_000, region=1)
@@ -370,20 +370,20 @@ def a_light_handler_that_works(golden: Golden) -> None:
 
 @turns(
     "oracle-sees-the-handler",
-    also=("ideal-sampler-misses-none", "sampler-error", "oracle-counts-what-is-known"), kind="raw",
+    also=("ideal-sampler-misses-none", "sampler-error", "oracle-counts-what-is-known"),
 )  # fmt: skip
 def a_handler_with_few_loops(golden: Golden) -> None:
     """Each run of the edu handler's loop executes 36,000 instructions less, as the oracle of arm tick saw it."""
     _execute(golden, "tick", "krepro_edu_work", -36_000)
 
 
-@turns("tick-error", also=("blind-spot", "displaced-time"), kind="raw")
+@turns("tick-error", also=("blind-spot", "displaced-time"))
 def a_tick_that_sees_time(golden: Golden) -> None:
     """The raw buffers of arm tick have a count for each 1,250,000 instructions of a function, which take 10 ms."""
     _sample_time(golden, "tick", "edu", 1_250_000)
 
 
-@turns("ideal-sampler-misses-none", "sampler-error", kind="raw")
+@turns("ideal-sampler-misses-none", "sampler-error")
 def a_sampler_that_misses_the_handler(golden: Golden) -> None:
     """The ideal sampler's samples in the edu handler of arm tick are moved to krepro_edu_raise, as if put off."""
     for trial in _of(golden, "tick"):
@@ -395,19 +395,19 @@ def a_sampler_that_misses_the_handler(golden: Golden) -> None:
         words.tofile(path)
 
 
-@turns("nmi-sees-the-handler", "nmi-error", kind="raw")
+@turns("nmi-sees-the-handler", "nmi-error")
 def nmis_that_miss_the_handler(golden: Golden) -> None:
     """The samples in the edu handler are removed from the raw buffer of arm nmi."""
     _clear(golden, "nmi", *EDU)
 
 
-@turns("entries-exact", also=("entries-edu", "entries-of-a-light-handler"), kind="raw")
+@turns("entries-exact", also=("entries-edu", "entries-of-a-light-handler"))
 def entries_that_are_no_calls(golden: Golden) -> None:
     """500 counts are added at krepro_edu_irq, in the raw buffer of arm irq-entry."""
     _count(golden, "irq-entry", "edu", "krepro_edu_irq", 500)
 
 
-@turns("nmi-samples-complete", kind="raw")
+@turns("nmi-samples-complete")
 def an_nmi_in_two_is_lost(golden: Golden) -> None:
     """The oracle of arm nmi reports twice as many NMIs."""
     path = golden.raw("nmi") / "oracle/oracle.json"
@@ -422,14 +422,14 @@ def _reword(path: Path, name: str, value: Callable[[str], str]) -> None:
     path.write_text("".join(f"{key}={value(old) if key == name else old}\n" for key, old in lines))
 
 
-@turns("hundred-hz", kind="raw")
+@turns("hundred-hz")
 def a_longer_window(golden: Golden) -> None:
     """The bracket of arm tick-mixed ends a tenth of a second later, with no interrupt more."""
     path = golden.raw("tick-mixed") / "mixed/bracket"
     _reword(path, "end_ns", lambda old: str(int(old) + 100_000_000))
 
 
-@turns("kernel-mode-only", kind="raw")
+@turns("kernel-mode-only")
 def a_sample_of_user_mode(golden: Golden) -> None:
     """One count is added to the last counter, in the raw buffer of arm tick-mixed."""
     path = golden.raw("tick-mixed") / "mixed/profile"
@@ -438,56 +438,56 @@ def a_sample_of_user_mode(golden: Golden) -> None:
     words.tofile(path)
 
 
-@turns("step-shows-n", kind="raw")
+@turns("step-shows-n")
 def a_step_of_four_at_n4(golden: Golden) -> None:
     """The raw buffer of arm tick-mixed has counters of 4 bytes."""
     _fold(golden, "tick-mixed", 4)
 
 
-@turns("step-is-2-to-the-n", kind="raw")
+@turns("step-is-2-to-the-n")
 def a_step_of_sixteen_at_n2(golden: Golden) -> None:
     """The raw buffer of arm n2 has counters of 16 bytes."""
     _fold(golden, "n2", 16)
 
 
-@turns("set-rtc-mmss-is-hot", kind="raw")
+@turns("set-rtc-mmss-is-hot")
 def a_tick_in_the_clocks_function(golden: Golden) -> None:
     """One count is added at mach_set_cmos_time, in the raw buffer of arm irq-entry-mixed."""
     _count(golden, "irq-entry-mixed", "mixed", "mach_set_cmos_time", 1)
 
 
-@turns("timer-interrupt-has-its-counts", kind="raw")
+@turns("timer-interrupt-has-its-counts")
 def an_entry_of_the_timer_too_much_in_the_mix(golden: Golden) -> None:
     """One more count is put at timer_interrupt, in the raw buffer of arm irq-entry-mixed."""
     _count(golden, "irq-entry-mixed", "mixed", "timer_interrupt", 1)
 
 
-@turns("first-table-has-its-jobs", "tick-on-many-functions", kind="raw")
+@turns("first-table-has-its-jobs", "tick-on-many-functions")
 def nothing_is_unmapped(golden: Golden) -> None:
     """The ticks of unmap_page_range are removed from the raw buffer of arm tick-mixed."""
     _clear(golden, "tick-mixed", "unmap_page_range", workload="mixed")
 
 
-@turns("idle-doubles", kind="raw")
+@turns("idle-doubles")
 def idle_as_long_again(golden: Golden) -> None:
     """100 counts are added at default_idle, in the raw buffer of arm tick-mixed."""
     _count(golden, "tick-mixed", "mixed", "default_idle", 100)
 
 
-@turns("cs-test-is-needed", kind="raw")
+@turns("cs-test-is-needed")
 def all_interrupts_in_the_kernel(golden: Golden) -> None:
     """The tally of arm irq-entry-mixed has as many interrupted addresses as entries."""
     path = golden.raw("irq-entry-mixed") / "mixed/bracket"
     _reword(path, "end_stats", lambda old: f"{old.split()[0]} {old.split()[0]} 0 0")
 
 
-@turns("early-by-a-counter-renames-handlers", kind="raw")
+@turns("early-by-a-counter-renames-handlers")
 def a_short_function_before_the_handler(golden: Golden) -> None:
     """A function of 8 bytes is put right before timer_interrupt, in the map of arm irq-entry-mixed."""
     _begin(golden, "irq-entry-mixed", "timer_interrupt", -8)
 
 
-@turns("step-as-a-counter-renames-none", kind="raw")
+@turns("step-as-a-counter-renames-none")
 def a_handler_as_short_as_a_counter(golden: Golden) -> None:
     """timer_interrupt is cut to 16 bytes, in the map of arm irq-entry-mixed."""
     _begin(golden, "irq-entry-mixed", "timer_interrupt", 16)
@@ -497,25 +497,25 @@ def _takes(golden: Golden, arm: str, other: str) -> None:
     shutil.copyfile(golden.raw(other) / "step/stdout", golden.raw(arm) / "step/stdout")
 
 
-@turns("interrupted-eip-is-random", "tick-in-step-is-blind", "tick-in-step-sees-nothing-else", kind="raw")
+@turns("interrupted-eip-is-random", "tick-in-step-is-blind", "tick-in-step-sees-nothing-else")
 def a_tick_at_random_moments(golden: Golden) -> None:
     """The load of arm map-tick reports the counts of arm map-jitter."""
     _takes(golden, "map-tick", "map-jitter")
 
 
-@turns("jittered-tick-is-random", "jittered-tick-sees-what-the-tick-does-not", kind="raw")
+@turns("jittered-tick-is-random", "jittered-tick-sees-what-the-tick-does-not")
 def a_jittered_tick_in_step(golden: Golden) -> None:
     """The load of arm map-jitter reports the counts of arm map-tick."""
     _takes(golden, "map-jitter", "map-tick")
 
 
-@turns("nmis-in-step", kind="raw")
+@turns("nmis-in-step")
 def nmis_with_the_tick(golden: Golden) -> None:
     """The load of arm map-nmi reports the counts of arm map-tick."""
     _takes(golden, "map-nmi", "map-tick")
 
 
-@turns("ideal-sampler-in-step", kind="raw")
+@turns("ideal-sampler-in-step")
 def samples_of_other_cells(golden: Golden) -> None:
     """The ideal sampler's samples of arm map-tick are told to be of the cells of the next duty."""
     path = golden.raw("map-tick") / "oracle/samples.bin"
@@ -527,32 +527,32 @@ def samples_of_other_cells(golden: Golden) -> None:
     words.tofile(path)
 
 
-@turns("oracle-counts-what-is-known", kind="raw")
+@turns("oracle-counts-what-is-known")
 def a_loop_more_in_each_run(golden: Golden) -> None:
     """The load of arm tick reports 20,001 loops a run."""
     path = golden.raw("tick") / "edu/stdout"
     path.write_text(path.read_text().replace('"handler_loops": 20000', '"handler_loops": 20001'))
 
 
-@turns("fix-costs-little", kind="raw")
+@turns("fix-costs-little")
 def a_fix_that_loops(golden: Golden) -> None:
     """The second sampling point executes 100 instructions more in each call, as the oracle of arm irq-entry saw it."""
     _execute(golden, "irq-entry", "__irq_hotspot_hit", 100)
 
 
-@turns("peer-tick-tells-nothing", kind="raw")
+@turns("peer-tick-tells-nothing")
 def a_tick_that_tells_some(golden: Golden) -> None:
     """One tick is added at krepro_edu_work, in the raw buffer of arm peer-tick."""
     _count(golden, "peer-tick", "peers", "krepro_edu_work", 1)
 
 
-@turns("peer-jitter-tells-nothing", kind="raw")
+@turns("peer-jitter-tells-nothing")
 def a_jittered_tick_that_tells_some(golden: Golden) -> None:
     """One tick is added at krepro_edu_work, in the raw buffer of arm peer-jitter."""
     _count(golden, "peer-jitter", "peers", "krepro_edu_work", 1)
 
 
-@turns("peer-perf-tells-nothing", kind="raw")
+@turns("peer-perf-tells-nothing")
 def a_clock_that_tells_some(golden: Golden) -> None:
     """One of the samples of cpu-clock in the kernel is moved to krepro_edu_work, in what arm peer-perf wrote."""
     path = golden.raw("peer-perf") / "peers/cpuclock"
@@ -561,19 +561,19 @@ def a_clock_that_tells_some(golden: Golden) -> None:
     words.tofile(path)
 
 
-@turns("peer-entry-tells-something-else", kind="raw")
+@turns("peer-entry-tells-something-else")
 def entries_that_tell_time(golden: Golden) -> None:
     """Only one in 32 entries of the handler is left in the raw buffer of arm peer-entry, for 32 take 10 ms."""
     _clear(golden, "peer-entry", "krepro_edu_irq", workload="peers", kept=1 / 32)
 
 
-@turns("peer-nmi-tells-it", kind="raw")
+@turns("peer-nmi-tells-it")
 def nmis_that_are_lost_in_the_handler(golden: Golden) -> None:
     """A fifth of the samples in the edu handler is removed from the raw buffer of arm peer-nmi."""
     _clear(golden, "peer-nmi", *EDU, workload="peers", kept=0.8)
 
 
-@turns("peer-account-tells-it", kind="raw")
+@turns("peer-account-tells-it")
 def time_that_is_not_the_handlers(golden: Golden) -> None:
     """Seven of the 10 ms of the system are charged to interrupts, in the /proc/stat of arm peer-account."""
     path = golden.raw("peer-account") / "peers/stat.after"
@@ -583,7 +583,7 @@ def time_that_is_not_the_handlers(golden: Golden) -> None:
     path.write_text(f"{' '.join(words)}\n{rest}")
 
 
-@turns("peer-trace-tells-it", kind="raw")
+@turns("peer-trace-tells-it")
 def a_trace_that_loses_events(golden: Golden) -> None:
     """The trace of arm peer-trace loses the events of every tenth run of the handler, and does not say so."""
     path = golden.raw("peer-trace") / "peers/trace"
@@ -595,7 +595,7 @@ def a_trace_that_loses_events(golden: Golden) -> None:
     path.write_text(head + "".join(kept))
 
 
-@turns("repaired-fix-tells-it", kind="raw")
+@turns("repaired-fix-tells-it")
 def time_that_is_not_charged(golden: Golden) -> None:
     """Every fiftieth run of the handler is charged nothing, in the /proc/irq_handler_time of arm peer-times."""
     path = golden.raw("peer-times") / "peers/times.after"
@@ -606,7 +606,7 @@ def time_that_is_not_charged(golden: Golden) -> None:
     path.write_text("".join(f"{' '.join(words)}\n" for words in lines))
 
 
-@turns("repaired-fix-costs-little", kind="raw")
+@turns("repaired-fix-costs-little")
 def a_dear_clock(golden: Golden) -> None:
     """Each reading of the clock executes 200 instructions more, as the oracle of arm peer-times saw it."""
     _execute(golden, "peer-times", "native_sched_clock", 200)
@@ -619,19 +619,19 @@ def _stock(golden: Golden) -> None:
         _execute(golden, "stock", function, -1)
 
 
-@turns("off-is-stock", kind="raw", before=_stock)
+@turns("off-is-stock", before=_stock)
 def a_sampling_point_that_costs(golden: Golden) -> None:
     """A call of handlers executes an instruction more, as the oracle of arm patched saw it."""
     _execute(golden, "patched", "__handle_irq_event_percpu", 1)
 
 
-@turns("off-is-stock-tick", kind="raw", before=_stock)
+@turns("off-is-stock-tick", before=_stock)
 def a_tick_that_costs(golden: Golden) -> None:
     """A tick executes an instruction more, as the oracle of arm patched saw it."""
     _execute(golden, "patched", "profile_tick", 1)
 
 
-@turns("ideal-sampler-on-many-functions", kind="raw")
+@turns("ideal-sampler-on-many-functions")
 def samples_in_few_functions(golden: Golden) -> None:
     """Half of the ideal sampler's samples of arm tick-mixed are moved to vfs_read."""
     path = golden.raw("tick-mixed") / "oracle/samples.bin"
@@ -641,13 +641,13 @@ def samples_in_few_functions(golden: Golden) -> None:
     words.tofile(path)
 
 
-@turns("disk-interrupts-take-time", kind="raw")
+@turns("disk-interrupts-take-time")
 def a_disk_without_interrupts(golden: Golden) -> None:
     """The oracle of arm truth-wall saw every instruction of workload disk's hard interrupts in a task."""
     _run_in(golden, "truth-wall", 0, INTERRUPT, TASK)
 
 
-@turns("network-interrupts-take-time", kind="raw")
+@turns("network-interrupts-take-time")
 def a_network_in_interrupts(golden: Golden) -> None:
     """The oracle of arm truth-wall saw what workload net's soft interrupts do in its hard interrupts."""
     _run_in(golden, "truth-wall", 1, SOFTIRQ, INTERRUPT)

@@ -61,26 +61,26 @@ CALLS = np.dtype(
 # -- the paper's claims ------------------------------------------------------------------------------------------
 
 
-@turns("filter-costs-more", "filter-costs-more-as-timed", kind="raw")
+@turns("filter-costs-more", "filter-costs-more-as-timed")
 def a_filter_that_costs_twice_as_much(golden: Golden) -> None:
     """Pairs take twice as many instructions with the paper's filter."""
     change_pairs(golden, "paper", lambda ticks: 2 * ticks)
 
 
-@turns("trace-costs", "trace-costs-as-timed", kind="raw")
+@turns("trace-costs", "trace-costs-as-timed")
 def a_trace_that_costs_what_the_paper_says(golden: Golden) -> None:
     """Pairs without a trace take 150 instructions more."""
     change_pairs(golden, "off", lambda ticks: ticks + 150)
 
 
-@turns("filter-costs-more-as-timed-smp", "trace-costs-as-timed-smp", kind="raw", before=two_cpus)
+@turns("filter-costs-more-as-timed-smp", "trace-costs-as-timed-smp", before=two_cpus)
 def other_costs_on_two_cpus(golden: Golden) -> None:
     """On two CPUs, pairs take 150 cycles more without a trace, and twice as many with the paper's filter."""
     change_pairs(golden, "off-smp", lambda ticks: ticks + 150)
     change_pairs(golden, "paper-smp", lambda ticks: 2 * ticks)
 
 
-@turns("trace-costs-probed", "probes-cost-more", kind="raw", before=probed)
+@turns("trace-costs-probed", "probes-cost-more", before=probed)
 def probes_that_cost_what_the_paper_says(golden: Golden) -> None:
     """With kprobes, pairs take a thirtieth of the instructions: some three times those of a bare pair."""
     change_pairs(golden, "kprobes", lambda ticks: ticks // 30)
@@ -88,7 +88,6 @@ def probes_that_cost_what_the_paper_says(golden: Golden) -> None:
 
 @turns(
     *(f"buffer-lasts{paper}{first}" for paper in ("-paper", "") for first in ("-first-loss", "")),
-    kind="raw",
     before=buffers,
 )
 def filters_that_keep_half(golden: Golden) -> None:
@@ -97,7 +96,7 @@ def filters_that_keep_half(golden: Golden) -> None:
         fill_buffer(golden, arm, 1 / 2)
 
 
-@turns("useful-events", also=("known-paper-smp",), kind="raw", before=useful_programs)
+@turns("useful-events", also=("known-paper-smp",), before=useful_programs)
 def programs_without_useful_events(golden: Golden) -> None:
     """Of the events of programs that were kept, nine in ten are dropped."""
     change_events(golden.raw("paper-smp") / "pipes", lambda events: events[::10])
@@ -119,19 +118,19 @@ def _one_less(folder: Path) -> None:
     change_events(folder, fewer)
 
 
-@turns("gap-begin-inside", also=("paper-missing-validate",), kind="raw")
+@turns("gap-begin-inside", also=("paper-missing-validate",))
 def one_event_does_not_pass(golden: Golden) -> None:
     """The paper's filter drops the last event that it kept of a lock that was held when the trace began."""
     _one_less(golden.raw("validate") / "inside")
 
 
-@turns("gap-acquired-twice", also=("paper-missing-validate",), kind="raw", before=acquired_twice)
+@turns("gap-acquired-twice", also=("paper-missing-validate",), before=acquired_twice)
 def one_event_of_a_lock_that_is_got_twice_does_not_pass(golden: Golden) -> None:
     """The paper's filter drops the last event that it kept of a lock that a thread got twice."""
     _one_less(golden.raw("validate") / "recursion")
 
 
-@turns("gap-released-twice", also=("paper-extra-validate", "paper-missing-validate"), kind="raw")
+@turns("gap-released-twice", also=("paper-extra-validate", "paper-missing-validate"))
 def an_event_is_lost(golden: Golden) -> None:
     """The last event that the paper's filter kept of a lock that was released twice gets another time."""
     path = golden.raw("validate") / "double/events.bin"
@@ -142,7 +141,7 @@ def an_event_is_lost(golden: Golden) -> None:
     path.write_bytes(events.tobytes())
 
 
-@turns("gap-released-twice-kept", also=("paper-extra-validate",), kind="raw")
+@turns("gap-released-twice-kept", also=("paper-extra-validate",))
 def no_event_is_dropped(golden: Golden) -> None:
     """The paper's filter keeps all events of a lock that is released twice."""
     folder = golden.raw("validate") / "double"
@@ -188,7 +187,6 @@ def _confused(events: Events, stream: int) -> Events:
         *(f"per-lock-{what}-validate{smp}" for what in DIFFERENCES for smp in ("", "-smp")),
         *(f"paper-{what}-validate-smp" for what in DIFFERENCES),
     ),
-    kind="raw",
 )
 def one_of_each_is_wrong(golden: Golden) -> None:
     """A filter drops an acquisition that waited, and keeps one of a lock for which nobody waited."""
@@ -197,7 +195,7 @@ def one_of_each_is_wrong(golden: Golden) -> None:
         change_events(golden.raw("validate-smp") / "mutex", lambda events, stream=stream: _confused(events, stream))
 
 
-@turns("paper-counter-two-waits", also=("paper-missing-validate-smp",), kind="raw")
+@turns("paper-counter-two-waits", also=("paper-missing-validate-smp",))
 def the_papers_filter_keeps_waits_alone(golden: Golden) -> None:
     """On two CPUs, the paper's filter keeps what the per-lock filter keeps."""
 
@@ -209,7 +207,7 @@ def the_papers_filter_keeps_waits_alone(golden: Golden) -> None:
     change_events(golden.raw("validate-smp") / "mutex", alike)
 
 
-@turns(*(f"slowdown-{what}{smp}" for what in PROGRAMS for smp in ("", "-smp")), kind="raw", before=programs)
+@turns(*(f"slowdown-{what}{smp}" for what in PROGRAMS for smp in ("", "-smp")), before=programs)
 def slow_programs(golden: Golden) -> None:
     """Programs take twice as long with the per-lock filter."""
     for arm in ("per-lock", "per-lock-smp"):
@@ -220,13 +218,13 @@ def slow_programs(golden: Golden) -> None:
 # -- what the per-lock filter costs ------------------------------------------------------------------------------
 
 
-@turns(*(f"per-lock-pair-{kind.replace('_', '-')}" for kind in KINDS), kind="raw")
+@turns(*(f"per-lock-pair-{kind.replace('_', '-')}" for kind in KINDS))
 def dear_pairs(golden: Golden) -> None:
     """Pairs take twice as many instructions with the per-lock filter."""
     change_pairs(golden, "per-lock", lambda ticks: 2 * ticks)
 
 
-@turns(*(f"per-lock-pair-{kind.replace('_', '-')}-smp" for kind in KINDS), kind="raw", before=two_cpus)
+@turns(*(f"per-lock-pair-{kind.replace('_', '-')}-smp" for kind in KINDS), before=two_cpus)
 def dear_pairs_on_two_cpus(golden: Golden) -> None:
     """On two CPUs, pairs take twice as many cycles with the per-lock filter."""
     change_pairs(golden, "per-lock-smp", lambda ticks: 2 * ticks)
@@ -254,7 +252,6 @@ def _cut(golden: Golden, arm: str) -> None:
             for smp in ("", "-smp")
         ),
     ),
-    kind="raw",
 )
 def removed_events(golden: Golden) -> None:
     """The last 100 events of a file are removed, or all where there are fewer."""
@@ -265,7 +262,6 @@ def removed_events(golden: Golden) -> None:
 @turns(
     *(f"balance-{trace}-smp" for trace in TRACES if trace != "validate"),
     also=("known-all-smp", "known-paper-smp"),
-    kind="raw",
     before=counted_loads,
 )
 def removed_events_on_two_cpus(golden: Golden) -> None:
@@ -279,7 +275,6 @@ def removed_events_on_two_cpus(golden: Golden) -> None:
 
 @turns(
     *(f"{which}-{what}-validate{smp}" for which in FILTERS for what in DIFFERENCES for smp in ("", "-smp")),
-    kind="raw",
 )
 def events_of_another_time(golden: Golden) -> None:
     """The first event that each filter kept gets another time."""
@@ -300,14 +295,14 @@ def add_one(path: Path, column: str) -> None:
     path.write_text("\n".join([lines[0], "\t".join(fields), *lines[2:]]) + "\n")
 
 
-@turns("sums-validate", "sums-validate-smp", kind="raw")
+@turns("sums-validate", "sums-validate-smp")
 def another_sum(golden: Golden) -> None:
     """The kernel's table has one acquisition more of one lock at one place."""
     for arm in ("validate", "validate-smp"):
         add_one(next(golden.raw(arm).glob("*/sites.tsv")), "acquisitions")
 
 
-@turns("known-validate", "known-validate-smp", kind="raw")
+@turns("known-validate", "known-validate-smp")
 def a_module_that_counts_one_more(golden: Golden) -> None:
     """The module says that it got a lock once more."""
     for arm in ("validate", "validate-smp"):
@@ -317,7 +312,6 @@ def a_module_that_counts_one_more(golden: Golden) -> None:
 
 @turns(
     *(f"known-{arm}{smp}" for arm in ("all", "paper", "per-lock") for smp in ("", "-smp")),
-    kind="raw",
     before=counted_loads,
 )
 def a_module_that_counts_one_more_beside_a_filter(golden: Golden) -> None:
@@ -336,19 +330,19 @@ def _of_debian(golden: Golden, change: Callable[[int], int]) -> None:
         path.write_text(re.sub(r"Hits: \d+", f"Hits: {total}", text))
 
 
-@turns("debian-tells-every-wait", kind="raw")
+@turns("debian-tells-every-wait")
 def a_wait_is_not_told(golden: Golden) -> None:
     """Debian's kernel tells of one wait less of each lock."""
     _of_debian(golden, lambda count: count - 1)
 
 
-@turns("debian-waits", also=("debian-tells-every-wait",), kind="raw")
+@turns("debian-waits", also=("debian-tells-every-wait",))
 def few_waits_are_told(golden: Golden) -> None:
     """Debian's kernel tells of three waits of each lock."""
     _of_debian(golden, lambda count: 3)
 
 
-@turns("oracle-all", "oracle-validate", kind="raw")
+@turns("oracle-all", "oracle-validate")
 def a_call_that_the_trace_has_not(golden: Golden) -> None:
     """The oracle saw one call more, of the function and the lock that it saw most of in the first lap."""
     for arm in ("all", "validate"):
@@ -362,7 +356,7 @@ def a_call_that_the_trace_has_not(golden: Golden) -> None:
         (folder / "oracle.json").write_text(json.dumps(report))
 
 
-@turns(*(f"lock-stat-{workload}" for workload in LOCK_STAT), kind="raw", before=lock_stat)
+@turns(*(f"lock-stat-{workload}" for workload in LOCK_STAT), before=lock_stat)
 def contentions_that_the_trace_has_not(golden: Golden) -> None:
     """The kernel's table of sites has half of the contentions."""
     for workload in LOCK_STAT:

@@ -158,7 +158,7 @@ def _no_saving(golden: Golden, provider: str, arm: str = "virtual") -> None:
     _slower(golden, lambda run: saved * _rejected(run, provider), arm)
 
 
-@turns("syscall-no-trap", "syscall-return-no-trap", kind="raw")
+@turns("syscall-no-trap", "syscall-return-no-trap")
 def a_system_call_takes_an_exception(golden: Golden) -> None:
     """Each firing of the two syscall providers executes the exception code that one of an int3 kprobe does."""
     _take_exceptions(golden, "syscall", "syscall-return")
@@ -169,14 +169,13 @@ def a_system_call_takes_an_exception(golden: Golden) -> None:
     "trace-points-take-no-exception",
     "ftrace-takes-no-exception",
     "jumps-take-no-exception",
-    kind="raw",
 )
 def exceptions_everywhere(golden: Golden) -> None:
     """Firings of a trace point and of kprobes by ftrace and by a jump execute the exception code of an int3 kprobe."""
     _take_exceptions(golden, "tracepoint", "kprobe-ftrace", "kprobe-optimised")
 
 
-@turns("kprobe-traps", also=("order-optimised-int3",), kind="raw", before=exceptions_everywhere)
+@turns("kprobe-traps", also=("order-optimised-int3",), before=exceptions_everywhere)
 def no_trap_at_an_int3(golden: Golden) -> None:
     """All other kprobes take exceptions, and a firing of an int3 kprobe executes no exception code."""
     path = golden.raw("virtual") / "oracle" / "functions.bin"
@@ -188,25 +187,25 @@ def no_trap_at_an_int3(golden: Golden) -> None:
     _dearer(golden, "kprobe-int3", -_INT3)
 
 
-@turns("trace-points-take-no-exception", also=("order-tracepoint-ftrace",), kind="raw")
+@turns("trace-points-take-no-exception", also=("order-tracepoint-ftrace",))
 def an_exception_at_a_trace_point(golden: Golden) -> None:
     """A firing of a trace point executes the exception code that one of an int3 kprobe does."""
     _take_exceptions(golden, "tracepoint")
 
 
-@turns("ftrace-takes-no-exception", kind="raw")
+@turns("ftrace-takes-no-exception")
 def an_exception_at_ftrace(golden: Golden) -> None:
     """A firing of a kprobe by ftrace executes the exception code that one of an int3 kprobe does."""
     _take_exceptions(golden, "kprobe-ftrace")
 
 
-@turns("jumps-take-no-exception", also=("order-ftrace-optimised", "order-ftrace-looks-up"), kind="raw")
+@turns("jumps-take-no-exception", also=("order-ftrace-optimised", "order-ftrace-looks-up"))
 def an_exception_at_a_jump(golden: Golden) -> None:
     """A firing of an optimised kprobe executes the exception code that one of an int3 kprobe does."""
     _take_exceptions(golden, "kprobe-optimised")
 
 
-@turns("linear-in-consumers", kind="raw")
+@turns("linear-in-consumers")
 def a_loop_of_consumers_costs_nothing(golden: Golden) -> None:
     """With two consumers and more, a trace point takes 22 instructions less: those with which its loop begins."""
 
@@ -221,7 +220,7 @@ def a_loop_of_consumers_costs_nothing(golden: Golden) -> None:
     _slower(golden, lambda run: -22 * loops(run))
 
 
-@turns("linear-but-for-the-loop", kind="raw")
+@turns("linear-but-for-the-loop")
 def eight_consumers_cost_more(golden: Golden) -> None:
     """The run with eight consumers of an int3 kprobe takes 2 % longer."""
     _printed(
@@ -229,7 +228,7 @@ def eight_consumers_cost_more(golden: Golden) -> None:
     )
 
 
-@turns("linear-in-actions", kind="raw")
+@turns("linear-in-actions")
 def the_first_field_is_dear(golden: Golden) -> None:
     """Whatever an int3 kprobe records, the first field takes 10 instructions more."""
 
@@ -239,25 +238,25 @@ def the_first_field_is_dear(golden: Golden) -> None:
     _slower(golden, first)
 
 
-@turns("false-predicate", kind="raw")
+@turns("false-predicate")
 def a_false_filter_saves_nothing(golden: Golden) -> None:
     """A firing of a uprobe whose filter is false takes the instructions of one that is recorded."""
     _no_saving(golden, "uprobe")
 
 
-@turns("others-within-5-percent", kind="raw")
+@turns("others-within-5-percent")
 def a_bucket_is_searched_slowly(golden: Golden) -> None:
     """A step along a bucket of kprobes takes 15 instructions where it took 5."""
     _beside_others(golden, "k", 3)
 
 
-@turns("independent-of-others", "others-in-the-bucket", "independent-in-user-space", "user-lookup-grows", kind="raw")
+@turns("independent-of-others", "others-in-the-bucket", "independent-in-user-space", "user-lookup-grows")
 def other_probes_cost_nothing(golden: Golden) -> None:
     """A firing beside other probes takes what it takes alone."""
     _beside_others(golden, "", 0)
 
 
-@turns("unprobed-calls-free", "passing-costs", kind="raw")
+@turns("unprobed-calls-free", "passing-costs")
 def other_system_calls_cost_what_they_did(golden: Golden) -> None:
     """A system call that passes a probed one takes the 74 instructions less that it took more."""
 
@@ -271,13 +270,13 @@ def other_system_calls_cost_what_they_did(golden: Golden) -> None:
     _slower(golden, lambda run: -74 * passing(run))
 
 
-@turns("simple-instructions", kind="raw")
+@turns("simple-instructions")
 def a_step_costs_what_an_emulation_does(golden: Golden) -> None:
     """A firing of a uprobe whose instruction is stepped over takes 515 instructions less, those of the step."""
     _dearer(golden, "uprobe-step", -515)
 
 
-@turns("refresh-wakes", "refresh-pages", kind="raw")
+@turns("refresh-wakes", "refresh-pages")
 def the_reader_costs_little(golden: Golden) -> None:
     """A wake-up of the reader takes 6,100 instructions less, and a page 7,100: some 40 are left of each."""
 
@@ -295,45 +294,44 @@ def the_reader_costs_little(golden: Golden) -> None:
     "predicts-slowdown",
     "predicts-unseen-median",
     "predicts-unseen-worst",
-    kind="raw",
 )
 def the_held_out_scripts_cost_more(golden: Golden) -> None:
     """Every held-out script takes a fifth longer than it did."""
     _printed(golden, "validate", "v", _longer)
 
 
-@turns("debian-6.1-median", "debian-6.1-worst", "debian-6.12-median", "debian-6.12-worst", kind="raw")
+@turns("debian-6.1-median", "debian-6.1-worst", "debian-6.12-median", "debian-6.12-worst")
 def held_out_scripts_cost_more_on_debians_kernels(golden: Golden) -> None:
     """Every held-out script takes a fifth longer than it did, on two of Debian's kernels."""
     for arm in ("debian-6.1", "debian-6.12"):
         _printed(golden, "validate", "v", _longer, arm)
 
 
-@turns("predicts-median-wall", kind="raw")
+@turns("predicts-median-wall")
 def the_held_out_scripts_take_more_time(golden: Golden) -> None:
     """Every held-out script takes a fifth more time than it did."""
     _printed(golden, "validate", "v", _longer, "wall")
 
 
-@turns("false-predicate-wall", kind="raw")
+@turns("false-predicate-wall")
 def a_false_filter_saves_no_time(golden: Golden) -> None:
     """A firing of a uprobe whose filter is false takes the time of one that is recorded."""
     _no_saving(golden, "uprobe", "wall")
 
 
-@turns("order-optimised-int3-wall", kind="raw")
+@turns("order-optimised-int3-wall")
 def an_optimised_kprobe_takes_long(golden: Golden) -> None:
     """A firing of an optimised kprobe takes 100 us more."""
     _dearer(golden, "kprobe-optimised", 100_000, "wall")
 
 
-@turns("order-int3-uprobe-wall", kind="raw")
+@turns("order-int3-uprobe-wall")
 def an_int3_kprobe_takes_long(golden: Golden) -> None:
     """A firing of an int3 kprobe takes 100 us more."""
     _dearer(golden, "kprobe-int3", 100_000, "wall")
 
 
-@turns("held-out", kind="raw")
+@turns("held-out")
 def a_held_out_script_could_not_be_set_up(golden: Golden) -> None:
     """The guest says that one held-out script could not be set up."""
 
@@ -344,43 +342,43 @@ def a_held_out_script_could_not_be_set_up(golden: Golden) -> None:
     _printed(golden, "validate", "v22", fail)
 
 
-@turns("held-out-missed", kind="raw")
+@turns("held-out-missed")
 def a_held_out_script_misses(golden: Golden) -> None:
     """A probe of one held-out script misses a firing."""
     _printed(golden, "validate", "v01", lambda run: run["probes"][0].update(misses=1))
 
 
-@turns("held-out-recorded", kind="raw")
+@turns("held-out-recorded")
 def an_event_is_lacking(golden: Golden) -> None:
     """In the buffer of one held-out script is one event less."""
     _printed(golden, "validate", "v01", lambda run: run["buffers"][0].update(entries=run["buffers"][0]["entries"] - 1))
 
 
-@turns("order-tracepoint-ftrace", kind="raw")
+@turns("order-tracepoint-ftrace")
 def a_trace_point_is_dear(golden: Golden) -> None:
     """A firing of a trace point costs 1,000 instructions more."""
     _dearer(golden, "tracepoint", 1000)
 
 
-@turns("order-ftrace-optimised", "order-ftrace-looks-up", kind="raw")
+@turns("order-ftrace-optimised", "order-ftrace-looks-up")
 def an_optimised_kprobe_is_dear(golden: Golden) -> None:
     """A firing of an optimised kprobe costs 100 instructions more."""
     _dearer(golden, "kprobe-optimised", 100)
 
 
-@turns("order-optimised-int3", kind="raw")
+@turns("order-optimised-int3")
 def an_int3_kprobe_is_cheap(golden: Golden) -> None:
     """A firing of an int3 kprobe costs 300 instructions less."""
     _dearer(golden, "kprobe-int3", -300)
 
 
-@turns("order-int3-uprobe", kind="raw")
+@turns("order-int3-uprobe")
 def an_int3_kprobe_is_dear(golden: Golden) -> None:
     """A firing of an int3 kprobe costs 1,000 instructions more."""
     _dearer(golden, "kprobe-int3", 1000)
 
 
-@turns("nested-int3", "nested-ftrace", "maxactive", kind="raw")
+@turns("nested-int3", "nested-ftrace", "maxactive")
 def a_miss_is_not_counted(golden: Golden) -> None:
     """The kernel counts one miss less, of every probe that misses."""
 
@@ -393,7 +391,7 @@ def a_miss_is_not_counted(golden: Golden) -> None:
     _printed(golden, "effects", "maxactive.", forget)
 
 
-@turns("depth-lost", kind="raw")
+@turns("depth-lost")
 def a_65th_return_is_seen(golden: Golden) -> None:
     """One more return of the 100 nested calls is in the buffer."""
     _printed(
@@ -401,7 +399,7 @@ def a_65th_return_is_seen(golden: Golden) -> None:
     )
 
 
-@turns("depth-unreported", kind="raw")
+@turns("depth-unreported")
 def the_kernel_reports_what_it_saw(golden: Golden) -> None:
     """The kernel reports as hits the returns that it recorded."""
     _printed(
@@ -409,7 +407,7 @@ def the_kernel_reports_what_it_saw(golden: Golden) -> None:
     )
 
 
-@turns("overrun-counted", kind="raw")
+@turns("overrun-counted")
 def an_overwritten_event_is_not_told(golden: Golden) -> None:
     """The buffer reports one overwritten event less."""
     _printed(
@@ -420,7 +418,7 @@ def an_overwritten_event_is_not_told(golden: Golden) -> None:
     )
 
 
-@turns("linear-in-rate", kind="raw")
+@turns("linear-in-rate")
 def a_fast_probe_is_dear(golden: Golden) -> None:
     """Back to back, a round with an int3 kprobe takes 5 % longer."""
     _printed(
@@ -428,7 +426,7 @@ def a_fast_probe_is_dear(golden: Golden) -> None:
     )
 
 
-@turns("sampling-floor", kind="raw")
+@turns("sampling-floor")
 def samples_come_closer(golden: Golden) -> None:
     """At a period of 2,000 ns a round takes twice as long as at 5,000."""
     _printed(golden, "effects", "period.2000", lambda run: run.update(took=[2 * took for took in run["took"]]))

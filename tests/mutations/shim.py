@@ -47,13 +47,13 @@ def quiet(golden: Golden) -> None:
 # -- what the paper says -----------------------------------------------------------------------------------
 
 
-@turns("resolution", kind="raw", before=quiet)
+@turns("resolution", before=quiet)
 def the_observer_is_slow(golden: Golden) -> None:
     """The observer takes one sample on the timer's target where it took ten."""
     recount(golden.raw("fast") / "timer", "fast", every=10)
 
 
-@turns("resolution-three-orders", kind="raw", before=quiet)
+@turns("resolution-three-orders", before=quiet)
 def the_timer_is_slow(golden: Golden) -> None:
     """The timer sampler takes one sample where it took ten."""
     path = golden.raw("fast") / "timer" / "timer.json"
@@ -79,7 +79,7 @@ def quiet_and_fast_clock(golden: Golden) -> None:
     samples.tofile(folder / "clean.samples.bin")
 
 
-@turns("trusted-at-1us", kind="raw", before=quiet_and_fast_clock)
+@turns("trusted-at-1us", before=quiet_and_fast_clock)
 def every_window_is_trusted(golden: Golden) -> None:
     """At 1 us the program trusts every window."""
     recount(golden.raw("period-1us") / "trust", "clean", share=1)
@@ -95,14 +95,14 @@ def quiet_and_switches_at_100us(golden: Golden) -> None:
     record(golden, "period-100us", workloads=("trust", "switches"))
 
 
-@turns("trusted-at-10us-switching", "trusted-at-100us-switching", kind="raw", before=quiet_and_switches_at_100us)
+@turns("trusted-at-10us-switching", "trusted-at-100us-switching", before=quiet_and_switches_at_100us)
 def a_switch_disturbs_no_window(golden: Golden) -> None:
     """The program trusts every window while threads hand the CPU over; at 100 us in a copy of the run at 10 us."""
     for arm in ("period-10us", "period-100us"):
         recount(golden.raw(arm) / "switches", "observer", share=1)
 
 
-@turns("trusted-at-10us", "trusted-at-100us", "untrusted-at-highest-rate", kind="raw", before=quiet)
+@turns("trusted-at-10us", "trusted-at-100us", "untrusted-at-highest-rate", before=quiet)
 def few_windows_are_trusted(golden: Golden) -> None:
     """The program trusts two windows of five while one thread computes."""
     for arm in ("fast", "period-10us", "period-100us"):
@@ -118,7 +118,7 @@ def quiet_and_native(golden: Golden) -> None:
         edit(path, samples=int(said(path)["seconds"] * said(path)["tsc_hz"] / 30))
 
 
-@turns("cost-at-1us", "cost-at-highest-rate", kind="raw", before=quiet_and_native)
+@turns("cost-at-1us", "cost-at-highest-rate", before=quiet_and_native)
 def the_target_has_another_speed(golden: Golden) -> None:
     """Beside the observer the target does half as much in the same time at the highest rate, a fifth more at 1 us."""
     for arm, speed in (("fast", 0.5), ("period-1us", 1.2)):
@@ -153,7 +153,7 @@ def _publish(folder: Path, counted: int) -> None:
     edit(folder / "known.shim.json", signals=[signal], refused=refused)
 
 
-@turns("hardware-counter", kind="raw", before=pmu_of_the_observed_cpu)
+@turns("hardware-counter", before=pmu_of_the_observed_cpu)
 def the_pmu_counts_wrongly(golden: Golden) -> None:
     """The hardware's counter counts one instruction in twenty twice, in the known loop and after it."""
     folder = golden.raw("hardware") / "known"
@@ -175,7 +175,6 @@ def _count_more(folder: Path, times: float) -> None:
 @turns(
     "slot", "slot-tracepoint", "slot-virtual", "slot-virtual-tracepoint", "slot-arm64", "slot-arm64-tracepoint",
     "slot-bpf", "slot-virtual-bpf", "slot-debian-tracepoint", "slot-debian-bpf",
-    kind="raw",
 )  # fmt: skip
 def one_slot_was_wrong(golden: Golden) -> None:
     """One comparison of a slot with gettid differs."""
@@ -183,7 +182,7 @@ def one_slot_was_wrong(golden: Golden) -> None:
         edit(golden.raw(arm) / "check" / "load.json", wrong=1)
 
 
-@turns("original-is-stale", kind="raw")
+@turns("original-is-stale")
 def the_papers_place_is_right(golden: Golden) -> None:
     """Called where the paper calls it, the slot is always right."""
     edit(golden.raw("virtual-original") / "check" / "load.json", wrong=0)
@@ -199,7 +198,7 @@ def quiet_and_of_the_trace(golden: Golden) -> None:
     edit(path, clock_begin=begin, clock_end=end, seconds=seconds)
 
 
-@turns("load", kind="raw", before=quiet_and_of_the_trace)
+@turns("load", before=quiet_and_of_the_trace)
 def the_load_is_fast(golden: Golden) -> None:
     """The load hands the CPU over four times as fast."""
     hurry(golden.raw("fast") / "switches", 4)
@@ -208,7 +207,7 @@ def the_load_is_fast(golden: Golden) -> None:
 @turns(
     "switches-missed", "switches-missed-tracepoint", "switches-missed-all", "switches-missed-all-tracepoint",
     "switches-missed-bpf", "gaps-seen", "gaps-seen-idle", "idle-share", "idle-periods", "idle-periods-none",
-    kind="raw", before=quiet,
+    before=quiet,
 )  # fmt: skip
 def no_switch_is_missed(golden: Golden) -> None:
     """The observer looks every 0.3 us, and nothing keeps it from that."""
@@ -218,7 +217,7 @@ def no_switch_is_missed(golden: Golden) -> None:
         look(golden.raw("fast") / workload, 0.3)
 
 
-@turns("wrong-threads", "wrong-threads-10us", "wrong-threads-tracepoint", "wrong-threads-bpf", kind="raw")
+@turns("wrong-threads", "wrong-threads-10us", "wrong-threads-tracepoint", "wrong-threads-bpf")
 def the_trace_names_other_threads(golden: Golden) -> None:
     """The kernel's trace has another thread in some of its events."""
     for arm in ("fast", "period-10us", "tracepoint", "bpf"):
@@ -228,7 +227,7 @@ def the_trace_names_other_threads(golden: Golden) -> None:
         trace.tofile(path)
 
 
-@turns("unmatched-switches", also=("wrong-threads",), kind="raw")
+@turns("unmatched-switches", also=("wrong-threads",))
 def the_slot_forgets_a_switch(golden: Golden) -> None:
     """The slot does not count one switch in the middle of the observation."""
     path = golden.raw("fast") / "switches" / "observer.switches.bin"
@@ -237,7 +236,7 @@ def the_slot_forgets_a_switch(golden: Golden) -> None:
     log.tofile(path)
 
 
-@turns("idle", "offline", "read-only", kind="raw")
+@turns("idle", "offline", "read-only")
 def the_map_is_wrong(golden: Golden) -> None:
     """The idle CPU shows another task once, the offline CPU thread 7, and mprotect makes the map writable."""
     idle, offline = {"pid": 0, "tgid": 0, "seen": 999, "of": 1000}, {"pid": 7, "tgid": 7}
@@ -247,7 +246,7 @@ def the_map_is_wrong(golden: Golden) -> None:
 # -- trust -------------------------------------------------------------------------------------------------
 
 
-@turns("delays-noticed", "delays-noticed-once", kind="raw")
+@turns("delays-noticed", "delays-noticed-once")
 def an_interruption_hides_a_delay(golden: Golden) -> None:
     """The sample before a delayed one is interrupted for as long, and so the window between them is trusted."""
     _hide_delays(golden.raw("period-10us") / "trust")
@@ -261,7 +260,7 @@ def _hide_delays(folder: Path) -> None:
     samples.tofile(folder / "injected.samples.bin")
 
 
-@turns("delays-there", kind="raw")
+@turns("delays-there")
 def few_samples_are_written(golden: Golden) -> None:
     """Only the first 1,000 samples are written."""
     _keep_samples(golden.raw("period-10us") / "trust", 1000)
@@ -273,7 +272,7 @@ def _keep_samples(folder: Path, most: int) -> None:
     edit(folder / "injected.shim.json", samples_written=most)
 
 
-@turns("clean-windows", "clean-windows-all", "clean-windows-fast", kind="raw", before=quiet)
+@turns("clean-windows", "clean-windows-all", "clean-windows-fast", before=quiet)
 def samples_take_one_time(golden: Golden) -> None:
     """A sample takes as long as any other, and longer by its delay where it has one; flags are those of the test."""
     for arm in ("fast", "period-10us"):
@@ -289,7 +288,7 @@ def samples_take_one_time(golden: Golden) -> None:
         samples.tofile(folder / "injected.samples.bin")
 
 
-@turns("flags", kind="raw")
+@turns("flags")
 def one_flag_is_wrong(golden: Golden) -> None:
     """The program sets one flag that the test done again does not."""
     path = golden.raw("fast") / "trust" / "clean.samples.bin"
@@ -310,13 +309,13 @@ def quiet_and_chunks_close(golden: Golden) -> None:
     chunks.tofile(path)
 
 
-@turns("known-loop", kind="raw", before=quiet_and_chunks_close)
+@turns("known-loop", before=quiet_and_chunks_close)
 def the_counter_is_off(golden: Golden) -> None:
     """The counter rises 5 % faster over the samples."""
     _count_more(golden.raw("fast") / "known", 1.05)
 
 
-@turns("wrong-counter", kind="raw")
+@turns("wrong-counter")
 def a_wrong_counter_is_used(golden: Golden) -> None:
     """The counter of the wrong CPU is used all the same."""
     path = golden.raw("fast") / "known" / "wrong.shim.json"
@@ -325,7 +324,7 @@ def a_wrong_counter_is_used(golden: Golden) -> None:
     edit(path, signals=used, refused=[counter for counter in refused if counter["source"] != "oracle"])
 
 
-@turns("refusal-reasons", "refusal-reasons-hardware", kind="raw")
+@turns("refusal-reasons", "refusal-reasons-hardware")
 def a_refusal_has_no_reason(golden: Golden) -> None:
     """One counter is refused without a reason."""
     for arm in ("fast", "hardware"):
@@ -339,7 +338,7 @@ def a_refusal_has_no_reason(golden: Golden) -> None:
 VIRTUAL = ("virtual", "virtual-tracepoint")
 
 
-@turns("read-only-virtual", "offline-virtual", "read-only-virtual-tracepoint", "offline-virtual-tracepoint", kind="raw")
+@turns("read-only-virtual", "offline-virtual", "read-only-virtual-tracepoint", "offline-virtual-tracepoint")
 def the_map_is_wrong_without_time(golden: Golden) -> None:
     """The CPU that was never there shows thread 0, and mprotect makes the map writable."""
     for arm in VIRTUAL:
@@ -349,7 +348,7 @@ def the_map_is_wrong_without_time(golden: Golden) -> None:
 @turns(
     "idle-virtual", "threads-virtual", "counted-virtual", "idle-there-virtual", "idle-virtual-tracepoint",
     "threads-virtual-tracepoint", "counted-virtual-tracepoint", "idle-there-virtual-tracepoint",
-    "counted-virtual-bpf", "counted-debian-tracepoint", "counted-debian-bpf", kind="raw",
+    "counted-virtual-bpf", "counted-debian-tracepoint", "counted-debian-bpf",
 )  # fmt: skip
 def an_interrupt_finds_another_line(golden: Golden) -> None:
     """Few interrupts of the idle task, one of them and one of a thread with another line; one switch is not counted."""
@@ -359,7 +358,7 @@ def an_interrupt_finds_another_line(golden: Golden) -> None:
         edit(path, idle=999, idle_wrong=1, threads_wrong=1, slot_switches=switches)
 
 
-@turns("tracepoint-switch-costs", "bpf-switch-costs", kind="raw")
+@turns("tracepoint-switch-costs", "bpf-switch-costs")
 def other_ways_are_slow(golden: Golden) -> None:
     """With the trace point and with a BPF program the threads take half as many turns in the same time."""
     for arm in ("virtual-tracepoint", "virtual-bpf"):
@@ -367,7 +366,7 @@ def other_ways_are_slow(golden: Golden) -> None:
         edit(path, **{name: said(path)[name] // 2 for name in ("checks", "switches")})
 
 
-@turns("flags-virtual", kind="raw")
+@turns("flags-virtual")
 def one_flag_is_wrong_without_time(golden: Golden) -> None:
     """The program sets one flag that the test done again does not."""
     path = golden.raw("virtual") / "trust" / "clean.samples.bin"
@@ -376,13 +375,13 @@ def one_flag_is_wrong_without_time(golden: Golden) -> None:
     samples.tofile(path)
 
 
-@turns("delays-noticed-virtual", kind="raw")
+@turns("delays-noticed-virtual")
 def an_interrupt_hides_a_delay(golden: Golden) -> None:
     """The sample before a delayed one takes as long, and so the window between them is trusted."""
     _hide_delays(golden.raw("virtual") / "trust")
 
 
-@turns("delays-there-virtual", kind="raw")
+@turns("delays-there-virtual")
 def few_samples_are_written_without_time(golden: Golden) -> None:
     """Only the first 1,000 samples are written."""
     _keep_samples(golden.raw("virtual") / "trust", 1000)
@@ -402,14 +401,14 @@ def quiet_and_short_gaps(golden: Golden) -> None:
         hurry(folder, 8)
 
 
-@turns("gaps-seen-short", "gaps-by-period", kind="raw", before=quiet_and_short_gaps)
+@turns("gaps-seen-short", "gaps-by-period", before=quiet_and_short_gaps)
 def the_observer_looks_at_times(golden: Golden) -> None:
     """The observer looks once in 10 us, whatever it says of its period."""
     for folder in _of_gaps(golden):
         look(folder, 10)
 
 
-@turns("published-known-loop", "published-known-loop-tracepoint", kind="raw")
+@turns("published-known-loop", "published-known-loop-tracepoint")
 def the_switch_publishes_too_little(golden: Golden) -> None:
     """What is published at the switch is 1 % short of the known loop."""
     for arm in ARM64:
@@ -418,7 +417,7 @@ def the_switch_publishes_too_little(golden: Golden) -> None:
         edit(path, checks=[loop | {"counted": loop["expected"] * 99 // 100}, *rest])
 
 
-@turns("published-idle", "published-idle-tracepoint", kind="raw")
+@turns("published-idle", "published-idle-tracepoint")
 def an_idle_cpu_is_busy(golden: Golden) -> None:
     """While the target sleeps its CPU executes 1 % of what it does while the target computes."""
     for arm in ARM64:
@@ -426,14 +425,14 @@ def an_idle_cpu_is_busy(golden: Golden) -> None:
         edit(path, idle=said(path)["busy"] // 100)
 
 
-@turns("own-counter-lies", kind="raw")
+@turns("own-counter-lies")
 def the_own_counter_sees_the_target(golden: Golden) -> None:
     """An event of the observer's own thread counts as little of an idle target as the target executes."""
     path = golden.raw("arm64") / "counters" / "counters.json"
     edit(path, observer_of_idle=said(path)["idle"])
 
 
-@turns("own-counter-refused", kind="raw")
+@turns("own-counter-refused")
 def the_own_counter_is_used(golden: Golden) -> None:
     """A counter of the observer's own thread is used all the same."""
     path = golden.raw("arm64") / "counters" / "counters.json"
@@ -441,7 +440,7 @@ def the_own_counter_is_used(golden: Golden) -> None:
     edit(path, checks=[*rest, own | {"reason": None}])
 
 
-@turns("multiplexed-refused", kind="raw")
+@turns("multiplexed-refused")
 def a_shared_counter_is_used(golden: Golden) -> None:
     """A counter that shared the PMU with others is used all the same."""
     path = golden.raw("arm64") / "counters" / "counters.json"

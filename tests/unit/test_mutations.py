@@ -9,7 +9,7 @@ import pytest
 from harness.experiment.model import load_experiment
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS, ROOT
-from tests.claims_page import claims_page
+from tests.claims_page import claims_page, turned_on_real_trials
 from tests.dictionary_page import dictionary_page
 from tests.mutation import Mutation, by_trial, decoded, mutations
 
@@ -56,6 +56,13 @@ def test_a_mutation_turns_the_claims_that_it_names_and_no_others(name, mutation:
     changed = {claim for claim in before if after[claim].verdict != before[claim].verdict}
     assert not set(mutation.claims) & set(mutation.also)
     assert changed == {*mutation.claims, *mutation.also}
+
+
+def test_the_readme_says_how_many_claims_are_turned_and_on_what():
+    real, every = turned_on_real_trials()
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"Each of the {every} that are judged is turned by a change of raw files: {real} of trials" in text
+    assert f"{every - real} of one that the test makes first" in text
 
 
 def test_the_page_of_claims_is_that_of_the_experiments():
