@@ -23,6 +23,7 @@ from harness.errors import EXIT_NEWS, EXIT_OK, EXIT_RUN_FAILED, RunError, UsageE
 from harness.kernel.given import is_tree
 from harness.kernel.localtree import forget_tree
 from harness.measure.tracer import REPORT
+from harness.program.profile.calls import KERNEL
 from harness.program.profile.difference import CODE, GONE, NEW, VARIES, by_code, call_difference, function_difference
 from harness.program.profile.profile import Profile
 from harness.program.profile.several import profiles
@@ -130,7 +131,7 @@ def bisect_commits(store: Store, asked: Range, request: TraceRequest, console: C
         functions = function_difference(before.found, after.found)
         calls = call_difference(before.found, after.found, functions)
         table = _steps([one, other, *tried], bounds)
-    lines = _lines(found, before, after, functions, calls)
+    lines = _lines(found, measure, before, after, functions, calls)
     skipped = sum(not each.found for each in tried)
     minutes = (time.monotonic() - begun) / 60
     lines.append(
@@ -288,7 +289,12 @@ def _steps(tried: Sequence[Tried], bounds: Bounds) -> pd.DataFrame:
 
 
 def _lines(
-    found: Sequence[Commit], before: Tried, after: Tried, functions: pd.DataFrame, calls: pd.DataFrame
+    found: Sequence[Commit],
+    measure: Measure,
+    before: Tried,
+    after: Tried,
+    functions: pd.DataFrame,
+    calls: pd.DataFrame,
 ) -> list[str]:
     if len(found) == 1:
         (one,) = found
@@ -301,6 +307,8 @@ def _lines(
         f"to {after.commit.short}: {int(own['change'].sum()):+,} by changed code"
     )
     rest = functions[~functions["why"].isin([CODE, NEW, GONE, VARIES])]
+    if measure == "own":
+        rest = rest[rest["file"] != KERNEL]
     for row in pd.concat([own, rest]).head(SHOWN_FUNCTIONS).to_dict("records"):
         lines.append(f"  {row['change']:+,} {row['function']} ({row['why']})")
     for change, rows in calls[calls["by code"] != 0].groupby("by code"):
