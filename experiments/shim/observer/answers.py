@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
+from pydantic import model_validator
 
 from harness.errors import RunError
 from harness.measure.raw import Answer, read_text
@@ -23,6 +25,8 @@ class ClockPair(Answer):
 
 #: Scope of an event that the kernel counts for the thread that opened it: the observer, not its target.
 OBSERVER_SCOPE = "observer"
+#: What programs print is rounded, by no more than this.
+ROUNDED = 1e-3
 
 
 class Signal(Answer):
@@ -42,6 +46,14 @@ class Signal(Answer):
     known_counted: Annotated[int | None, about("counted over that loop; NaN: it was not run", "instructions")] = None
     known_error: Annotated[float | None, about("counted over expected, less 1; NaN: it was not run", "1")] = None
     reason: Annotated[str | None, about("why it is not used; null: it is")] = None
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Signal:
+        if self.known_expected and self.known_counted is not None and self.known_error is not None:
+            error = self.known_counted / self.known_expected - 1
+            if not math.isclose(error, self.known_error, rel_tol=ROUNDED, abs_tol=ROUNDED):
+                raise ValueError(f"known_error is {self.known_error:g}, and its counts say {error:g}")
+        return self
 
     @property
     def refusal(self) -> str | None:
@@ -99,6 +111,12 @@ class Observed(Answer):
     signals: tuple[Signal, ...]
     refused: tuple[Signal, ...]
 
+    @model_validator(mode="after")
+    def _adds_up(self) -> Observed:
+        if self.trusted + self.untrusted != self.windows:
+            raise ValueError(f"{self.trusted} windows trusted and {self.untrusted} not, of {self.windows}")
+        return self
+
     def signal(self, name: str) -> int | None:
         """Column in samples.bin of a signal that may be used, or None."""
         usable = (i for i, signal in enumerate(self.signals) if signal.name == name and signal.refusal is None)
@@ -129,6 +147,13 @@ class TimerSampled(Answer):
     clock_begin: ClockPair | None = None
     clock_end: ClockPair | None = None
     reason: Annotated[str | None, about("why it could not run; null: it did")] = None
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> TimerSampled:
+        counted = self.samples / self.seconds if self.samples and self.seconds else 0.0
+        if not math.isclose(counted, self.samples_per_s, rel_tol=ROUNDED):
+            raise ValueError(f"samples_per_s is {self.samples_per_s:g}, and its samples and seconds say {counted:g}")
+        return self
 
 
 class Thread(Answer):

@@ -122,7 +122,7 @@ def timer(folder: Path) -> None:
     chunks.tofile(folder / "load.bin")
     put(folder, "timer.json", TIMER)
     files.shim(folder, "both", samples=1_500_000)
-    put(folder, "both.timer.json", TIMER | {"samples_per_s": 3000.0})
+    put(folder, "both.timer.json", TIMER | {"samples": 3000, "samples_per_s": 3000.0})
 
 
 def cost(folder: Path) -> None:
@@ -542,3 +542,22 @@ def test_the_timeline_and_the_profiles_for_viewers(tmp_path):
     assert stacks["period-10us, phases/observer: time", "CPU;one 70"] == pytest.approx(5e6)
     assert ("period-10us, phases/observer: time", "CPU;(switching)") in stacks
     assert stacks["period-10us, phases/observer: instructions", "CPU;one 70"] == 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("program", "said", "why"),
+    [
+        ("observer", {"trusted": 1}, "1 windows trusted and 10 not, of 1000"),
+        ("timer", {"samples_per_s": 40_000.0}, "samples_per_s is 40000, and its samples and seconds say 4000"),
+        ("counter", {"known_error": 0.5}, "known_error is 0.5, and its counts say 1.555e-05"),
+    ],
+)
+def test_what_a_program_says_must_follow_from_its_own_counts(tmp_path, program, said, why):
+    one = trial(tmp_path, workloads=("trust", "timer"))
+    if program == "timer":
+        put(one.path / "timer", "timer.json", TIMER | said)
+    elif program == "observer":
+        files.shim(one.path / "trust", "clean", **said)
+    else:
+        files.shim(one.path / "trust", "clean", signals=[files.INSTRUCTIONS | said])
+    assert why in " ".join(ANALYSIS.tables([one])["problems"]["reason"])
