@@ -372,7 +372,7 @@ def an_int3_kprobe_is_cheap(golden: Golden) -> None:
     _dearer(golden, "kprobe-int3", -300)
 
 
-@turns("order-int3-uprobe")
+@turns("order-int3-uprobe", also=("independent-of-others",))
 def an_int3_kprobe_is_dear(golden: Golden) -> None:
     """A firing of an int3 kprobe costs 1,000 instructions more."""
     _dearer(golden, "kprobe-int3", 1000)
