@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from harness.errors import KreproError, RunError, exit_code
@@ -66,8 +65,11 @@ def problem(
 
 
 def _beyond(manifest: Manifest) -> set[str]:
-    """Claims that a whole run of this plan leaves open: they take more trials than it has, or nothing measures them."""
-    trials = Counter(trial.arm for trial in manifest.trials)
-    claims = manifest.experiment.claims
-    few = {claim.id for claim in claims if 0 < trials[claim.arm or ""] < (claim.least_trials or 1)}
-    return few | {claim.id for claim in claims if claim.not_here is not None}
+    """Claims that a whole run of this profile leaves open: they take more trials than it has, or nothing measures
+    them.
+    """
+    experiment = manifest.experiment
+    own = [claim for claim in experiment.claims if claim.arm in experiment.arms]
+    planned = {claim.id: experiment.arm_repetitions(str(claim.arm), manifest.profile) for claim in own}
+    few = {claim.id for claim in own if planned[claim.id] < (claim.least_trials or 1)}
+    return few | {claim.id for claim in experiment.claims if claim.not_here is not None}
