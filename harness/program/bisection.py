@@ -88,10 +88,11 @@ class Bounds:
 
     def cost(self, tried: Tried) -> int:
         """What a commit costs more than the good end."""
+        sides = same_seeds(self.good, tried)
         counted = COUNTED.get(self.measure)
         if counted is None:
-            return code_cost(self.good.found, tried.found)
-        one, other = (median_low([counted(profile) for profile in side.found]) for side in (self.good, tried))
+            return code_cost(*sides)
+        one, other = (median_low([counted(profile) for profile in side]) for side in sides)
         return other - one
 
     def is_bad(self, tried: Tried) -> bool:
@@ -128,8 +129,9 @@ def bisect_commits(store: Store, asked: Range, request: TraceRequest, console: C
         told = revisions.files(found[0]) if len(found) == 1 else ""
         before = known.get(revisions.parent(found[0]).name, one)
         after = known.get(found[0].name, other)
-        functions = function_difference(before.found, after.found)
-        calls = call_difference(before.found, after.found, functions)
+        sides = same_seeds(before, after)
+        functions = function_difference(*sides)
+        calls = call_difference(*sides, functions)
         table = _steps([one, other, *tried], bounds)
     lines = _lines(found, measure, before, after, functions, calls)
     skipped = sum(not each.found for each in tried)
@@ -154,6 +156,12 @@ def bisect_commits(store: Store, asked: Range, request: TraceRequest, console: C
     facts = {"program": words, "commits": [each.name for each in found], "measure": measure}
     tell(console, request, lines, out, facts)
     return EXIT_OK if len(found) == 1 else EXIT_RUN_FAILED
+
+
+def same_seeds(one: Tried, other: Tried) -> tuple[Sequence[Profile], Sequence[Profile]]:
+    """The profiles of both with those seeds that both have: the ends have more."""
+    seeds = min(len(one.found), len(other.found))
+    return one.found[:seeds], other.found[:seeds]
 
 
 def code_cost(before: Sequence[Profile], after: Sequence[Profile]) -> int:
