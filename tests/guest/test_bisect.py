@@ -80,6 +80,7 @@ def test_the_commit_that_costs_is_found_and_what_does_not_build_is_skipped(repos
     assert not (repository / "prog").exists()
 
 
+@pytest.mark.deep
 def test_commits_that_cost_the_same_are_told_and_no_page_is_written(repository):
     done = inv(repository, "bisect", "HEAD~5", "HEAD~4", "--out", "b", "--to", "json", "--", "./prog")
     assert done.returncode == 1, done.stderr

@@ -509,11 +509,11 @@ def test_many_functions_against_the_truth_without_the_idle_one(lab):
 
 def test_what_is_off_costs_the_difference_of_a_call(lab):
     trials = [lab.trial(arm, syscalls={}) for arm in ("patched", "stock")]
-    for trial, each in zip(trials, (41, 40), strict=True):
+    for trial, whole in zip(trials, (1652, 1446), strict=True):  # by floats alone, a call's difference is more than 1
         text = trial.system_map.read_text()
         if "profile_tick" not in text:
             trial.system_map.write_text(text.replace(" last\n", " profile_tick\n"))
-        write_oracle(trial.path, [{(address("last"), "interrupt"): (each * 100, 100)}])
+        write_oracle(trial.path, [{(address("last"), "interrupt"): (whole, 206)}])
     values = measured(*trials)
     assert values["patched", "off_cost.profile_tick"][0] == 1
     assert "__handle_irq_event_percpu ran" in values["patched", "off_cost.__handle_irq_event_percpu"][1]
