@@ -131,6 +131,17 @@ def the_target_has_another_speed(golden: Golden) -> None:
         chunks.tofile(folder / "load.bin")
 
 
+@turns("timer-disturbs", before=quiet)
+def interrupts_take_no_time(golden: Golden) -> None:
+    """The target does a tenth more in the same time beside the timer's sampler."""
+    folder = golden.raw("fast") / "timer"
+    begin, end = (said(folder / "timer.json")[clock]["tsc"] for clock in ("clock_begin", "clock_end"))
+    chunks = np.fromfile(folder / "load.bin", dtype=CHUNK)
+    beside = (chunks["begin"] >= begin) & (chunks["end"] <= end)
+    chunks["iterations"][beside] = chunks["iterations"][beside] * 1.1
+    chunks.tofile(folder / "load.bin")
+
+
 def pmu_of_the_observed_cpu(golden: Golden) -> None:
     """The guest has a PMU, and what the slot publishes of it is right: an instruction in each two cycles."""
     record(golden, "hardware", pmu="ok: 20000000 of 20000000 instructions")
