@@ -32,7 +32,7 @@ def test_an_arm_on_debians_kernel_comes_out_as_known(name, tmp_path):
     done = inv(tmp_path, "run", name, "--arms", ",".join(ARMS[name]), "--results", "sets")
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "sets" / name / "latest/claims.json").read_text())
-    judged = {one["id"]: one["verdict"] for one in told if one["metric"].partition("/")[2] in ARMS[name]}
+    judged = {one["id"]: one["verdict"] for one in told if (one["metric"] or "").partition("/")[2] in ARMS[name]}
     known = {one.id: one.known or "confirmed" for one in load_experiment(EXPERIMENTS / name).claims}
     assert judged
     assert judged == {claim: known[claim] for claim in judged}
