@@ -18,6 +18,7 @@ from harness.kernel.source import fetch_source
 from harness.packages import debs
 from harness.paths import ROOT
 from tests.newcomer import inv, report_of
+from tests.repositories import git
 
 COMMANDS = re.findall(r"^\./inv (bisect .*)$", (ROOT / "docs/profiling.md").read_text(), re.MULTILINE)
 PROGRAM = """\
@@ -42,11 +43,6 @@ COMMITS = {
     "ask twice": ("work(10); getppid();", "/* so */"),
     "say more": ("work(10); getppid();", "/* so it is */"),
 }
-
-
-def git(folder, *words):
-    own = ("-c", "user.name=A Developer", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    return subprocess.run(["git", "-C", str(folder), *own, *words], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from harness.program.profile.calls import KERNEL
 from harness.program.profile.code import Place
 from harness.program.profile.profile import Cost, Profile
 from harness.program.revisions import Commit, Revisions, top_of
-from tests.guest.test_bisect import git
+from tests.repositories import git
 
 COMMIT = Commit("0" * 40, "subject", "author", "2026-01-01")
 

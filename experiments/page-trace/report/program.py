@@ -74,7 +74,7 @@ def maps_of(folder: Path, spaces: Spaces) -> dict[int, Maps]:
     found = {spaces.main: read_maps(folder / "maps")}
     for tid, space in sorted(spaces.ends.items()):
         file = folder / f"maps.{tid}"
-        if space not in found and file.is_file():
+        if space not in found and file.is_file() and file.stat().st_size:  # empty: it was killed while it ended
             found[space] = read_maps(file)
     return found
 
