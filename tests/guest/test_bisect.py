@@ -115,7 +115,7 @@ def test_the_commands_of_its_page_are_run_as_they_stand_there(command, repositor
         kernel_with_two_commits(tmp_path / "linux")
         subprocess.run(["make", "prog"], cwd=repository, check=True)
         shutil.copy(repository / "prog", repository / "loop")
-    report = report_of(inv(repository, *shlex.split(command), timeout=3600))
+    report = report_of(inv(repository, *shlex.split(command)))
     functions = pd.read_csv(report / "functions.csv").set_index("function")
     assert "getppid" in " ".join(functions.index)
     assert len(pd.read_csv(report / "steps.csv")) >= 3
