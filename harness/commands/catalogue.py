@@ -19,7 +19,7 @@ from harness.paths import PROGRAM
 FIRST = (
     *("run", "replay", "analyse", "merge", "nightly", "reference"),
     *("results", "show", "report", "figures", "compare", "predict", "verify", "sign", "export", "capsule"),
-    *("profile", "history", "bisect", "trace", "locks", "boot", "build", "lock", "kvmhost"),
+    *("profile", "history", "bisect", "trace", "counters", "locks", "boot", "build", "lock", "kvmhost"),
     *("doctor", "selftest", "store", "prune", "test", "bench", "docs"),
 )
 

@@ -24,7 +24,7 @@ from harness.image.programs import (
 )
 from harness.kernel.arch import ARCHES, ArchName
 from harness.kernel.build import toolchain
-from harness.kernel.headers import headers_of, module_make
+from harness.kernel.headers import can_have_modules, headers_of, module_make
 from harness.kernel.spec import KernelRecipe
 from harness.packages import debs
 from harness.packages.choice import Package
@@ -49,13 +49,14 @@ class ImageRecipe:
     """What goes into one image: a kernel's modules, folders of guest sources, extra Debian packages.
 
     A package is a name, for all of it with its dependencies, or some of its files. `named_in` is the user's file
-    that has them, for errors.
+    that has them, for errors. `without_modules`: without any where none can be built for the kernel.
     """
 
     kernel: KernelRecipe
     sources: tuple[Path, ...] = ()
     packages: tuple[str | Package, ...] = ()
     named_in: Path | None = None
+    without_modules: bool = False
 
     @property
     def whole(self) -> list[str]:
@@ -79,7 +80,7 @@ def build_image(store: Store, recipe: ImageRecipe, kernel: Artefact) -> Artefact
     chosen = choose(store, ARCHES[arch].debian, recipe.chosen, packages, beside)
     folders = [IMAGES / "guest", *recipe.sources]
     overlay = overlay_for(recipe.kernel.spec)
-    modules = module_sources(folders)
+    modules = [] if recipe.without_modules and not can_have_modules(recipe.kernel) else module_sources(folders)
     headers = headers_of(recipe.kernel, str(modules[0])) if modules else []
     inputs: dict[str, Any] = {
         "recipe": RECIPE_VERSION,

@@ -24,6 +24,12 @@ from harness.scratch import discard
 BARE = ("KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES=")
 
 
+def can_have_modules(recipe: KernelRecipe) -> bool:
+    """Whether modules of ours can be built for a kernel: it is built here, or its headers are locked."""
+    source = recipe.spec.source
+    return not source.built or (source.package is not None and bool(find_packaged(source.package).headers()))
+
+
 def headers_of(recipe: KernelRecipe, what: str) -> list[Entry]:
     """The packages with a kernel's headers, its own first; none for a kernel that is built here.
 

@@ -38,7 +38,7 @@ NOT_WHOLE = "not-whole"
 LOADED = "modules.loaded"
 
 
-Traces = Literal["pages", "locks", "functions"]
+Traces = Literal["pages", "locks", "functions", "counters"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Tracer:
     `traces` is what the user's command is about. With more than one of `cpus` the guest has the host's clock, and
     `several` are kernel parameters. `layouts`: a folder beside tracer.py with a kernel module that is not loaded; its
     debug information tells the report what the kernel's structs are made of. `oracle`: what QEMU's plugin counts
-    meanwhile (docs/oracle.md). `any_arch`: whether it runs on kernels of another architecture than `kernel`.
+    meanwhile (docs/oracle.md). `any_arch`: whether it runs on kernels of another architecture than `kernel`. `modules`:
+    whether it needs those of the experiment, or does without on a kernel that none can be built for.
     """
 
     kernel: str
@@ -65,6 +66,7 @@ class Tracer:
     layouts: str = ""
     oracle: Sequence[OracleMode] = ()
     any_arch: bool = False
+    modules: Literal["needed", "where they can be built"] = "needed"
 
 
 @dataclass(frozen=True)

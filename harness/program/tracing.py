@@ -58,7 +58,7 @@ from harness.trial.prepare import (
 )
 
 NAME = "program"
-_ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks", "functions": "profile"}
+_ENDS: Mapping[Traces, str] = {"pages": "trace", "locks": "locks", "functions": "profile", "counters": "counters"}
 #: The tracer of what is no paper's.
 PROFILE = Path(__file__).parent / "profile"
 SEED = 1
@@ -170,7 +170,7 @@ def traced(store: Store, it: Subject, kernel: str, console: Console | None, *, s
     request, tracer = it.request, it.tracer.tracer
     arm = _arm_on(kernel, request, it.tracer, it.experiment)
     packages = () if it.experiment == PROFILE else load_experiment(it.experiment).packages
-    built = build_for(store, kernel, it.experiment, packages)
+    built = build_for(store, kernel, it.experiment, packages, without_modules=tracer.modules != "needed")
     loaded = load_words(store, built, module_folders(request.modules), it.things.root)
     layouts = _layouts(store, built, it.experiment, tracer)
     debug = debug_file(store, built.recipe) if request.lines else None
@@ -314,7 +314,14 @@ def _arm(kernel: str, tracer: Tracer, asked: int | None, params: Mapping[str, Sc
     else:
         several = dict(tracer.several)
         arm = Arm(
-            kernel=usual, clock="wall", session="mailbox", cpus=cpus, cmdline=several, params=own, devices=devices
+            kernel=usual,
+            clock="wall",
+            session="mailbox",
+            cpus=cpus,
+            cmdline=several,
+            params=own,
+            devices=devices,
+            oracle=list(tracer.oracle),
         )
     return arm.on(kernel)
 

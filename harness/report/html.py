@@ -58,14 +58,17 @@ def _cell(value: object, is_number: bool) -> Cell:
     return Cell(text, None if math.isfinite(float(exact)) and float(text) == float(exact) else exact)
 
 
-def render(template: str, *, scripts: Sequence[str] = ("table.js",), **values: Any) -> str:
-    """A page as text, with these of our scripts. Every value is escaped, but for Markup that this package made."""
-    return _environment(scripts).get_template(template).render(**values)
+def render(template: str, *, scripts: Sequence[str] = ("table.js",), beside: Path | None = None, **values: Any) -> str:
+    """A page as text, with these of our scripts. Every value is escaped, but for Markup that this package made.
+
+    `beside`: another folder that templates are in, an experiment's own.
+    """
+    return _environment(scripts, [TEMPLATES, *([beside] if beside else [])]).get_template(template).render(**values)
 
 
-def _environment(scripts: Sequence[str]) -> jinja2.Environment:
+def _environment(scripts: Sequence[str], folders: Sequence[Path]) -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

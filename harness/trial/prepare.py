@@ -60,13 +60,23 @@ def guest_folders(folder: Path, kernel: str) -> tuple[Path, ...]:
     return tuple(path for path in (folder / "guest", folder / f"guest-{kernel}") if path.is_dir())
 
 
-def build_for(store: Store, name: str, folder: Path | None, packages: Sequence[str | Package] = ()) -> KernelBuild:
-    """Kernel `name` and its image with the guest sources of the experiment in `folder`, if any."""
+def build_for(
+    store: Store,
+    name: str,
+    folder: Path | None,
+    packages: Sequence[str | Package] = (),
+    *,
+    without_modules: bool = False,
+) -> KernelBuild:
+    """Kernel `name` and its image with the guest sources of the experiment in `folder`, if any.
+
+    `without_modules`: without the experiment's, where none can be built for this kernel.
+    """
     recipe = load_kernel(name, beside=folder)
     part = build_kernel(store, recipe)
     sources = guest_folders(folder, name) if folder is not None else ()
     named_in = folder / "experiment.yaml" if folder is not None else None
-    image = build_image(store, ImageRecipe(recipe, sources, tuple(packages), named_in), part)
+    image = build_image(store, ImageRecipe(recipe, sources, tuple(packages), named_in, without_modules), part)
     build = KernelBuild(recipe, part, image)
     if not recipe.spec.source.built:
         return build

@@ -24,6 +24,7 @@ FOR_ANALYSES = (
     "harness.oracle.reader",
     "harness.oracle.truth",
     "harness.report.figures",
+    "harness.report.html",
     "harness.yamlfile",
 )
 SOURCES = sorted(HARNESS.rglob("*.py"))
