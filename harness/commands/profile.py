@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
@@ -32,6 +32,10 @@ def profile(
     verbose: Annotated[
         bool, Option("tell where each function stands in the source, by Debian's debug information (320 to 1200 MB)")
     ] = False,
+    with_: Annotated[
+        Literal["perf"] | None,
+        Option("`perf`: run it once more, sampled as perf record does, and tell how far that is off", none="nothing"),
+    ] = None,
     in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.profile`, in this folder")
@@ -57,9 +61,12 @@ def profile(
         to=to,
         exit_code=exit_code,
         lines=verbose,
+        beside={"sampled": "on"} if with_ else None,
     )
-    if against is not None and (exit_code or verbose):
-        raise UsageError(f"--{'exit-code' if exit_code else 'verbose'}: not with --against")
+    if against is not None:
+        for name, given in (("exit-code", exit_code), ("verbose", verbose), ("with", with_)):
+            if given:
+                raise UsageError(f"--{name}: not with --against")
     if against is not None:
         from harness.program.comparing import Against, bound, compare_profiles
 

@@ -77,7 +77,7 @@ class Traced:
     the one that it began in. `system_map` is the kernel's, and `layouts` the module of the tracer's layouts,
     None where the tracer has none; `debug` is its vmlinux with debug information, where the user wants lines of source.
     `chosen`: what the user chose for the report. `ended_s`: after so many seconds of the guest the program was ended;
-    None when it ended by itself.
+    None when it ended by itself. `beside`: another run of it, to compare with.
     """
 
     raw: Path
@@ -90,6 +90,7 @@ class Traced:
     layouts: Path | None = None
     debug: Path | None = None
     ended_s: int | None = None
+    beside: Traced | None = None
 
     @property
     def warnings(self) -> list[str]:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -96,6 +96,7 @@ class TraceRequest:
     lines: bool = False
     to: str | None = None
     exit_code: bool = False
+    beside: Mapping[str, Scalar | None] | None = None  # params of another run, for the report to compare with
     here: Path | None = None  # where relative paths begin; None: this folder
 
 
@@ -121,6 +122,9 @@ def trace_program(store: Store, request: TraceRequest, console: Console) -> int:
     out = free_folder(request.out, words_of(request.program)[0], _ENDS[request.traces])
     with subject(store, request) as it:
         program = traced(store, it, it.kernel, console)
+        if request.beside is not None:
+            other = replace(it, request=replace(request, params={**request.params, **request.beside}))
+            program = replace(program, beside=traced(store, other, it.kernel, console))
         lines = _report(it.tracer, program, it.scratch / "report", out)
         status = exit_status(program)
         lines += _ended(status, program.left)

@@ -118,13 +118,15 @@ def test_counts_are_those_that_a_person_counts_and_the_same_each_time(text, coun
 def test_call_paths_threads_and_system_calls_are_those_of_the_program(text, tmp_path):
     bits = "32" if "686" in text else "64"
     (tmp_path / "calling.c").write_text(CALLING)
-    options = [f"-m{bits}", "-static", "-O1", "-fno-optimize-sibling-calls", "-fno-ipa-sra", "-fno-ipa-cp"]
+    options = [f"-m{bits}", "-g", "-static", "-O1", "-fno-optimize-sibling-calls", "-fno-ipa-sra", "-fno-ipa-cp"]
     run("gcc", *options, "-o", "calling", "calling.c", "-lpthread", cwd=tmp_path)
     report = report_of(inv(tmp_path, "profile", "--kernel", f"debian:{text}", "--out", "p", "--", "./calling"))
     functions = pd.read_csv(report / "functions.csv").set_index("function")
     turns = [1000, 2000, 50, 100, 3000, 6000, 200, 400]
     assert functions.loc["turns"][["instructions", "entries"]].tolist() == [sum(2 * n + 1 for n in turns), len(turns)]
     assert functions.loc["two"]["entries"] == 4
+    line = 1 + CALLING[: CALLING.index("two(")].count("\n")
+    assert re.fullmatch(rf"calling\.c:({line}|{line + 1})", functions.loc["two"]["source"])
     assert functions.loc["down"]["entries"] == 6
     assert functions.loc["down"]["total"] > functions.loc["down"]["instructions"] + 300
     paths: dict[str, int] = {}
@@ -147,6 +149,19 @@ def test_call_paths_threads_and_system_calls_are_those_of_the_program(text, tmp_
     system_calls = pd.read_csv(report / "syscalls.csv").set_index("system call")["calls"]
     assert system_calls["getppid"] == 4
     assert system_calls["exit_group"] == 2
+
+
+def test_the_kernels_samples_lie_beside_the_exact_shares(counted, tmp_path):
+    words = ["--with", "perf", "--out", "p", "--", str(counted / "counted64"), "20000000", "7"]
+    done = inv(tmp_path, "profile", *words)
+    report_of(done)
+    table = pd.read_csv(tmp_path / "p/sampled.csv").set_index("function")
+    main = table.loc["main"]
+    assert main["instructions"] - 40_000_000 in range(1000)
+    assert main["share"] > 0.9
+    assert abs(main["off"]) < 2
+    assert table["samples"].sum() > 100
+    assert re.search(r"^perf record -F 4000 takes [\d,]+ samples of it", done.stdout, re.MULTILINE)
 
 
 def test_a_program_of_this_host_finds_its_files_and_its_status_is_passed_on(tmp_path):

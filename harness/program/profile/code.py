@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from harness.kernel.lines import lines_of
 from harness.measure.binary import PAGE, Binary
 
 #: Code of no file: the kernel's own page for every process, and what a program wrote itself.
@@ -59,19 +60,7 @@ class UserCode:
             vdso = page in self._first or page - PAGE in self._first
             return Place("[vdso]", VDSO) if vdso else Place(f"{self._name}:{page:#x}", NO_FILE)
         path, offset = self._base[page]
-        binary = self._files.binary(path)
-        own = binary.address_of(offset + address - page)
-        file = self._files.name(path)
-        if own is None:
-            return Place(f"{file}+{offset:#x}", file)
-        stub = binary.stub(own)
-        if stub is not None:
-            return Place(stub, file)
-        symbol = binary.symbol(own)
-        if symbol is None or symbol.name.startswith("function "):  # each file may have one at this address
-            first = symbol.first if symbol else own & -PAGE
-            return Place(f"{Path(file).name}:{first:#x}", file, first)
-        return Place(symbol.name, file, symbol.first)
+        return self._files.place(path, offset + address - page)
 
 
 class Files:
@@ -85,6 +74,26 @@ class Files:
     def name(self, path: Path) -> str:
         """The file as the guest knew it."""
         return f"/{path.relative_to(self._root)}"
+
+    def place(self, path: Path, offset: int) -> Place:
+        """The function that an offset in a file lies in."""
+        binary, file = self.binary(path), self.name(path)
+        own = binary.address_of(offset)
+        if own is None:
+            return Place(f"{file}+{offset & -PAGE:#x}", file)
+        stub = binary.stub(own)
+        if stub is not None:
+            return Place(stub, file)
+        symbol = binary.symbol(own)
+        if symbol is None or symbol.name.startswith("function "):  # each file may have one at this address
+            first = symbol.first if symbol else own & -PAGE
+            return Place(f"{Path(file).name}:{first:#x}", file, first)
+        return Place(symbol.name, file, symbol.first)
+
+    def function(self, name: str, offset: int) -> Place | None:
+        """The same by the name that the guest had for a file; None where there is no such ELF file here."""
+        path = self._root / name.lstrip("/")
+        return self.place(path, offset) if path.is_file() and _is_elf(path) else None
 
     def binary(self, path: Path) -> Binary:
         if path not in self._binaries:
@@ -101,6 +110,19 @@ class Files:
             return b""
         return self.binary(self._root / place.file.lstrip("/")).code(place.address)
 
+    def sources(self, places: Iterable[Place], folder: Path) -> dict[Place, str]:
+        """FILE:LINE of the functions of files here that have debug information, below `folder` without that."""
+        by_file: dict[Path, list[Place]] = {}
+        for place in places:
+            if place.address is not None:
+                by_file.setdefault(self._root / place.file.lstrip("/"), []).append(place)
+        found: dict[Place, str] = {}
+        for path, wanted in sorted(by_file.items()):
+            if path.is_file() and _has_lines(path):
+                lines = lines_of(path, [place.address or 0 for place in wanted])
+                found |= {p: line.removeprefix(f"{folder}/") for p, line in zip(wanted, lines, strict=True) if line}
+        return found
+
     def holding(self, data: bytes) -> list[tuple[Path, int]]:
         """Files with such a page, and its offset in each; the end of a file may lie in it, with zeros behind."""
         if self._places is None:
@@ -110,6 +132,19 @@ class Files:
                     for offset, page in _executable(path):
                         self._places.setdefault(page, []).append((path, offset))
         return self._places.get(data, [])
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def _has_lines(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return ELFFile(file).get_section_by_name(".debug_line") is not None
+    except (OSError, ELFError):
+        return False
 
 
 def _executable(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,27 @@ from harness.measure.tracer import REPORT, Traced, Tracer
 from harness.oracle.paths import Paths
 from harness.oracle.reader import LAP, Oracle
 from harness.program.profile.calls import KERNEL, Calls, check_counts, read_calls
-from harness.program.profile.code import Files
+from harness.program.profile.code import Files, Place
+from harness.program.profile.sampled import compared, read_samples, told
 from harness.report.flame import flame
 from harness.report.html import render, table_view
 
+COMMAND = """\
+set -- "$KREPRO_OUT/profile.json" "$@"
+[ -z "$KREPRO_SAMPLED" ] || set -- -s "$KREPRO_OUT/samples" "$@"
+until_timeout profiled "$@"
+[ -s "$KREPRO_OUT/profile.json" ]
+"""
 TRACER = Tracer(
     kernel="debian:6.12",
-    command='until_timeout profiled "$KREPRO_OUT/profile.json" "$@"; [ -s "$KREPRO_OUT/profile.json" ]',
+    command=COMMAND,
+    params={"sampled": ""},
     traces="functions",
     oracle=("functions", "paths"),
     any_arch=True,
 )
 TABLE, SYSTEM_CALLS, THREADS, FOLDED = "functions.csv", "syscalls.csv", "threads.csv", "stacks.folded"
+SAMPLED = "sampled.csv"
 USER = "user"
 SHOWN, MOST_ROWS = 12, 2000
 
@@ -36,10 +45,14 @@ def traced(program: Traced, out: Path) -> list[str]:
     """The exact counts by function and call path: REPORT and the tables in `out`; lines for the terminal."""
     symbols = read_system_map(program.system_map)
     oracle = Oracle(program.raw)
-    calls = read_calls(Paths(oracle), symbols, Files(program.root))
+    files = Files(program.root)
+    calls = read_calls(Paths(oracle), symbols, files)
     counted = oracle.functions(symbols, kind=LAP)
     check_counts(calls, counted, str(oracle.folder))
-    functions = _functions(calls, counted, program.debug)
+    functions = _functions(calls, counted)
+    places = functions.pop("place").tolist()
+    if sources := _sources(places, files, program):
+        functions["source"] = [sources.get(place, "") for place in places]
     functions.to_csv(out / TABLE, index=False)
     system_calls = _system_calls(calls)
     system_calls.to_csv(out / SYSTEM_CALLS, index=False)
@@ -47,6 +60,12 @@ def traced(program: Traced, out: Path) -> list[str]:
     threads.to_csv(out / THREADS, index=False)
     with (out / FOLDED).open("w") as file:
         file.writelines(f"{line}\n" for line in calls.folded())
+    said, samples = [], None
+    if program.beside is not None:
+        sampled = read_samples(program.beside.left / "samples", symbols, files)
+        samples = compared(calls, sampled)
+        samples.to_csv(out / SAMPLED, index=False)
+        said = told(samples, sampled)
     words = shlex.join(program.words)
     lead = _lead(threads)
     warnings = [*program.warnings, *_warnings(calls)]
@@ -61,15 +80,18 @@ def traced(program: Traced, out: Path) -> list[str]:
         functions=table_view(functions, MOST_ROWS),
         system_calls=table_view(system_calls, MOST_ROWS),
         threads=table_view(threads, MOST_ROWS),
+        sampled=said,
+        samples=table_view(samples, MOST_ROWS) if samples is not None else None,
         contexts=table_view(by_context.sort_values("instructions", ascending=False), MOST_ROWS),
         file=TABLE,
         folded=FOLDED,
     )
     (out / REPORT).write_text(page)
-    return [*warnings, f"{words}: {lead}", *_lines(functions)]
+    return [*warnings, f"{words}: {lead}", *_lines(functions), *said]
 
 
-def _functions(calls: Calls, counted: pd.DataFrame, debug: Path | None) -> pd.DataFrame:
+def _functions(calls: Calls, counted: pd.DataFrame) -> pd.DataFrame:
+    """A row for each function and context; `place` is the Place."""
     entries = counted.groupby(["function", "context"])["entries"].sum().to_dict()
     entered, totals = calls.entered(), calls.totals()
     rows = [
@@ -80,21 +102,27 @@ def _functions(calls: Calls, counted: pd.DataFrame, debug: Path | None) -> pd.Da
             instructions,
             totals[place],
             entered[place] if context == USER else entries.get((place.name, context), 0),
-            (place.address or 0) if place.file == KERNEL else 0,
+            place,
         )
         for (place, context), instructions in calls.functions.items()
         if instructions
     ]
-    columns = ["function", "file", "context", "instructions", "total", "entries", "address"]
+    columns = ["function", "file", "context", "instructions", "total", "entries", "place"]
     table = pd.DataFrame(rows, columns=columns)
     table = table.sort_values(["instructions", "function", "file", "context"], ascending=[False, True, True, True])
     table.insert(3, "share", table["instructions"] / max(int(table["instructions"].sum()), 1))
-    addresses = table.pop("address").tolist()
-    if debug is not None:
-        known = [address for address in dict.fromkeys(addresses) if address]
-        lines = dict(zip(known, lines_of(debug, known), strict=True))
-        table["source"] = [lines.get(address, "") for address in addresses]
     return table.reset_index(drop=True)
+
+
+def _sources(places: Sequence[Place], files: Files, program: Traced) -> dict[Place, str]:
+    """Where functions stand in their source: the program's built with -g, and the kernel's if that was asked for."""
+    distinct = dict.fromkeys(place for place in places if place.address is not None)
+    found = files.sources((place for place in distinct if place.file != KERNEL), Path(program.folder))
+    if program.debug is not None:
+        kernel = [place for place in distinct if place.file == KERNEL]
+        lines = lines_of(program.debug, [place.address or 0 for place in kernel])
+        found |= dict(zip(kernel, lines, strict=True))
+    return found
 
 
 def _system_calls(calls: Calls) -> pd.DataFrame:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * profiled STATS COMMAND [ARGUMENT...]: run a command as one lap of the workload, which the oracle counts, and write
- * how it ended, as one line of JSON; its exit status is the command's.
+ * profiled [-s SAMPLES] STATS COMMAND [ARGUMENT...]: run a command as one lap of the workload, which the oracle counts,
+ * and write how it ended, as one line of JSON; its exit status is the command's.
+ *
+ * -s: have the kernel sample it as `perf record -e cpu-clock` does, children too, and write the records as they are.
  *
  * The lap begins when the command's process, which is there already, is let go, and ends when it is known to have
  * ended. So that two runs are the same, none of its addresses is random, and of the environment, which lies on its
@@ -13,11 +15,53 @@
 #include "krepro.h"
 #include "krepro-roi.h"
 
+#include <linux/perf_event.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/syscall.h>
 
 #define REST_NS (20 * NSEC_PER_SEC)
 
+/* perf record's own rate. The ring is emptied at the end: what does not fit is lost, and its record says how much. */
+enum { SAMPLES_HZ = 4000, RING = 32 << 20 };
+
 static volatile pid_t command;
+
+static struct perf_event_mmap_page *sample(pid_t pid)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.freq = 1,
+		.sample_freq = SAMPLES_HZ,
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID,
+		.disabled = 1,
+		.enable_on_exec = 1,
+		.inherit = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.task = 1,
+	};
+	/* Of one CPU, as its ring is, since it is inherited; the guest has one. */
+	long fd = syscall(SYS_perf_event_open, &attr, pid, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	void *page;
+
+	if (fd < 0)
+		die_errno("perf_event_open");
+	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE) + RING, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+	if (page == MAP_FAILED)
+		die_errno("memory for samples");
+	return page;
+}
+
+static void write_samples(const struct perf_event_mmap_page *page, int file)
+{
+	const unsigned char *ring = (const unsigned char *)page + sysconf(_SC_PAGESIZE);
+	uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+
+	write_or_die(file, "samples", ring, (size_t)head);
+}
 
 static void pass_on(int signal)
 {
@@ -29,12 +73,18 @@ int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = pass_on };
 	const char *path = getenv("PATH");
+	struct perf_event_mmap_page *page = NULL;
 	struct held_command held;
-	int stats, status;
+	int stats, status, samples = -1;
 
 	exit_usage = EXIT_TOOL; /* 2 may be the command's */
+	if (argc > 2 && !strcmp(argv[1], "-s")) {
+		samples = create_or_die(argv[2]);
+		argv += 2;
+		argc -= 2;
+	}
 	if (argc < 3)
-		die_usage("usage: profiled STATS COMMAND [ARGUMENT...]");
+		die_usage("usage: profiled [-s SAMPLES] STATS COMMAND [ARGUMENT...]");
 	stats = create_or_die(argv[1]);
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		die_errno("personality");
@@ -45,11 +95,15 @@ int main(int argc, char **argv)
 	command = held.pid;
 	if (sigaction(SIGTERM, &action, NULL))
 		die_errno("sigaction");
+	if (samples >= 0)
+		page = sample(held.pid);
 	sleep_ns(REST_NS);
 	roi_lap_begin();
 	release_command(&held);
 	status = shell_status(wait_for_command(held.pid, NULL));
 	roi_lap_end();
+	if (page)
+		write_samples(page, samples);
 	if (dprintf(stats, "{\"exit_status\": %d}\n", status) < 0)
 		die_errno("%s", argv[1]);
 	return status;
