@@ -8,7 +8,7 @@ from typing import Annotated
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import Exec, In, Memory, Timeout, To
+from harness.commands.traceoptions import Exec, Executor, In, Memory, Timeout, To
 
 
 @command("Your own work", guests=True)
@@ -29,6 +29,7 @@ def bisect(
         Option("how the program is built in a checkout, as shell text", none="`make` where there is a Makefile"),
     ] = None,
     repetitions: Annotated[int, Option("runs of each commit, each with a seed of its own", least=1)] = 3,
+    executor: Executor = None,
     in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.bisect`, in this folder")
@@ -40,7 +41,7 @@ def bisect(
     """Find the commit that made a program dearer or cheaper, exactly."""
     from harness.artefacts.store import Store
     from harness.program.bisection import Range, bisect_commits
-    from harness.program.tracing import TraceRequest
+    from harness.program.subject import TraceRequest
 
     request = TraceRequest(
         traces="functions",
@@ -51,5 +52,6 @@ def bisect(
         memory=memory,
         timeout=timeout,
         to=to,
+        executor=executor,
     )
     return bisect_commits(Store.default(), Range(good, bad, with_, repetitions), request, terminal.output())

@@ -27,7 +27,8 @@ def counters(
 ) -> int:
     """Watch a program's counters in a guest from the neighbouring CPU."""
     from harness.artefacts.store import Store
-    from harness.program.tracing import TraceRequest, trace_program
+    from harness.program.subject import TraceRequest
+    from harness.program.tracing import trace_program
 
     request = TraceRequest(
         traces="counters",

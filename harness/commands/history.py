@@ -8,7 +8,7 @@ from typing import Annotated
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import Exec, In, Memory, Timeout, To
+from harness.commands.traceoptions import Exec, Executor, In, Memory, Timeout, To
 
 
 @command("Your own work", guests=True)
@@ -23,6 +23,7 @@ def history(
         ),
     ],
     exec: Exec = None,
+    executor: Executor = None,
     in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.history`, in this folder")
@@ -34,9 +35,16 @@ def history(
     """Tell what a program costs on each of several kernels, exactly."""
     from harness.artefacts.store import Store
     from harness.program import history as over
-    from harness.program.tracing import TraceRequest
+    from harness.program.subject import TraceRequest
 
     request = TraceRequest(
-        traces="functions", program=exec, needs=in_ or (), out=out, memory=memory, timeout=timeout, to=to
+        traces="functions",
+        program=exec,
+        needs=in_ or (),
+        out=out,
+        memory=memory,
+        timeout=timeout,
+        to=to,
+        executor=executor,
     )
     return over.history(Store.default(), kernel, request, terminal.output())

@@ -53,7 +53,8 @@ def locks(
     """Trace the kernel's locks while a program of yours runs."""
     from harness.artefacts.store import Store
     from harness.errors import UsageError
-    from harness.program.tracing import TraceRequest, trace_program
+    from harness.program.subject import TraceRequest
+    from harness.program.tracing import trace_program
 
     for text in filter or ():
         if text.partition("=")[0] not in KEYS or "=" not in text:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import Exec, ExitCode, In, Memory, Timeout, ToVerdict
+from harness.commands.traceoptions import Exec, Executor, ExitCode, In, Memory, Timeout, ToVerdict
 
 
 @command("Your own work", guests=True)
@@ -36,6 +36,7 @@ def profile(
         Literal["perf"] | None,
         Option("`perf`: run it once more, sampled as perf record does, and tell how far that is off", none="nothing"),
     ] = None,
+    executor: Executor = None,
     in_: In = None,
     out: Annotated[
         Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.profile`, in this folder")
@@ -48,7 +49,8 @@ def profile(
     """Count a program's instructions in a guest, exactly, by function."""
     from harness.artefacts.store import Store
     from harness.errors import UsageError
-    from harness.program.tracing import TraceRequest, trace_program
+    from harness.program.subject import TraceRequest
+    from harness.program.tracing import trace_program
 
     request = TraceRequest(
         traces="functions",
@@ -59,6 +61,7 @@ def profile(
         memory=memory,
         timeout=timeout,
         to=to,
+        executor=executor,
         exit_code=exit_code,
         lines=verbose,
         beside={"sampled": "on"} if with_ else None,
@@ -72,6 +75,7 @@ def profile(
 
         other = Against(against, repetitions, bound(below))
         return compare_profiles(Store.default(), request, other, terminal.output())
-    if below is not None or to == "junit":
-        raise UsageError(f"--{'to junit' if below is None else 'below'}: needs --against")
+    for name, lone in (("below", below is not None), ("to junit", to == "junit"), ("executor", executor is not None)):
+        if lone:
+            raise UsageError(f"--{name}: needs --against")
     return trace_program(Store.default(), request, terminal.output())

@@ -32,7 +32,8 @@ def trace(
 ) -> int:
     """Trace a program's memory in a guest and write a page about it."""
     from harness.artefacts.store import Store
-    from harness.program.tracing import MOST_MIB, TraceRequest, trace_program
+    from harness.program.subject import MOST_MIB, TraceRequest
+    from harness.program.tracing import trace_program
 
     most_mib = settings.number(settings.OUTPUT_MIB) or MOST_MIB
 

@@ -39,6 +39,14 @@ ToVerdict = Annotated[
     Literal["json", "junit"] | None,
     Option("print it in this form; `junit` with `--against`", none="a few lines"),
 ]
+Executor = Annotated[
+    str | None,
+    Option(
+        "run them on the Dask cluster of this scheduler, `dask://HOST:PORT` or `tls://HOST:PORT`, or on"
+        " jobs of `slurm`, see [scale.md](scale.md)",
+        none="this machine",
+    ),
+]
 To = Annotated[Literal["json"] | None, Option("print the result in this form", none="a few lines")]
 Memory = Annotated[int | None, Option("MiB of the guest", least=64, none="the kernel's, and more for large files")]
 Timeout = Annotated[int, Option("seconds of the guest's time that the program may take", least=1)]

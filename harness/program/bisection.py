@@ -23,12 +23,14 @@ from harness.errors import EXIT_NEWS, EXIT_OK, EXIT_RUN_FAILED, RunError, UsageE
 from harness.kernel.given import is_tree
 from harness.kernel.localtree import forget_tree
 from harness.measure.tracer import REPORT
+from harness.program.guestrun import SEED
 from harness.program.profile.calls import KERNEL
 from harness.program.profile.difference import CODE, GONE, NEW, VARIES, by_code, call_difference, function_difference
 from harness.program.profile.profile import Profile
 from harness.program.profile.several import profiles
 from harness.program.revisions import Commit, Revisions, top_of
-from harness.program.tracing import SEED, TraceRequest, free_folder, subject, tell, words_of
+from harness.program.subject import TraceRequest, subject, words_of
+from harness.program.tracing import free_folder, tell
 from harness.progress import note, step
 from harness.report.html import render, table_view
 from harness.scratch import discard, scratch_folder

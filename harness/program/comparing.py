@@ -18,18 +18,11 @@ from harness.errors import EXIT_NEWS, EXIT_OK, UsageError
 from harness.kernel.packaged import PREFIX
 from harness.measure.tracer import REPORT
 from harness.paths import KERNELS
+from harness.program.guestrun import SEED
 from harness.program.profile.difference import by_code, call_difference, function_difference
 from harness.program.profile.several import profiles
-from harness.program.tracing import (
-    SEED,
-    TraceRequest,
-    free_folder,
-    kernel_of,
-    print_lines,
-    subject,
-    tell,
-    words_of,
-)
+from harness.program.subject import TraceRequest, kernel_of, subject, words_of
+from harness.program.tracing import free_folder, print_lines, tell
 from harness.report.html import render, table_view
 from harness.report.junit import Case, Suite, junit_xml
 

@@ -19,10 +19,12 @@ from harness.artefacts.store import Store
 from harness.errors import EXIT_OK, KreproError, UsageError
 from harness.kernel.packaged import PREFIX, find_packaged, several_packaged
 from harness.measure.tracer import REPORT
+from harness.program.guestrun import SEED
 from harness.program.profile.difference import by_code, call_difference, function_difference
 from harness.program.profile.profile import Profile
 from harness.program.profile.several import profiles
-from harness.program.tracing import SEED, TraceRequest, free_folder, kernel_of, subject, tell, words_of
+from harness.program.subject import TraceRequest, kernel_of, subject, words_of
+from harness.program.tracing import free_folder, tell
 from harness.progress import note
 from harness.report.figures import figure_style, write_figures
 from harness.report.html import render, table_view

@@ -434,3 +434,22 @@ def test_a_run_goes_on_with_the_jobs_that_are_left(tmp_path, batch, start):
     assert result is not None
     assert {trial.status for trial in result.manifest.trials} == {"ok"}
     assert "no job is left" not in err
+
+
+def test_a_history_on_workers_is_that_of_one_machine(cluster: Cluster, tmp_path: Path, python: str) -> None:
+    stores = [cluster.add(name) for name in ("one", "two")]
+
+    def history(out: str, *words: str) -> Path:
+        command = [python, "-m", "harness.commands.program", "history", "debian:6.1.0-47,debian:6.1.0-50", *words]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [*command, "--out", str(tmp_path / out), "--", "true"],
+            cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return tmp_path / out
+
+    here, there = history("here"), history("there", "--executor", cluster.address)
+    assert all(any(store.rglob("*.cpio")) for store in stores), "each had work"
+    for file in ("kernels.csv", "syscalls.csv", "steps.csv"):
+        assert (there / file).read_bytes() == (here / file).read_bytes()

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from experiments.shim.observer import records
@@ -58,19 +58,22 @@ def test_what_lies_between_two_readings_is_a_threads_only_without_a_switch_betwe
     assert [signal.name for signal in looked.refused] == ["cycles"]
 
 
-def test_a_phase_ends_where_another_thread_or_another_rate_begins(tmp_path):
-    rate = [10] * 1000 + [100] * 500 + [100] * 500
-    thread = [7] * 1500 + [8] * 500
-    counter = np.cumsum(rate)
-    readings = [(i, thread[i], 1 + (thread[i] == 8), int(counter[i])) for i in range(2000)]
+def test_a_phase_ends_where_another_thread_has_the_time(tmp_path):
+    thread = [7] * 1000 + [0] * 500 + [8] * 500
+    count = [1] * 1000 + [2] * 500 + [3] * 500
+    readings = [(i, thread[i], count[i], 10 * i) for i in range(2000)]
     table = phases(observed(tmp_path, readings))
-    assert table["pid"].tolist()[0] == 7
-    assert table["pid"].tolist()[-1] == 8
-    merged = table.groupby((table["pid"] != table["pid"].shift()).cumsum())["instructions"].sum()
-    assert len(merged) == 2
-    assert pd.Series(table["instructions"]).sum() == counter[-1] - counter[0]
-    first = table.iloc[0]
-    assert 990 <= first["end"] <= 1010
+    assert table["pid"].tolist() == [7, IDLE, 8]
+    assert table["instructions"].sum() == 19990
+    assert 990 <= table["end"][0] <= 1010
+
+
+def test_a_phase_ends_where_the_instructions_a_cycle_are_others(tmp_path):
+    looked = observed(tmp_path, [(i, 7, 1, 10 * i) for i in range(2400)])
+    cycles = np.where(looked.parts["part"] < 120, 100, 20)
+    table = phases(replace(looked, counters=("instructions", "cycles"), parts=looked.parts.assign(cycles=cycles)))
+    assert table["pid"].tolist() == [7, 7]
+    assert table["end"].tolist() == [120 * 2399 // 240, 2399]
 
 
 def test_without_a_reading_there_is_nothing_to_tell(tmp_path):

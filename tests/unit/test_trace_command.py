@@ -18,7 +18,8 @@ from harness.paths import EXPERIMENTS
 from harness.program.files import MOST_UNOPENED, GuestFiles
 from harness.program.firstrun import Use, files_found
 from harness.program.insideguest import command
-from harness.program.tracing import TraceRequest, free_folder, trace_program
+from harness.program.subject import TraceRequest
+from harness.program.tracing import free_folder, trace_program
 from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages

@@ -25,6 +25,7 @@ PARTS = 240
 #: A phase goes on while a part's rate is at most so many times the phase's, or as many times less.
 SAME_RATE = 1.5
 IDLE, SWITCHING = 0, -2
+INSTRUCTIONS, CYCLES = "instructions", "cycles"
 
 
 @dataclass(frozen=True)
@@ -116,29 +117,34 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def phases(looked: Looked) -> pd.DataFrame:
-    """Stretches of the time in which one thread, or none, had the most of it, at about one rate of instructions.
+    """Stretches of the time in which one thread, or none, had the most of it.
 
-    Columns: begin, end (cycles from the first reading), pid, and each counter's sum over all threads.
+    Where cycles of the CPU are counted, also at about one number of instructions a cycle; the rate by the host's clock
+    is the emulator's, and no property of the program. Columns: begin, end (cycles from the first reading), pid, and
+    each counter's sum over all threads.
     """
     span = max(looked.end - looked.begin, 1)
     totals = looked.parts.groupby("part")[[*looked.counters]].sum().reindex(range(PARTS), fill_value=0)
     most = looked.parts[looked.parts["pid"] != SWITCHING].sort_values("cycles").groupby("part")["pid"].last()
     most = most.reindex(range(PARTS)).ffill().bfill().fillna(IDLE).astype(np.int64)
-    rate = totals[looked.counters[0]] if looked.counters else pd.Series(0, index=range(PARTS))
-    rows: list[list[int]] = []
+    rate = totals[INSTRUCTIONS] / totals[CYCLES].clip(lower=1) if {INSTRUCTIONS, CYCLES} <= set(totals) else None
+    rows: list[tuple[int, int, int]] = []
     for part in range(PARTS):
-        pid, now = int(most[part]), int(rate[part])
+        pid = int(most[part])
         if rows and rows[-1][2] == pid:
-            first, last, _, counted = rows[-1]
-            mean = counted / (last - first)
-            if pid == IDLE or mean / SAME_RATE <= now <= mean * SAME_RATE:
-                rows[-1] = [first, part + 1, pid, counted + now]
+            first = rows[-1][0]
+            if rate is None or pid == IDLE or _alike(float(rate[first:part].mean()), float(rate[part])):
+                rows[-1] = (first, part + 1, pid)
                 continue
-        rows.append([part, part + 1, pid, now])
+        rows.append((part, part + 1, pid))
     table = pd.DataFrame(
-        [(first * span // PARTS, last * span // PARTS, pid) for first, last, pid, _ in rows],
+        [(first * span // PARTS, last * span // PARTS, pid) for first, last, pid in rows],
         columns=["begin", "end", "pid"],
     )
     for name in looked.counters:
-        table[name] = [int(totals[name].iloc[first:last].sum()) for first, last, _, _ in rows]
+        table[name] = [int(totals[name].iloc[first:last].sum()) for first, last, _ in rows]
     return table
+
+
+def _alike(mean: float, now: float) -> bool:
+    return mean / SAME_RATE <= now <= mean * SAME_RATE

@@ -21,7 +21,7 @@ from harness.measure.tracer import REPORT, Traced
 from harness.report.figures import PALETTE, figure_style, write_figures
 from harness.report.html import render, table_view
 
-from .looked import IDLE, PARTS, SWITCHING, Looked, phases, read_looked
+from .looked import CYCLES, IDLE, INSTRUCTIONS, PARTS, SWITCHING, Looked, phases, read_looked
 
 THREADS, PHASES, COUNTERS, PLOT, TIME_LINE = "threads.csv", "phases.csv", "counters.csv", "rates", "perfetto.json"
 #: Of the terminal's table, of the page's, and of what browsers show at once.
@@ -101,13 +101,13 @@ def thread_table(looked: Looked, names: Names) -> pd.DataFrame:
 
 
 def phase_table(looked: Looked, names: Names) -> pd.DataFrame:
-    """The phases, in ms from the first reading, with how many instructions each had in a µs."""
+    """The phases, in ms from the first reading, with the instructions a cycle where both are counted."""
     table = phases(looked)
     table["ms"] = ((table["end"] - table["begin"]) / looked.hz * 1e3).round(3)
     table["begin"] = (table["begin"] / looked.hz * 1e3).round(3)
     table.insert(1, "thread", [f"{names.thread(pid)} {pid}" if pid > 0 else names.thread(pid) for pid in table["pid"]])
-    if looked.counters:
-        table["in a µs"] = (table[looked.counters[0]] / table["ms"] / 1e3).round(1)
+    if {INSTRUCTIONS, CYCLES} <= set(looked.counters):
+        table["a cycle"] = (table[INSTRUCTIONS] / table[CYCLES].clip(lower=1)).round(2)
     return table.drop(columns=["end", "pid"]).rename(columns={"begin": "from ms"})
 
 

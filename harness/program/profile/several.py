@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Several exact profiles, as many at a time as the host has processors: kernels, seeds, programs."""
+"""Several exact profiles at a time: kernels, seeds, programs; here, or on a Dask cluster."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.kernel.load import load_kernel
+from harness.program.guestrun import exit_status, planned
 from harness.program.profile.profile import Profile, read_profile
-from harness.program.tracing import PROFILE, Subject, exit_status, traced
+from harness.program.subject import PROFILE, Subject
 from harness.progress import step
+from harness.run.cluster.executor import DaskExecutor, connected
+from harness.run.description import describe_trial
+from harness.run.executor import LocalExecutor
 from harness.scratch import discard
-from harness.trial.prepare import build_for
+from harness.trial.model import TrialRecord, TrialSpec
 
 
 def profiles(store: Store, wanted: Sequence[tuple[Subject, str, int]], label: str) -> list[Profile]:
-    """One for each subject, kernel and seed, in order.
+    """One for each subject, kernel and seed, in order; where the first one's request says.
 
     UsageError for kernels of several architectures, RunError when a run fails, or ends otherwise than the first.
     """
@@ -27,28 +29,26 @@ def profiles(store: Store, wanted: Sequence[tuple[Subject, str, int]], label: st
         arch = load_kernel(kernel, PROFILE).spec.arch
         if arch != it.things.arch:
             raise UsageError(f"{kernel}: is for {arch}, and the first kernel for {it.things.arch}")
-    with step(label, total=len(wanted)) as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs: list[Future[Profile]] = []
-        try:
-            for it, kernel, seed in wanted:
-                build_for(store, kernel, PROFILE, ())  # fetched while others run
-                runs.append(pool.submit(_profile, store, it, kernel, seed))
-                runs[-1].add_done_callback(lambda _run: bar.advance(1))
-            done = [run.result() for run in runs]
-        except BaseException:
-            for run in runs:
-                run.cancel()
-            raise
-    first = done[0].status
-    for (_, kernel, _), profile in zip(wanted, done, strict=True):
+    found: dict[int, Profile] = {}
+    with connected(wanted[0][0].request.executor) as client:
+        runs = [planned(store, it, kernel, seed=seed, repetition=i) for i, (it, kernel, seed) in enumerate(wanted)]
+        with step(label, total=len(wanted)) as bar:
+
+            def done(spec: TrialSpec, record: TrialRecord) -> None:
+                program = runs[spec.repetition].traced(record)
+                found[spec.repetition] = replace(read_profile(program), status=exit_status(program))
+                discard(program.raw)
+                bar.advance(1)
+
+            specs = [run.spec for run in runs]
+            if client is None:
+                LocalExecutor().run(specs, done)
+            else:
+                descriptions = {(spec.arm, spec.repetition): describe_trial(spec) for spec in specs}
+                DaskExecutor(client, descriptions, lambda _machine, _host: 0).run(specs, done)
+    profiled = [found[i] for i in range(len(wanted))]
+    first = profiled[0].status
+    for (_, kernel, _), profile in zip(wanted, profiled, strict=True):
         if profile.status != first:
             raise RunError(f"on {kernel} the program ended with exit status {profile.status}, and first with {first}")
-    return done
-
-
-def _profile(store: Store, it: Subject, kernel: str, seed: int) -> Profile:
-    program = traced(store, it, kernel, None, seed=seed)
-    try:
-        return replace(read_profile(program), status=exit_status(program))
-    finally:
-        discard(program.raw)
+    return profiled
