@@ -75,8 +75,14 @@ console = harmless_console(stderr=True)
 PLAIN_INTERVAL_S = 15.0
 
 
-def note(text: str) -> None:
-    """One plain line to standard error."""
+_noted: set[str] = set()
+
+
+def note(text: str, *, once: bool = False) -> None:
+    """One plain line to standard error; `once`: unless it was said before."""
+    if once and text in _noted:
+        return
+    _noted.add(text)
     console.print(text, markup=False, soft_wrap=True)
 
 

@@ -252,7 +252,7 @@ def configure(recipe: KernelRecipe, tree: Path, out: Path, log: Path) -> None:
         tool(all_no, log=log, env=FIXED_IDENTITY, what="make allnoconfig", among=among)
     unmet = unmet_options(requested_options(recipe.fragments), parse_config((out / ".config").read_text()))
     if unmet and recipe.lenient:
-        note(f"kernel {recipe.spec.name}: without {', '.join(unmet)}")
+        note(f"kernel {recipe.spec.name}: without {', '.join(unmet)}", once=True)  # bisect builds many of them
     elif unmet:
         raise UsageError(
             f"kernel {recipe.spec.name}: {len(unmet)} requested options are not in the final config: "

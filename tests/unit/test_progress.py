@@ -7,7 +7,8 @@ import io
 
 import pytest
 
-from harness.progress import PLAIN_INTERVAL_S, Whole, harmless_console, step, whole
+from harness import progress
+from harness.progress import PLAIN_INTERVAL_S, Whole, harmless_console, note, step, whole
 
 
 class Clock:
@@ -90,3 +91,11 @@ def test_without_a_terminal_it_is_said_from_time_to_time(clock, monkeypatch):
                 clock.now += PLAIN_INTERVAL_S * 0.6
                 bar.advance()
     assert file.getvalue() == "running 4 trials 2/4: 50% of all, about 18 s left\n"
+
+
+def test_what_is_noted_once_is_said_the_first_time_alone(monkeypatch):
+    monkeypatch.setattr("harness.progress.console", harmless_console(file=io.StringIO(), width=80))
+    for text in ("of each build", "of each build"):
+        note(text, once=True)
+    note("of each build")
+    assert progress.console.file.getvalue() == "of each build\n" * 2

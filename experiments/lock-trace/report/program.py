@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import jinja2
 import numpy as np
 import pandas as pd
 
-from harness.errors import RunError
 from harness.measure.raw import read_lines
 from harness.measure.symbols import read_system_map, with_kallsyms
 from harness.measure.tracer import LOADED, REPORT, Traced
+from harness.report.html import Cell, TableView, render
 
 from ..locks.acquisitions import acquisitions, with_conflicts
 from ..locks.blame import blame_table, blamed, chains, stacks, threads
@@ -42,12 +41,11 @@ _EXIT = re.compile(r"sched_process_exit: comm=(.*) pid=(\d+) prio=")
 
 @dataclass(frozen=True)
 class Shown:
-    """A table of the page; a column of numbers, if a row's cell is no text, stands to the right."""
+    """A table of the page, whole."""
 
     title: str
     about: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    view: TableView
 
 
 class Seen:
@@ -145,9 +143,9 @@ def report(program: Traced, out: Path) -> list[str]:
     seen.only(program.chosen.get("filter", ()))
     by_site = seen.table([*LOCK, "caller"])
     tables = [
-        Shown("Blame", "Who waited where, for which lock, and who held it meanwhile.", *_rows(by_site, "caller")),
+        Shown("Blame", "Who waited where, for which lock, and who held it meanwhile.", _rows(by_site, "caller")),
         *_callers(seen),
-        Shown("Threads", "The same by thread.", *_rows(seen.table([*LOCK, "thread"]), "thread")),
+        Shown("Threads", "The same by thread.", _rows(seen.table([*LOCK, "thread"]), "thread")),
         _chains(seen),
     ]
     folded = stacks(seen.named, seen.pairs, seen.chains)
@@ -157,7 +155,17 @@ def report(program: Traced, out: Path) -> list[str]:
     shown = write_flows(seen.named, seen.pairs, seen.status.tsc_khz * 1e3, out / FLOWS)
     lead = _lead(seen)
     warnings = [*program.warnings, *_warnings(seen, shown)]
-    _write_page(out / REPORT, shlex.join(program.words), lead, warnings, tables)
+    page = render(
+        "locks.html.j2",
+        beside=Path(__file__).parent,
+        title=f"Locks of {shlex.join(program.words)}",
+        lead=lead,
+        warnings=warnings,
+        tables=tables,
+        folded=FOLDED,
+        flows=FLOWS,
+    )
+    (out / REPORT).write_text(page)
     return [lead, *warnings, *_told(by_site)]
 
 
@@ -198,21 +206,37 @@ def _told(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _rows(table: pd.DataFrame, side: str) -> tuple[Sequence[str], list[list[object]]]:
+def _rows(table: pd.DataFrame, side: str) -> TableView:
     columns = ("waited", "longest", "waits", "lock", "type", "who waited", "who held", "holds", "held")
-    rows: list[list[object]] = [
-        [time(row["blamed_total"]), time(row["blamed_max"]), row["waits"], row["class"], row["type"], row[side],
-         row[f"holder_{side}"], row["holds"], time(row["hold_total"])]
+    rows = [
+        (_time(row["blamed_total"]), _time(row["blamed_max"]), _count(row["waits"]), Cell(str(row["class"])),
+         Cell(str(row["type"])), Cell(str(row[side])), Cell(str(row[f"holder_{side}"])), _count(row["holds"]),
+         _time(row["hold_total"]))
         for row in table.head(TOP).to_dict("records")
     ]  # fmt: skip
-    return columns, rows
+    return _view(columns, rows, len(table))
+
+
+def _view(columns: Sequence[str], rows: Sequence[tuple[Cell, ...]], total: int) -> TableView:
+    """Those to the right whose cells have a key: times and counts."""
+    first = rows[0] if rows else ()
+    numeric = [cell.key is not None for cell in first] or [False] * len(columns)
+    return TableView(tuple(zip(columns, numeric, strict=True)), tuple(rows), total)
+
+
+def _time(ns: float) -> Cell:
+    return Cell(time(ns), repr(float(ns)))
+
+
+def _count(number: int) -> Cell:
+    return Cell(f"{number:,}", repr(int(number)))
 
 
 def _callers(seen: Seen) -> list[Shown]:
     if seen.stacks is None:
         return []
     about = "The same by stacks, who called stands behind: on whose behalf one waited, and on whose the other held it."
-    return [Shown("Callers", about, *_rows(seen.table([*LOCK, "stack"]), "stack"))]
+    return [Shown("Callers", about, _rows(seen.table([*LOCK, "stack"]), "stack"))]
 
 
 def _chains(seen: Seen) -> Shown:
@@ -227,9 +251,9 @@ def _chains(seen: Seen) -> Shown:
         count, whole = sums.get(text, (0, 0.0))
         sums[text] = (count + 1, whole + spent)
     ordered = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))[:TOP]
-    rows_shown = [[time(seen.status.nanoseconds(whole)), count, text] for text, (count, whole) in ordered]
+    shown = [(_time(seen.status.nanoseconds(whole)), _count(n), Cell(text)) for text, (n, whole) in ordered]
     about = "Who was waited for waited too: each arrow is a waiter and the one who held the lock in brackets."
-    return Shown("Chains", about, ("lasted", "times", "chain"), rows_shown)
+    return Shown("Chains", about, _view(("lasted", "times", "chain"), shown, len(sums)))
 
 
 def time(ns: float) -> str:
@@ -238,17 +262,3 @@ def time(ns: float) -> str:
         if ns >= size:
             return f"{ns / size:.3g} {unit}"
     return f"{ns:.0f} ns"
-
-
-def _write_page(path: Path, title: str, lead: str, warnings: Sequence[str], tables: Sequence[Shown]) -> None:
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    text = environment.get_template("page.html.j2").render(
-        title=title, lead=lead, warnings=warnings, tables=tables, folded=FOLDED, flows=FLOWS
-    )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from error
