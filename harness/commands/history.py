@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import Exec, Executor, In, Memory, Timeout, To
+from harness.commands.programs import Executor, ProgramOptions
 
 
-@command("Your own work", guests=True)
-def history(
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(ProgramOptions):
+    """What `history` takes."""
+
     kernel: Annotated[
         tuple[str, ...],
         Option(
@@ -21,30 +23,15 @@ def history(
             path=True,
             least=1,
         ),
-    ],
-    exec: Exec = None,
-    executor: Executor = None,
-    in_: In = None,
-    out: Annotated[
-        Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.history`, in this folder")
-    ] = None,
-    memory: Memory = None,
-    timeout: Timeout = 600,
-    to: To = None,
-) -> int:
+    ]
+    executor: Executor = None
+
+
+@command("Your own work", guests=True)
+def history(options: HistoryOptions) -> int:
     """Tell what a program costs on each of several kernels, exactly."""
     from harness.artefacts.store import Store
     from harness.program import history as over
-    from harness.program.subject import TraceRequest
 
-    request = TraceRequest(
-        traces="functions",
-        program=exec,
-        needs=in_ or (),
-        out=out,
-        memory=memory,
-        timeout=timeout,
-        to=to,
-        executor=executor,
-    )
-    return over.history(Store.default(), kernel, request, terminal.output())
+    request = options.request("functions", executor=options.executor)
+    return over.history(Store.default(), options.kernel, request, terminal.output())

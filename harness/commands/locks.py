@@ -3,35 +3,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 from harness.choices import MOST_CPUS
-from harness.cli import terminal
 from harness.cli.declaration import Option, command
-from harness.commands.traceoptions import Exec, ExitCode, In, Kernel, Memory, Timeout, To, Whose
+from harness.commands.programs import TracedOptions
+from harness.errors import UsageError
 
 KEYS = ("lock", "type", "waiter", "holder", "thread")
 
 
-@command("Your own work", guests=True)
-def locks(
-    exec: Exec = None,
-    experiment: Whose = None,
-    kernel: Kernel = None,
+@dataclass(frozen=True, kw_only=True)
+class LockOptions(TracedOptions):
+    """What `locks` takes."""
+
     cpus: Annotated[
         int | None, Option("CPUs of the guest; one has the virtual clock", least=1, most=MOST_CPUS, none="the tracer's")
-    ] = None,
+    ] = None
     filter: Annotated[
         tuple[str, ...] | None,
         Option(
             "only waits of these: `lock=GLOB`, `type=GLOB`, `waiter=GLOB`, `holder=GLOB`, `thread=GLOB`; all must fit",
             repeated=True,
         ),
-    ] = None,
+    ] = None
     verbose: Annotated[
         bool, Option("show meanwhile, each second of the guest, what was waited for since the second before")
-    ] = False,
+    ] = False
     module: Annotated[
         tuple[str, ...] | None,
         Option(
@@ -40,39 +39,20 @@ def locks(
             path=True,
             least=1,
         ),
-    ] = None,
-    in_: In = None,
-    out: Annotated[
-        Path | None, Option("new folder for the report", writes="folder", none="`PROGRAM.locks`, in this folder")
-    ] = None,
-    memory: Memory = None,
-    timeout: Timeout = 600,
-    to: To = None,
-    exit_code: ExitCode = False,
-) -> int:
-    """Trace the kernel's locks while a program of yours runs."""
-    from harness.artefacts.store import Store
-    from harness.errors import UsageError
-    from harness.program.subject import TraceRequest
-    from harness.program.tracing import trace_program
+    ] = None
 
-    for text in filter or ():
+
+@command("Your own work", guests=True)
+def locks(options: LockOptions) -> int:
+    """Trace the kernel's locks while a program of yours runs."""
+    wanted = options.filter or ()
+    for text in wanted:
         if text.partition("=")[0] not in KEYS or "=" not in text:
             raise UsageError(f"--filter {text}: must be KEY=GLOB", hint=f"KEY is one of {', '.join(KEYS)}")
-    request = TraceRequest(
-        traces="locks",
-        program=exec,
-        experiment=experiment,
-        kernel=kernel,
-        cpus=cpus,
-        params={"watch": 1 if verbose else None},
-        chosen={"filter": filter or ()},
-        modules=module or (),
-        needs=in_ or (),
-        out=out,
-        memory=memory,
-        timeout=timeout,
-        to=to,
-        exit_code=exit_code,
+    return options.trace(
+        "locks",
+        cpus=options.cpus,
+        params={"watch": 1 if options.verbose else None},
+        chosen={"filter": wanted},
+        modules=options.module or (),
     )
-    return trace_program(Store.default(), request, terminal.output())

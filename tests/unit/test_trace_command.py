@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from harness.artefacts.store import Store
-from harness.commands.profile import profile
+from harness.commands.profile import ProfileOptions, profile
 from harness.errors import RunError, UsageError
 from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
@@ -333,5 +333,5 @@ def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
 def test_a_comparison_that_cannot_be_is_refused_in_one_line(here, monkeypatch, options, says):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(UsageError, match=says):
-        profile(exec="/bin/true", in_=("/bin/true",), **options)
+        profile(ProfileOptions(exec="/bin/true", in_=("/bin/true",), **options))
     assert not list(here.iterdir())
