@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from harness.experiment.claim import Claim
 from harness.experiment.model import experiment_names, load_experiment
+from harness.experiment.reading import Reading, Sentence
 from harness.measure.known import expected
 from harness.paths import EXPERIMENTS
 from tests.mutation import mutations
@@ -20,6 +21,8 @@ had been seen says so. *Turned by* is the mutation of raw files that turns the v
 
 *On a made trial*: the committed trials do not tell the claim. The test first makes one that does: of a copy, of a part,
 or of numbers written by hand. That shows that decoder and bound can tell, and nothing of the instrument.
+
+Below each table, *the paper, sentence by sentence*: what can be checked, and what judges it, or why nothing does.
 
 *Known* is the verdict that the claim is recorded with; one that comes out otherwise is news.
 """
@@ -40,7 +43,21 @@ def _experiment(name: str) -> str:
     columns = ("claim", "whose", "says", "bound", "because", "turned by", "known")
     table = "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
     paper = experiment.paper
-    return f"\n## {name}\n\n{', '.join(paper.authors)}: *{paper.title}* ({paper.year}).\n\n{table}\n"
+    head = f"\n## {name}\n\n{', '.join(paper.authors)}: *{paper.title}* ({paper.year}).\n\n{table}\n"
+    return head + (_sentences(experiment.reading) if experiment.reading else "")
+
+
+def _sentences(reading: Reading) -> str:
+    """What the paper says, sentence by sentence, with what judges it."""
+    rows = [f"| {one.section} | {_cell(one.says)} | {_judged_by(one)} |" for one in reading.sentences]
+    head = f"\n### The paper, sentence by sentence\n\n{reading.counted}. Read: {_cell(reading.copy_read)}.\n\n"
+    return head + "\n".join(["| where | the paper says | judged by |", "|---|---|---|", *rows, ""])
+
+
+def _judged_by(sentence: Sentence) -> str:
+    judges = ", ".join(f"`{name}`" for name in sentence.claims)
+    why = sentence.left or sentence.not_judged
+    return ". ".join(part for part in (judges, why and f"Not judged: {_cell(why)}") if part)
 
 
 def _kind(claim: Claim) -> str:
@@ -55,8 +72,6 @@ def _says(claim: Claim) -> str:
 
 def _bound(claim: Claim) -> str:
     expected = " ".join(str(part) for part in (claim.across, claim.expect) if part is not None)
-    if claim.not_here is not None:
-        return f"not measured here: {_cell(claim.not_here)}"
     return f"`{claim.metric}` {_cell(expected)}" if claim.metric else "by the finding that refutes it"
 
 
@@ -79,7 +94,7 @@ def turned_on_real_trials() -> tuple[int, int]:
     """How many claims are turned by a change of committed trials alone, and of how many that are judged."""
     real = every = 0
     for name in experiment_names():
-        judged = {claim.id for claim in load_experiment(EXPERIMENTS / name).claims if claim.not_here is None}
+        judged = {claim.id for claim in load_experiment(EXPERIMENTS / name).claims}
         every += len(judged)
         real += len(judged & {claim for one in mutations(name) if one.before is None for claim in one.claims})
     return real, every

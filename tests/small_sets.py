@@ -61,9 +61,22 @@ def metrics(tables):
 """
 
 
-def small_experiment(folder: Path, *, version: int = 1, analysis: str = ANALYSIS, more: str = "") -> Path:
-    """The folder of the experiment `small`; `more` is appended to its analysis.py."""
+PAPER_YAML = """\
+copy_read: "half of <it>"
+sentences:
+  - {section: "2.1", says: it <b>adds</b> all, claims: [adds, bounded], left: subtraction}
+  - {section: "2.2", says: seldom one, claims: [seldom]}
+  - {section: "7", says: it is green, not_judged: nothing here has a colour}
+"""
+
+
+def small_experiment(
+    folder: Path, *, version: int = 1, analysis: str = ANALYSIS, more: str = "", paper: str = ""
+) -> Path:
+    """The folder of the experiment `small`; `more` is appended to its analysis.py, `paper` is its paper.yaml."""
     folder.mkdir(parents=True, exist_ok=True)
+    if paper:
+        (folder / "paper.yaml").write_text(paper)
     (folder / "experiment.yaml").write_text(EXPERIMENT.format(version=version))
     (folder / "analysis.py").write_text(analysis + more)
     return folder

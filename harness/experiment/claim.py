@@ -58,10 +58,6 @@ class Claim(Strict):
     refutes: Annotated[
         str | None, about("of a finding: the claim of the paper that it refutes if confirmed; null: none")
     ] = None
-    not_here: Annotated[
-        str | None,
-        about("of a claim of the paper without a metric: why nothing here can measure it; null: it is measured"),
-    ] = None
     least_trials: Annotated[
         int | None, about("with fewer it is not judged; null: 5 for a bound by the host's clock, else 1", "trials")
     ] = Field(default=None, ge=1)
@@ -84,8 +80,6 @@ class Claim(Strict):
             raise ValueError("a finding needs metric and expect")
         if self.metric is not None and not (self.because or "").strip():
             raise ValueError("because is missing: say where the bound comes from")
-        if self.not_here is not None and (self.kind == "finding" or self.metric is not None):
-            raise ValueError("not_here: only a claim of the paper without a metric has it")
         if self.refutes is not None and self.kind == "paper":
             raise ValueError("refutes: only a finding refutes a claim")
         if self.least_trials is not None and (self.metric is None or self.across is not None):

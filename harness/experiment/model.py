@@ -22,11 +22,12 @@ from harness.errors import UsageError
 from harness.experiment.claim import Claim
 from harness.experiment.expect import least
 from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
+from harness.experiment.reading import PAPER, Reading
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.packages.choice import KernelName, Name, Package
 from harness.paths import EXPERIMENTS
-from harness.yamlfile import Misfit, Strict, about, load_model, misfit, raise_misfits
+from harness.yamlfile import Misfit, Strict, about, line_of, load_model, misfit, raise_misfits
 
 
 def _package(value: object) -> str | Package:
@@ -158,6 +159,7 @@ class Experiment(Strict):
     arms: Annotated[dict[Name, Arm], about("by name")] = Field(min_length=1)
     repetitions: Annotated[Repetitions, about("of arms that have none of their own")] = Repetitions()
     claims: Annotated[list[Claim], about("what is checked")] = []
+    reading: Annotated[Reading | None, about("paper.yaml, sentence by sentence; null: there is none")] = None
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -227,9 +229,11 @@ class Experiment(Strict):
             if claim.refutes is not None and claim.refutes not in papers:
                 known = ", ".join(papers)
                 yield ("claims", index, "refutes"), f"{claim.refutes} is no claim of the paper (known: {known})"
-            if claim.metric is None and claim.id not in refuted and claim.not_here is None:
-                what = "has no metric, no finding refutes it, and not_here does not say why nothing here measures it"
-                yield ("claims", index, "id"), f"{claim.id} {what}"
+            if claim.metric is None and claim.id not in refuted:
+                what = "has no metric, and no finding refutes it"
+                yield ("claims", index, "id"), f"{claim.id} {what}; what nothing here can judge stands in {PAPER}"
+        if self.reading is not None:
+            yield from ((("reading", *way), what) for way, what in self.reading.misfits(self.claims))
 
     def _is_placed(self, name: str, arm: Arm) -> Iterator[Misfit]:
         """Misfits when an arm that is written by hand does not fit its group."""
@@ -343,11 +347,17 @@ def find_experiment(text: str) -> Path:
 
 
 def load_experiment(folder: Path, chosen: Chosen | None = None) -> Experiment:
-    """Read and validate `folder`/experiment.yaml, and see that its analysis.py is there.
+    """Read and validate `folder`/experiment.yaml and paper.yaml, and see that its analysis.py is there.
 
     A matrix has those values of `chosen` too that it does not give a dimension itself.
     """
     experiment = load_model(folder / "experiment.yaml", Experiment, {"chosen": chosen or {}})
     if not (folder / "analysis.py").is_file():
         raise UsageError("has no analysis.py", where=str(folder), hint="docs/writing-an-experiment.md")
-    return experiment
+    if experiment.reading is not None:
+        where = line_of(folder / "experiment.yaml", ("reading",))
+        raise UsageError(f"field reading: the paper's sentences stand in {PAPER}", where=where)
+    if not (folder / PAPER).exists():
+        return experiment
+    reading = load_model(folder / PAPER, Reading, {"claims": experiment.claims})
+    return experiment.model_copy(update={"reading": reading})

@@ -221,7 +221,7 @@ def _judge(claim: Claim, metrics: pd.DataFrame, ran: int) -> ClaimResult:
     holds: bool | None = None
     reason: str | None
     if claim.expect is None:
-        reason = f"not here: {claim.not_here}" if claim.not_here else "no metric of its own"
+        reason = "no metric of its own"
     elif rows.empty:
         reason = f"arm {claim.arm} took no part in this run"
     elif not present.all():

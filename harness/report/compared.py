@@ -9,6 +9,7 @@ from rich.console import Console
 
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import Arm
+from harness.experiment.reading import PAPER
 from harness.measure.comparison import Compared, compare_metrics
 from harness.measure.known import news_lines
 from harness.progress import warn
@@ -104,7 +105,8 @@ def _objections(a: ResultSet, b: ResultSet, pairs: list[tuple[str, str]]) -> lis
 
 def _version(result: ResultSet) -> dict[str, str]:
     """What makes the experiment what it is: the hashes of its files but its prose."""
-    return {name: value for name, value in result.manifest.experiment_files.items() if not name.endswith(".md")}
+    files = result.manifest.experiment_files
+    return {name: value for name, value in files.items() if name != PAPER and not name.endswith(".md")}
 
 
 def _arms(result: ResultSet) -> list[str]:

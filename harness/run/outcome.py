@@ -65,11 +65,8 @@ def problem(
 
 
 def _beyond(manifest: Manifest) -> set[str]:
-    """Claims that a whole run of this profile leaves open: they take more trials than it has, or nothing measures
-    them.
-    """
+    """Claims that a whole run of this profile leaves open: they take more trials than it has."""
     experiment = manifest.experiment
     own = [claim for claim in experiment.claims if claim.arm in experiment.arms]
     planned = {claim.id: experiment.arm_repetitions(str(claim.arm), manifest.profile) for claim in own}
-    few = {claim.id for claim in own if planned[claim.id] < (claim.least_trials or 1)}
-    return few | {claim.id for claim in experiment.claims if claim.not_here is not None}
+    return {claim.id for claim in own if planned[claim.id] < (claim.least_trials or 1)}

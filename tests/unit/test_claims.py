@@ -64,12 +64,6 @@ def test_a_bound_on_what_the_hosts_clock_decides_takes_an_interval():
     assert [claim.least_trials for claim in model.claims] == [5, None, None, 1]
 
 
-def test_what_nothing_here_measures_says_why():
-    claim = Claim.model_validate({"id": "c", "not_here": "no SMT", "known": "not-measurable"})
-    (result,) = judge([claim], pd.DataFrame(columns=list(METRIC_COLUMNS)))
-    assert (result.verdict, result.reason) == ("not-measurable", "not here: no SMT")
-
-
 SPREAD = [8.0, 9.0, 10.0, 11.0, 12.0]  # its interval lies within 8 ... 12
 
 
@@ -168,8 +162,6 @@ def test_a_claim_that_its_own_metric_bears_out_is_contradicted_all_the_same():
         ({"id": "a", "metric": "n/arm", "expect": {"equals": 7}, "refutes": "b"}, "only a finding refutes"),
         ({"id": "a", "kind": "finding"}, "a finding needs metric and expect"),
         ({"id": "a", "metric": "n/arm"}, "give both or neither"),
-        ({"id": "a", "metric": "n/arm", "expect": {"equals": 7}, "not_here": "no SMT"}, "not_here: only a claim"),
-        ({"id": "a", "kind": "finding", "not_here": "no SMT"}, "needs metric and expect"),
     ],
 )
 def test_a_claim_is_whole(claim, says):

@@ -35,6 +35,7 @@ from harness.experiment.model import (
     Workload,
     load_experiment,
 )
+from harness.experiment.reading import Reading, Sentence
 from harness.guest.job import WorkloadCommand, trial_job
 from harness.host.attachment import Attachment
 from harness.host.kindtrial import Row
@@ -224,6 +225,8 @@ FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
     (WRITING, "Arm", Arm),
     (WRITING, "Claim", Claim),
     (WRITING, "Expect", Expect),
+    (WRITING, "Reading", Reading),
+    (WRITING, "Sentence", Sentence),
     (WRITING, "Kernel", KernelSpec),
     (WRITING, "Source", Source),
     (WRITING, "Hardware", Hardware),
@@ -263,7 +266,7 @@ def test_every_model_of_a_file_has_its_place():
 
 def test_required_fields_are_said_to_be_required():
     models = {heading: model for page, heading, model in FIELDS if page == WRITING and model is not Source}
-    assert len(models) == 10
+    assert len(models) == 12
     for heading, model in models.items():
         rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)
         said = {name for name, default in rows if default == "required"}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from html.parser import HTMLParser
@@ -26,12 +27,12 @@ from harness.report.sparkline import sparkline, verdict_strip
 from harness.report.summary import closing_lines
 from harness.run.request import RunRequest
 from harness.sets.provenance import Repository
-from harness.sets.resultset import ResultSet
+from harness.sets.resultset import MANIFEST, ResultSet
 from harness.sets.seal import verify_files
 from harness.trial.part import parse_part
 from harness.trial.plan import make_plan
 from tests.result_sets import TIMED, experiment_folder, write_set
-from tests.small_sets import small_experiment, small_set
+from tests.small_sets import PAPER_YAML, small_experiment, small_set
 
 
 class Text(HTMLParser):
@@ -96,6 +97,30 @@ def test_a_page_says_what_was_claimed_measured_and_where_it_comes_from(results, 
     assert {link.removeprefix("#") for link in page.links} <= page.ids
     assert all(url.startswith("data:") for url in page.loaded)
     verify_files(result.path)
+
+
+def test_a_page_has_the_paper_sentence_by_sentence(tmp_path, results):
+    made = small_set(results, small_experiment(tmp_path / "small", paper=PAPER_YAML))
+    page = Text(set_page(ResultSet(made.path)))
+    _, _, told = page.text.partition("The paper, sentence by sentence 3 sentences")
+    assert told.startswith(
+        ": 1 judged, 1 in part, 1 not. Read: half of <it> where the paper says judged by "
+        "2.1 it <b>adds</b> all adds ✓ reproduced bounded ? not-measurable not judged: subtraction "
+        "2.2 seldom one seldom ? not-measurable "
+        "7 it is green not judged: nothing here has a colour"
+    )
+    assert {"#sentences", "#claim-adds"} <= set(page.links)
+    assert {link.removeprefix("#") for link in page.links} <= page.ids
+
+
+def test_a_page_of_a_set_without_it_has_no_such_section(results, experiment):
+    made = small_set(results, experiment)
+    stored = json.loads((made.path / MANIFEST).read_text())
+    del stored["experiment"]["reading"]  # as sets were before there was any
+    (made.path / MANIFEST).write_text(json.dumps(stored))
+    page = Text(set_page(ResultSet(made.path)))
+    assert "sentence by sentence" not in page.text
+    assert "sentences" not in page.ids
 
 
 def test_equal_sets_give_equal_pages(results, experiment):
