@@ -62,7 +62,9 @@ def metrics(tables):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--update: golden files are written anew. --build-kernels: no test is skipped for a kernel that is not built."""
-    parser.addoption("--update", action="store_true", help="write tests/golden/*/expected.json anew")
+    parser.addoption(
+        "--update", action="store_true", help="write tests/golden/*/expected.json and the figures of READMEs anew"
+    )
     parser.addoption("--build-kernels", action="store_true", help="build kernels that only some guest tests need")
 
 

@@ -35,7 +35,9 @@ def test(
     kvm: Annotated[
         bool, Option("only `tests/kvm`: guests under KVM, in a [KVM host](kvm-host.md) that is emulated")
     ] = False,
-    update: Annotated[bool, Option("rewrite the expected results of the golden trials; review the diff")] = False,
+    update: Annotated[
+        bool, Option("rewrite the expected results of the golden trials, and READMEs' figures; review the diff")
+    ] = False,
     k: Annotated[str | None, Option("only tests whose names match, as pytest's `-k`", none="all")] = None,
 ) -> int:
     """Run the tests: linters, units, then guests of every kind."""
