@@ -80,7 +80,7 @@ def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str
         "recipe": RECIPE_VERSION,
         "arch": recipe.spec.arch,
         "source": identity,
-        "patches": [{"name": path.name, "sha256": hash_file(path)} for path in recipe.patches],
+        "patches": [{"name": name, "sha256": hash_file(path)} for name, path in recipe.added()],
         "fragments": [{"name": path.name, "sha256": hash_file(path)} for path in merged],
         "compiler": toolchain(recipe.spec.arch),
     }

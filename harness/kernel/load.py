@@ -13,6 +13,7 @@ from harness.kernel.arch import ArchName
 from harness.kernel.fragments import read_fragment
 from harness.kernel.given import find_given, is_package, is_tree, package_release
 from harness.kernel.packaged import PREFIX, find_packaged, series_of
+from harness.kernel.series import Series, read_series
 from harness.kernel.spec import Hardware, KernelRecipe, KernelSpec, Source
 from harness.packages.choice import Name
 from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
@@ -20,8 +21,6 @@ from harness.yamlfile import Strict, load_model
 
 #: What a tree of the user's is built like, and called; what stands between a kernel's name and a tree's path.
 LIKE, TREE, AT = "modern-6.1-stock", "given-tree", "@"
-#: Files of a series, and what else may lie among them.
-SERIES, NO_PATCHES = (".patch", ".mbox"), frozenset({"README", "README.md"})
 #: Merged between a base config and the spec's own fragments: what guests of krepro need and no distribution builds in.
 DISTRIBUTION: Name = "distribution"
 
@@ -88,15 +87,33 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     ]
     for fragment in fragments:
         read_fragment(fragment)  # told before anything is fetched
-    patches: list[Path] = []
-    for feature in spec.patches:
-        series = _found(
-            [folder / version for folder in _series_of(feature, beside)],
-            f"field patches: {feature!r} has no series for {version}",
-            path,
-        )
-        patches.extend(_series(series, path))
-    return KernelRecipe(spec, version, tuple(fragments), tuple(patches), config, beside)
+    series = [_find_series(feature, version, path, beside) for feature in spec.patches]
+    return _patched(KernelRecipe(spec, version, tuple(fragments), (), config, beside), series)
+
+
+def find_feature(feature: str, version: str) -> Series:
+    """The project's series of a feature for a version; UsageError naming those that there are when there is none."""
+    known = {path.parent.name: path.parent for path in PATCHES.glob("*/README.md")}
+    if feature not in known:
+        raise UsageError(f"{feature!r} is no feature", hint=f"known: {', '.join(sorted(known))}")
+    versions = {path.name: path for path in known[feature].glob("[0-9]*.*[0-9]")}
+    if version not in versions:
+        hint = f"for {', '.join(sorted(versions, key=_numbers))}"
+        raise UsageError(f"{feature} has no series for {version!r}", hint=hint)
+    return read_series(versions[version], known[feature])
+
+
+def _find_series(feature: str, version: str, path: Path, beside: Path | None) -> Series:
+    """The series of a feature for a version; UsageError naming `path`, which asks for it, when there is none."""
+    folders = [folder / version for folder in _series_of(feature, beside)]
+    return read_series(_found(folders, f"field patches: {feature!r} has no series for {version}", path), path)
+
+
+def _patched(recipe: KernelRecipe, series: list[Series]) -> KernelRecipe:
+    """The recipe with these series: all new files, then all patches."""
+    patches = tuple(patch for one in series for patch in one.patches)
+    sources = tuple((name, one.home / name) for one in series for name in one.sources)
+    return replace(recipe, patches=patches, sources=sources)
 
 
 def _series_of(feature: str, beside: Path | None) -> list[Path]:
@@ -114,18 +131,6 @@ def _found(candidates: list[Path], message: str, path: Path) -> Path:
     if found is None:
         raise UsageError(message, where=str(path), hint=f"looked at {', '.join(map(str, candidates))}")
     return found
-
-
-def _series(folder: Path, path: Path) -> list[Path]:
-    """The patches of a series by name: mails and mailboxes. UsageError for another file among them, and for none."""
-    files = sorted(one for one in folder.iterdir() if not one.name.startswith(".") and one.name not in NO_PATCHES)
-    other = next((one for one in files if one.suffix not in SERIES or not one.is_file()), None)
-    if other is not None:
-        hint = f"a series has files {' and '.join(f'*{end}' for end in SERIES)}, as git format-patch makes them"
-        raise UsageError("is no patch of the series", where=str(other), hint=hint)
-    if not files:
-        raise UsageError(f"field patches: the series {folder} is empty", where=str(path))
-    return files
 
 
 def _config(spec: KernelSpec, path: Path) -> Path | None:
@@ -232,14 +237,14 @@ def _of_tree(like: KernelRecipe, path: Path, beside: Path | None = None) -> Kern
     spec = like.spec.model_copy(update={"name": TREE, "source": Source(tree=path), "description": f"from {path}"})
     version = _version(spec.model_copy(update={"version": None}), path)
     spec = spec.model_copy(update={"version": version})
-    patches: list[Path] = []
+    found: list[Series] = []
     for feature in spec.patches:
         # Of two series for one version the experiment's comes first, and stays.
         folders = [folder for home in reversed(_series_of(feature, beside)) for folder in home.glob("[0-9]*.*[0-9]")]
         series = {tuple(_numbers(folder.name)): folder for folder in folders}
         below = [number for number in series if number <= tuple(_numbers(version))]
-        patches += _series(series[max(below) if below else min(series)], path)
-    return replace(like, spec=spec, version=version, patches=tuple(patches), lenient=True)
+        found.append(read_series(series[max(below) if below else min(series)], path))
+    return _patched(replace(like, spec=spec, version=version, lenient=True), found)
 
 
 def _numbers(version: str) -> list[int]:

@@ -52,7 +52,7 @@ def local_tree(store: Store, recipe: KernelRecipe, identity: Mapping[str, Any]) 
         _make_room(store)
     with store.lock(LOCAL, key, str(source)):
         check_version(source, recipe)
-        touched = {name for patch in recipe.patches for name in touched_files(patch)}
+        touched = {name for patch in recipe.patches for name in touched_files(patch)} | {*dict(recipe.sources)}
         patched = store.scratch("patched")
         try:
             with step("copying what was edited of the kernel source"):
@@ -106,7 +106,7 @@ def _patch(store: Store, source: Path, recipe: KernelRecipe, touched: Collection
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / name, target / name)
     (store.root / "logs").mkdir(exist_ok=True)
-    apply_patches(target, recipe.patches, store.root / "logs" / f"patches-{recipe.spec.name}.log")
+    apply_patches(target, recipe.patches, store.root / "logs" / f"patches-{recipe.spec.name}.log", recipe.sources)
 
 
 def _copy(source: Path, home: Path, patched: Path, touched: Collection[str]) -> dict[str, str]:

@@ -17,12 +17,18 @@ from harness.progress import note
 MISSING = re.compile(r"error: (\S+): (?:does not exist in index|No such file or directory)")
 
 
-def apply_patches(tree: Path, patches: Sequence[Path], log: Path) -> None:
-    """`git am` the patches onto `tree`, which is no git repository before and after.
+def apply_patches(tree: Path, patches: Sequence[Path], log: Path, sources: Sequence[tuple[str, Path]] = ()) -> None:
+    """Copy the new files `sources` into `tree`, which is no git repository before and after, and `git am` the patches.
 
-    UsageError for the first that does not apply; of it and those behind it every hunk is told that does not fit. Only
-    the files that the patches touch are put under git: adding all 80,000 would take longer than a build.
+    UsageError for a new file that is there already, and for the first patch that does not apply; of it and those behind
+    it every hunk is told that does not fit. Only the files that the patches touch are put under git: adding all 80,000
+    would take longer than a build.
     """
+    for name, path in sources:
+        if (tree / name).exists():
+            raise UsageError(f"the kernel has a file {name} of its own", where=str(path))
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, tree / name)
     if not patches:
         return
     touched = sorted({name for patch in patches for name in touched_files(patch) if (tree / name).is_file()})

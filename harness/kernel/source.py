@@ -81,7 +81,8 @@ def hash_sources(tree: Path) -> dict[str, str]:
 
 def tree_key(recipe: KernelRecipe, identity: Mapping[str, Any]) -> str:
     """Name of the recipe's patched tree in the store."""
-    return hash_of({"source": identity, "patches": [hash_file(path) for path in recipe.patches]})[:16]
+    added = [[name, hash_file(path)] for name, path in recipe.added()]
+    return hash_of({"source": identity, "patches": added})[:16]
 
 
 def patched_tree(
@@ -109,7 +110,7 @@ def patched_tree(
         try:
             _unpack(store, recipe.spec.source, archive, tree)
             check_version(tree, recipe)
-            apply_patches(tree, recipe.patches, home / "git-am.log")
+            apply_patches(tree, recipe.patches, home / "git-am.log", recipe.sources)
             complete.write_text(_hash_of_sources(tree))
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)

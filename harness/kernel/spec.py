@@ -83,7 +83,8 @@ class KernelSpec(Strict):
 class KernelRecipe:
     """A kernel spec with every file it names found: fragments in merge order, patches in series order.
 
-    `config` is a whole .config below them, or None: then everything that no fragment names is off. `beside`: the
+    `sources` are new files of the kernel, by their names in the tree: they are there before the patches. `config` is a
+    whole .config below the fragments, or None: then everything that no fragment names is off. `beside`: the
     experiment's folder that may have brought some of them. `lenient`: of the fragments' options those that this kernel
     has not are told, and no error.
     """
@@ -95,6 +96,11 @@ class KernelRecipe:
     config: Path | None = None
     beside: Path | None = None
     lenient: bool = False
+    sources: tuple[tuple[str, Path], ...] = ()
+
+    def added(self) -> list[tuple[str, Path]]:
+        """All that is put on the source: new files by their names in the tree, then patches by theirs."""
+        return [*self.sources, *((path.name, path) for path in self.patches)]
 
     def check_cpus(self, what: str, cpus: int) -> None:
         """UsageError where the kernel is built for fewer CPUs: it would bring up those alone, and say nothing."""

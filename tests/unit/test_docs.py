@@ -343,6 +343,7 @@ def slip_in(command: str) -> str:
     """What is wrong with the words behind `./inv`; else nothing."""
     contexts = Collection.from_module(tasks).to_contexts()
     words = shlex.split(command)
+    words = words[: words.index("|")] if "|" in words else words
     parser = Parser(initial=Program().initial_context, contexts=contexts)
     if words[:1] == ["--help"] or (len(words) == 1 and not words[0].startswith("-")):
         # A command that is only named in a sentence need not have its arguments.

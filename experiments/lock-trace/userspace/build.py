@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The kernel's filters as a program of this host: the patches' own files, and threads.c beside them."""
+"""The kernel's filters as a program of this host: the kernel's own files, and threads.c beside them."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,8 +13,8 @@ from harness.errors import RunError
 from harness.measure.compiling import gcc
 
 HERE = Path(__file__).parent
-PATCHES = HERE.parents[2] / "kernel-patches/lock-trace/6.1"
-#: What of the kernel it is made of; all of it is new with the patches.
+KERNEL = HERE.parents[2] / "kernel-patches/lock-trace/src"
+#: What of the kernel's files it is made of.
 PARTS = ("kernel/locking/lock_trace*", "include/linux/lock_trace*", "include/uapi/linux/lock_trace.h")
 FLAGS = (
     "-std=gnu11",
@@ -31,12 +30,14 @@ _INCLUDE = re.compile(r"#include <([\w/.]+)>")
 _REAL = frozenset({"linux/ioctl.h"})
 
 
-def kernel_files(to: Path, patches: Path = PATCHES) -> list[Path]:
-    """Write the kernel's files, as the series leaves them, below `to`; RunError when a patch does not apply."""
-    only = [f"--include={part}" for part in PARTS]
-    for patch in sorted(patches.glob("*.patch")):
-        _git(["apply", *only, patch], to)
-    return sorted(path for path in to.rglob("lock_trace*") if path.suffix in {".c", ".h"})
+def kernel_files(to: Path) -> list[Path]:
+    """Copy the kernel's files below `to`, as they lie in its tree."""
+    made = []
+    for path in sorted(path for part in PARTS for path in KERNEL.glob(part)):
+        made.append(to / path.relative_to(KERNEL))
+        made[-1].parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, made[-1])
+    return made
 
 
 def build(to: Path, change: Callable[[str, str], str] | None = None, *, flags: Sequence[str] = ()) -> Path:
@@ -59,13 +60,6 @@ def build(to: Path, change: Callable[[str, str], str] | None = None, *, flags: S
     _check(gcc([*FLAGS, *flags, *include, "-o", program, HERE / "threads.c", "-static", "-pthread"], to), "gcc")
     shutil.rmtree(source)
     return program
-
-
-def _git(words: Sequence[str | Path], cwd: Path) -> None:
-    # What is no repository is patched as plain files.
-    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "LC_ALL": "C"}
-    done = subprocess.run(["git", *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    _check(done, f"git {words[0]}")
 
 
 def _check(done: subprocess.CompletedProcess[str], what: str) -> None:
