@@ -11,6 +11,7 @@ from harness.measure.declared import KEY, Column, Table, columns_of, count, flag
 
 from .exact import EXACT_TABLES
 from .gaps import GAPS_TABLES
+from .hand import HAND_TABLES
 from .hello import HELLO_TABLES
 from .observer.answers import Observed, Signal, TimerSampled
 from .published import PUBLISHED_TABLES
@@ -32,6 +33,7 @@ TABLES = [
     *EXACT_TABLES,
     *GAPS_TABLES,
     *HELLO_TABLES,
+    *HAND_TABLES,
     Table(
         "checks",
         "one load whose threads compare the slot with their own gettid",

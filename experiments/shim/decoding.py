@@ -19,6 +19,7 @@ from .cpu import pattern, phases, switches
 from .declared import TABLES
 from .exact import decode_exact
 from .gaps import decode_gaps
+from .hand import decode_hand
 from .hello import decode_hello
 from .observer.answers import Ids, Load, Observed, Rights, TimerSampled
 from .observer.counting import Counters, costs
@@ -135,6 +136,16 @@ def _timer(bench: Bench) -> None:
             bench.put("cost", costs(chunks, phases))
 
 
+def _disturb(bench: Bench) -> None:
+    """The timer sampler alone, on its target's own CPU."""
+    with bench.part("disturb"):
+        timer = read_answer(bench.folder / "timer.json", TimerSampled)
+        bench.put("timer", {"when": "alone", **timer.as_columns()})
+        if timer.clock_begin is not None and timer.clock_end is not None:
+            span = np.array([[timer.clock_begin.tsc, timer.clock_end.tsc]], dtype=np.uint64)
+            bench.put("cost", costs(bench.chunks(), {"timer sampler": span}))
+
+
 def _cost(bench: Bench) -> None:
     """The target's speed beside the observer, beside a program that spins and looks at nothing, and beside nobody."""
     for path in sorted(bench.folder.glob("on*.shim.json")):
@@ -225,6 +236,8 @@ WORKLOADS: dict[str, Callable[[Bench], None]] = {
     "counters": decode_published,
     "exact": decode_exact,
     "hello": decode_hello,
+    "hand": decode_hand,
+    "disturb": _disturb,
     "gaps": decode_gaps,
     "switches": switches,
     "trust": _trust,

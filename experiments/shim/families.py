@@ -8,6 +8,7 @@ from harness.measure.units import Unit
 
 from .exact import EXACT_METRICS
 from .gaps import GAPS_METRICS
+from .hand import HAND_METRICS
 from .hello import HELLO_METRICS
 from .published import PUBLISHED_METRICS
 
@@ -21,6 +22,7 @@ METRICS = [
     *EXACT_METRICS,
     *GAPS_METRICS,
     *HELLO_METRICS,
+    *HAND_METRICS,
     # -- the slot and the map
     fact("slot_checks", "count", "neither", "comparisons of a thread's slot with its own gettid"),
     fact("slot_wrong", "count", "lower", "of these, comparisons that differed"),
@@ -75,6 +77,7 @@ METRICS = [
     _timed(
         "rate_over_timer", "1", "higher", "samples of the observer per sample of the timer sampler, one after the other"
     ),
+    _timed("native_rate_over_timer", "1", "higher", "the same on real CPUs: absent where they are emulated"),
     _timed("rate_over_timer_both", "1", "higher", "the same, both at once"),
     _timed("timer_cost", "1", "lower", "by what share the timer sampler slows its target"),
     _timed("observer_cost", "1", "lower", "by what share the target is slower beside the observer than beside nobody"),

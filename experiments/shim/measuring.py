@@ -14,6 +14,7 @@ from harness.measure.rows import Cut, MetricRows
 from .exact import EXACT_LOST, measure_exact
 from .families import METRICS
 from .gaps import GAPS_LOST, measure_gaps
+from .hand import HAND_LOST, measure_hand
 from .hello import HELLO_LOST, measure_hello
 from .observer.answers import OBSERVER_SCOPE
 from .onetrial import OneTrial, Row, Tables
@@ -27,6 +28,7 @@ PAPER_PERIOD = 2500
 #: Of the paper: the shortest period on another core, cycles.
 PAPER_FASTEST = 30
 NO_CACHES = "an emulated CPU has no caches, and moving their lines is what the paper's cost comes from"
+EMULATED = "an emulated CPU looks as often as the emulator lets it, which says nothing of a machine"
 #: Arms of one CPU under the virtual clock, alike but for what tells of a switch.
 CALLBACK, OTHER_WAYS = "virtual", ("virtual-tracepoint", "virtual-bpf")
 WRITERS = ("open_write", "open_read_write", "map_write", "map_private_write", "mprotect")
@@ -164,7 +166,10 @@ def _timer(one: OneTrial) -> None:
             one.put("timer_samples_per_s", timer["samples_per_s"] or None, timer["reason"] or "no samples")
         if timer and observer:
             ratio = _per(observer["samples_per_s"], timer["samples_per_s"])
-            one.put(metric, ratio, timer["reason"] or "the timer sampler took no sample")
+            none = timer["reason"] or "the timer sampler took no sample"
+            one.put(metric, ratio, none)
+            if metric == "rate_over_timer":
+                one.put(f"native_{metric}", ratio if _native(one) else None, none if _native(one) else EMULATED)
 
 
 def _cost(one: OneTrial) -> None:
@@ -172,7 +177,8 @@ def _cost(one: OneTrial) -> None:
     middle = one.rows("cost").groupby(["workload", "what"])["ratio"].median().to_dict()
     timer = one.row("timer", when="alone")
     if timer:
-        one.put("timer_cost", middle.get(("timer", "timer sampler"), math.nan) - 1, timer["reason"] or few)
+        cost = middle.get((timer["workload"], "timer sampler"), math.nan) - 1
+        one.put("timer_cost", cost, timer["reason"] or few)
     if len(one.rows("runs", workload="cost")):
         observer, spin = (middle.get(("cost", what), math.nan) for what in ("observer", "spin"))
         one.put("observer_cost", observer - 1, few)
@@ -181,10 +187,15 @@ def _cost(one: OneTrial) -> None:
         _native_cost(one, observer / spin - 1, few)
 
 
+def _native(one: OneTrial) -> bool:
+    """Whether its CPUs are real ones."""
+    trial = one.row("trials")
+    return trial is not None and str(trial["fidelity"]).startswith("kvm")
+
+
 def _native_cost(one: OneTrial, cost: float, few: str) -> None:
     """The same where the CPUs have caches; what the paper says of 30 cycles, if the observer is as fast."""
-    trial, runs = one.row("trials"), one.rows("runs", workload="cost")
-    cached = trial is not None and str(trial["fidelity"]).startswith("kvm")
+    cached, runs = _native(one), one.rows("runs", workload="cost")
     one.put("native_cost", cost if cached else None, few if cached else NO_CACHES)
     period = float((runs["period_mean_ns"] * runs["tsc_hz"] / 1e9).median())
     slow = f"the mean period is {period:.0f} cycles; the paper speaks of {PAPER_FASTEST}"
@@ -260,7 +271,7 @@ def _rates(one: OneTrial) -> None:
 
 FAMILIES: tuple[Callable[[OneTrial], None], ...] = (
     _slots, _switches, _clean, _injected, _timer, _cost, _counters, _hardware, _idle, _rates,
-    measure_published, measure_exact, measure_gaps, measure_hello,
+    measure_published, measure_exact, measure_gaps, measure_hello, measure_hand,
 )  # fmt: skip
 _OF_SWITCHES = (
     "switches_per_s", "missed_switches_share", "missed_switches_share_all", "sound_share", "compared_switches",
@@ -279,6 +290,8 @@ LOST: dict[tuple[str, str], tuple[str, ...]] = {
     ("exact", "exact"): EXACT_LOST,
     ("gaps", "gaps"): GAPS_LOST,
     ("hello", "hello"): HELLO_LOST,
+    ("hand", "hand"): HAND_LOST,
+    ("disturb", "disturb"): ("timer_samples_per_s", "timer_cost"),
     ("gaps", "observer: periods"): ("gaps_seen_over_expected",),
     ("check", "check"): ("slot_checks", "slot_wrong", "slot_wrong_share"),
     ("switches", "observer"): (
@@ -293,8 +306,8 @@ LOST: dict[tuple[str, str], tuple[str, ...]] = {
     ("trust", "clean: samples"): ("flags_wrong",),
     ("trust", "injected"): ("injected_trusted_program",),
     ("trust", "injected: samples"): _OF_INJECTED,
-    ("timer", "fast"): ("rate_over_timer",),
-    ("timer", "timer sampler: alone"): ("timer_samples_per_s", "rate_over_timer"),
+    ("timer", "fast"): ("rate_over_timer", "native_rate_over_timer"),
+    ("timer", "timer sampler: alone"): ("timer_samples_per_s", "rate_over_timer", "native_rate_over_timer"),
     ("timer", "both"): ("rate_over_timer_both",),
     ("timer", "timer sampler: both"): ("rate_over_timer_both",),
     ("timer", "cost"): ("timer_cost",),

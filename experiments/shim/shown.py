@@ -10,7 +10,7 @@ import pandas as pd
 
 from harness.measure.trials import least_disturbed
 
-from .measuring import NO_CACHES
+from .measuring import EMULATED, NO_CACHES
 
 Tables = Mapping[str, pd.DataFrame]
 NO_SIBLING = "no sibling in QEMU"
@@ -43,13 +43,17 @@ def paper_beside(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFram
         note = f"emulated: {emulated}, no caches" if not none and why == NO_CACHES else why or cycles[arm]
         cost.append((where, told, here, note))
     cost.append(("highest, sibling", "61 % at 15 cycles", "—", NO_SIBLING))
-    here, why = _here(metrics, "rate_over_timer", "fast", lambda value: f"{value:.0f} times")
-    finer = [("finer than a timer", "1,000 to 100,000 times", here, why or "perf's cpu-clock at its highest rate")]
+    here, why = _here(metrics, "native_rate_over_timer", "fast", lambda value: f"{value:.0f} times")
+    emulated, none = _here(metrics, "rate_over_timer", "fast", lambda value: f"{value:.0f} times")
+    note = f"emulated: {emulated}" if not none and why == EMULATED else why or "perf's cpu-clock at its highest rate"
+    finer = [("finer than a timer", "1,000 to 100,000 times", here, note)]
+    here, why = share("timer_cost", "hand")
+    finer.append(("a timer disturbs", "at a high rate", here, why or "of its target's instructions"))
     here, why = share("pmu_known_error", "hardware")
     finer.append(("hardware counters", "read by rdpmc", here, why or "error over a known loop"))
     return {
-        "Paper, section 3: trusted windows": _beside(trust),
-        "Paper, section 5: cost on the target": _beside(cost),
+        "Paper, section 4.1: trusted windows": _beside(trust),
+        "Paper, section 6.1: cost on the target": _beside(cost),
         "Paper, sections 1 and 3: resolution and counters": _beside(finer),
     }
 
@@ -111,6 +115,9 @@ def summarise(tables: Tables) -> dict[str, pd.DataFrame]:
                                                "seen_all": "all", "error_all": "error all"}
         ),
         "hello world, of the thread that prints it": chosen["hello"][["arm", "event", "counted", "reason"]],
+        "Switches counted on paper, by the slots, by the kernel and by perf": chosen["by_hand"][
+            ["arm", "part", "by_hand", "slot", "kernel", "perf"]
+        ],
         "Counters not used": _not_used(chosen["counters"]),
         "The map of the slots": _answers(tables["rights"]),
     }  # fmt: skip
@@ -124,9 +131,8 @@ def _runs(tables: Tables) -> pd.DataFrame:
 
 def _slower(cost: pd.DataFrame) -> pd.DataFrame:
     rows = cost.assign(beside=cost["what"], slower=cost["ratio"] - 1)
-    return rows[
-        rows["workload"].isin(["cost", "timer"]) & ~((rows["workload"] == "timer") & (rows["what"] == "observer"))
-    ]
+    beside = rows["workload"].isin(["cost", "timer", "disturb"])
+    return rows[beside & ~((rows["workload"] == "timer") & (rows["what"] == "observer"))]
 
 
 def _medians(table: pd.DataFrame, by: list[str], names: Mapping[str, str]) -> pd.DataFrame:

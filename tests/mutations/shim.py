@@ -47,19 +47,37 @@ def quiet(golden: Golden) -> None:
 # -- what the paper says -----------------------------------------------------------------------------------
 
 
-@turns("resolution", before=quiet)
+@turns("resolution-emulated", before=quiet)
 def the_observer_is_slow(golden: Golden) -> None:
     """The observer takes one sample on the timer's target where it took ten."""
     recount(golden.raw("fast") / "timer", "fast", every=10)
 
 
-@turns("resolution-three-orders", before=quiet)
+@turns("resolution-three-orders-emulated", before=quiet)
 def the_timer_is_slow(golden: Golden) -> None:
     """The timer sampler takes one sample where it took ten."""
     path = golden.raw("fast") / "timer" / "timer.json"
     timer = said(path)
     tids = {tid: samples // 10 for tid, samples in timer["tids"].items()}
     edit(path, samples=sum(tids.values()), samples_per_s=sum(tids.values()) / timer["seconds"], tids=tids)
+
+
+def quiet_and_real(golden: Golden) -> None:
+    """No vCPU ever waited, and the CPUs that the observer and the timer sampler ran on are real."""
+    quiet(golden)
+    record(golden, "fast", fidelity="kvm")
+
+
+@turns("resolution", also=("resolution-emulated",), before=quiet_and_real)
+def the_observer_is_slow_on_real_cpus(golden: Golden) -> None:
+    """On real CPUs the observer takes one sample on the timer's target where it took ten."""
+    the_observer_is_slow(golden)
+
+
+@turns("resolution-three-orders", also=("resolution-three-orders-emulated",), before=quiet_and_real)
+def the_timer_is_slow_on_real_cpus(golden: Golden) -> None:
+    """On real CPUs the timer sampler takes one sample where it took ten."""
+    the_timer_is_slow(golden)
 
 
 def quiet_and_fast_clock(golden: Golden) -> None:
@@ -131,14 +149,24 @@ def the_target_has_another_speed(golden: Golden) -> None:
         chunks.tofile(folder / "load.bin")
 
 
-@turns("timer-disturbs", before=quiet)
+@turns("timer-disturbs-in-time", before=quiet)
 def interrupts_take_no_time(golden: Golden) -> None:
     """The target does a tenth more in the same time beside the timer's sampler."""
-    folder = golden.raw("fast") / "timer"
+    _do_more(golden.raw("fast") / "timer", 1.1)
+
+
+@turns("timer-disturbs")
+def interrupts_take_no_instructions(golden: Golden) -> None:
+    """The target does four times as much in as many instructions of the clock while the timer's sampler runs."""
+    _do_more(golden.raw("hand") / "disturb", 4)
+
+
+def _do_more(folder: Path, times: float) -> None:
+    """The target did so many times as much beside the timer's sampler."""
     begin, end = (said(folder / "timer.json")[clock]["tsc"] for clock in ("clock_begin", "clock_end"))
     chunks = np.fromfile(folder / "load.bin", dtype=CHUNK)
     beside = (chunks["begin"] >= begin) & (chunks["end"] <= end)
-    chunks["iterations"][beside] = chunks["iterations"][beside] * 1.1
+    chunks["iterations"][beside] = chunks["iterations"][beside] * times
     chunks.tofile(folder / "load.bin")
 
 
@@ -367,6 +395,35 @@ def an_interrupt_finds_another_line(golden: Golden) -> None:
         path = golden.raw(arm) / "exact" / "exact.json"
         switches = said(path)["kernel_switches"] - 1
         edit(path, idle=999, idle_wrong=1, threads_wrong=1, slot_switches=switches)
+
+
+def _count(golden: Golden, more: int, names: tuple[str, ...], arms: tuple[str, ...]) -> None:
+    """Of the bytes that are handed over so many switches more are counted, by those who are named."""
+    for arm in arms:
+        path = golden.raw(arm) / "hand" / "hand.json"
+        turns_said = said(path)["turns"]
+        edit(path, turns=turns_said | {name: turns_said[name] + more for name in names})
+
+
+HANDS = ("hand", "hand-tracepoint", "hand-bpf")
+
+
+@turns("by-hand", "by-hand-tracepoint", "by-hand-bpf")
+def a_switch_is_not_seen_by_anyone(golden: Golden) -> None:
+    """Lines, kernel and perf count twenty switches fewer."""
+    _count(golden, -20, ("slot", "kernel", "perf"), HANDS)
+
+
+@turns("by-hand-more")
+def others_run_meanwhile(golden: Golden) -> None:
+    """Lines, kernel and perf count a hundred switches more."""
+    _count(golden, 100, ("slot", "kernel", "perf"), HANDS[:1])
+
+
+@turns("counted-by-perf", "counted-by-perf-tracepoint", "counted-by-perf-bpf")
+def perf_counts_one_more(golden: Golden) -> None:
+    """perf counts a switch that the lines do not."""
+    _count(golden, 1, ("perf",), HANDS)
 
 
 @turns("tracepoint-switch-costs", "bpf-switch-costs")

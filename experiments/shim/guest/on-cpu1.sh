@@ -63,6 +63,18 @@ exact)
 	ppidexact "ppid_$KREPRO_PPID" 1 >"$dir/exact.json" || exit 1
 	wait
 	;;
+hand)
+	# On CPU 0, the only one. Debian's dd, by its path: busybox takes itself for dd.
+	ppidhand sh -c '/bin/dd if=/dev/zero bs=1 count=500 status=none | /bin/dd of=/dev/null bs=1 status=none' \
+		>"$dir/hand.json" || exit 1
+	;;
+disturb)
+	# The timer sampler on the only CPU, where the clock counts instructions.
+	shimload known --cpu 0 --seconds 3 --out "$dir/load" &
+	sleep 1
+	timersample 0 1 >"$dir/timer.json" || exit 1
+	wait
+	;;
 counters)
 	# On CPU 0, as it is: machines of one CPU have no other, and those with an exact PMU are such.
 	ppidcount 0 >"$dir/counters.json"

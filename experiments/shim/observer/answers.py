@@ -150,7 +150,7 @@ class TimerSampled(Answer):
 
     @model_validator(mode="after")
     def _adds_up(self) -> TimerSampled:
-        counted = self.samples / self.seconds if self.samples and self.seconds else 0.0
+        counted = (self.samples + self.lost) / self.seconds if self.samples and self.seconds else 0.0
         if not math.isclose(counted, self.samples_per_s, rel_tol=ROUNDED):
             raise ValueError(f"samples_per_s is {self.samples_per_s:g}, and its samples and seconds say {counted:g}")
         return self

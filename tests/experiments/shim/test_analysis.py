@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.shim.measuring import NO_CACHES
+from experiments.shim.measuring import EMULATED, NO_CACHES
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.report.figures import figure_style, write_figures
@@ -80,6 +80,13 @@ def exact(folder: Path) -> None:
         "kernel_switches": 100,
     }
     put(folder, "exact.json", told)
+
+
+def hand(folder: Path) -> None:
+    told = {"sleeps": (400, 404, 404), "turns": (1000, 998, 999), "alone": (0, 3, 3), "outside": (None, 17, 15)}
+    names = ("by_hand", "slot", "perf")
+    counted = {part: dict(zip(names, counts, strict=True), kernel=counts[1]) for part, counts in told.items()}
+    put(folder, "hand.json", counted)
 
 
 def gaps(folder: Path) -> None:
@@ -182,6 +189,7 @@ def phases(folder: Path) -> None:
 WRITE = {
     "rights": rights, "check": check, "switches": switches, "trust": trust, "timer": timer, "cost": cost,
     "known": known, "pattern": pattern, "phases": phases, "hello": hello, "exact": exact, "gaps": gaps,
+    "hand": hand, "disturb": timer,
 }  # fmt: skip
 
 
@@ -258,8 +266,30 @@ def test_only_the_hardware_is_absent_in_a_whole_trial(tmp_path):
     assert absent.droplevel(["arm", "trial"])["reason"].to_dict() == {
         "native_cost": NO_CACHES,
         "native_cost_at_30": NO_CACHES,
+        "native_rate_over_timer": EMULATED,
         "pmu_known_error": "PMU absent: TCG emulates no PMU",
     }
+
+
+def test_how_much_finer_it_is_than_a_timer_is_told_of_real_cpus(tmp_path):
+    one = trial(tmp_path, workloads=("timer",), fidelity="kvm")
+    assert measured([one]).loc[("period-10us", 0, "native_rate_over_timer"), "value"] == 500
+
+
+def test_a_timer_sampler_that_lost_samples_took_them(tmp_path):
+    one = trial(tmp_path, workloads=("timer",))
+    put(one.path / "timer", "timer.json", TIMER | {"samples": 3000, "lost": 1000})
+    assert measured([one]).loc[("period-10us", 0, "timer_samples_per_s"), "value"] == 4000
+
+
+def test_switches_are_compared_with_those_on_paper_and_with_perfs(tmp_path):
+    one = trial(tmp_path, "hand", ("hand", "disturb"), clock="virtual", fidelity="virtual")
+    metrics = values(one)
+    assert metrics["by_hand_missing"] == 2
+    assert metrics["by_hand_more_share"] == 7 / 1400
+    assert metrics["perf_difference"] == 1 + 2
+    assert metrics["timer_cost"] == 1
+    assert "rate_over_timer" not in metrics
 
 
 def test_what_the_paper_says_of_cost_is_told_where_there_are_caches_and_of_30_cycles_at_such_a_period(tmp_path):
