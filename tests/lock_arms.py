@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Golden trials of lock-trace, changed as raw files: what mutations share, and arms that the golden trials have not.
-
-What a filter alone keeps, on one CPU or on two, is made of a real trial of arm validate, which has every event and
-beside it what each filter makes of it. Costs on two CPUs are those on one.
-"""
+"""Golden trials of lock-trace, changed as raw files: what mutations share, and the one arm that they have not."""
 
 from __future__ import annotations
 
@@ -19,11 +15,8 @@ from experiments.lock_trace.locks.events import (
     ABANDONED,
     ACQUIRED,
     ARMS,
-    ATTEMPT,
     EVENT,
     FAILED,
-    RELEASE,
-    RWSEM_READ,
     STREAM_LOG,
     STREAM_PAPER,
     STREAM_PER_LOCK,
@@ -145,73 +138,15 @@ def _without(sites: pd.DataFrame, kept: Events) -> pd.DataFrame:
     return whole.reset_index()[sites.columns]
 
 
-def two_cpus(golden: Golden) -> None:
-    """Beside each arm that times pairs one of two CPUs, which take as many cycles as the others take instructions."""
-    for arm in ("off", "all", "paper", "per-lock"):
-        add_smp(golden, f"{arm}-smp", arm, "pair")
-
-
-def useful_programs(golden: Golden) -> None:
-    """A program on two CPUs, of which the paper's filter keeps what it kept of workload mutex: 4 %."""
-    add_smp(golden, "paper-smp", "validate-smp", params={"trace": "paper"})
-    add_filtered(golden, "paper-smp", "pipes", golden.raw("validate-smp") / "mutex")
-
-
-def fill_buffer(golden: Golden, arm: str, share: float) -> None:
-    """A filter keeps a share of what fills the rings that nobody reads: the first is lost so much later."""
-    folder = golden.raw(arm) / "buffer"
-
-    def own(events: Events) -> Events:
-        events["stream"] = STREAM[arm]
-        return events
-
-    bare = json.loads((golden.raw("all") / "buffer/status.json").read_text())
+def fill_buffer(golden: Golden, arm: str, workload: str, share: float) -> None:
+    """A filter keeps such a share of what fills rings that nobody reads without it: the first is lost so much later."""
+    bare = json.loads((golden.raw("all") / workload / "status.json").read_text())
+    folder = golden.raw(arm) / workload
+    own = json.loads((folder / "status.json").read_text())
     lost = [0, 0, 0]
-    lost[STREAM[arm]] = round(share * bare["events"]) - bare["written"][STREAM_LOG]
-    first = bare["start"] + round((bare["first_loss"] - bare["start"]) / share)
-    change_events(folder, own, arm=ARMS[arm], lost=lost, first_loss=first)
-
-
-def buffers(golden: Golden) -> None:
-    """Rings that nobody reads with filters, too: these keep a twentieth of the events."""
-    for arm in ("paper", "per-lock"):
-        add_workload(golden, arm, "buffer", golden.raw("all") / "buffer")
-        fill_buffer(golden, arm, 1 / 20)
-
-
-def acquired_twice(golden: Golden) -> None:
-    """A workload in which a thread gets a lock twice for reading, five times, and the paper's filter keeps all."""
-    folder = add_workload(golden, "validate", "recursion", golden.raw("validate") / "double")
-    columns = (folder / "known.tsv").read_text().splitlines()[0].split("\t")
-    counts = {"name": "recursion.0", "address": hex(RECURSION), "type": "rwsem_read"}
-    counts |= dict.fromkeys(("attempts", "acquired", "released"), 10)
-    row = [str(counts.get(name, 0)) for name in columns]
-    (folder / "known.tsv").write_text("\n".join(["\t".join(columns), "\t".join(row), ""]))
-    site = {"lock": RECURSION, "type": RWSEM_READ, "site": RECURSION, "symbol": "recursion", "acquisitions": 10}
-    change_table(folder / "sites.tsv", lambda table: pd.DataFrame([site], columns=table.columns).fillna(0))
-
-    def events(old: Events) -> Events:
-        log = np.resize(old[:1], 6 * 5)
-        log["kind"] = [ATTEMPT, ACQUIRED, ATTEMPT, ACQUIRED, RELEASE, RELEASE] * 5
-        log["order"] = np.arange(1, 31)
-        log["time"] += log["order"]
-        log["type"], log["lock"], log["site"] = RWSEM_READ, RECURSION, RECURSION
-        log["stream"], log["sequence"], log["flags"] = STREAM_LOG, 0, 0
-        kept = log.copy()
-        kept["stream"] = STREAM_PAPER
-        return np.concatenate([log, kept])
-
-    change_events(folder, events, events=30, kinds=[0, 10, 10, 10, 0, 0, 0, 0], sites=1)
-
-
-def counted_loads(golden: Golden) -> None:
-    """Loads that the module counts, in every arm and on two CPUs: of arm validate what each filter kept of them."""
-    two = golden.raw("validate-smp") / "mutex"
-    for arm in ("all", "paper", "per-lock"):
-        add_filtered(golden, arm, "double", golden.raw("validate") / "double")
-        add_smp(golden, f"{arm}-smp", "validate-smp", params={"trace": arm})
-        add_filtered(golden, f"{arm}-smp", "mutex", two)
-    add_smp(golden, "tracepoint-smp", "tracepoint", "mutex")
+    lost[STREAM[arm]] = round(share * bare["kept"][STREAM_LOG]) - own["written"][STREAM[arm]]
+    first = own["start"] + round((bare["first_loss"] - bare["start"]) / share)
+    change_events(folder, lambda events: events, lost=lost, first_loss=first)
 
 
 def lock_stat(golden: Golden) -> None:
@@ -223,20 +158,3 @@ def lock_stat(golden: Golden) -> None:
         (folder / "lock_stat.txt").write_text(
             f"lock_stat version 0.4\n&known_shared[i].mutex: 10 10 {times} 10 20 {times}\n"
         )
-
-
-def probed(golden: Golden) -> None:
-    """An arm of kprobes, of which a pair costs six times what it costs with hooks."""
-    add_arm(golden, "kprobes", "off", "pair", params={"trace": "kprobes"})
-    (golden.raw("kprobes") / "pair/kprobe_profile").write_text("  attempt_raw_spin_lock  10  0\n")
-    shutil.copy(golden.raw("all") / "pair/pairs.tsv", golden.raw("kprobes") / "pair/pairs.tsv")
-    change_pairs(golden, "kprobes", lambda ticks: 6 * ticks)
-
-
-def programs(golden: Golden) -> None:
-    """Programs on one CPU and on two that take what timing the pairs took, traced and untraced."""
-    for arm in ("off", "per-lock"):
-        for workload in PROGRAMS.values():
-            folder = add_workload(golden, arm, workload, golden.raw(arm) / "pair", but="pairs.tsv")
-            change_json(folder / "stdout", lambda told, name=workload: {"workload": name})
-        add_smp(golden, f"{arm}-smp", arm, *PROGRAMS.values())

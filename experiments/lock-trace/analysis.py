@@ -33,6 +33,7 @@ from .decoding import (
 from .exact import oracle_rows
 from .families import METRICS
 from .figures import draw
+from .hand import hand_rows
 from .known import gap_rows, known_rows
 from .locks.blocks import block_slices
 from .locks.lockstat import read_lock_stat
@@ -114,6 +115,8 @@ def _validation(rows: TableRows, run: Run) -> None:
         rows.put("differences", differences, trial, workload)
     with rows.part(trial, "gaps", workload):
         rows.put("gaps", gap_rows(run), trial, workload)
+    with rows.part(trial, "by_hand", workload):
+        rows.put("by_hand", hand_rows(run), trial, workload)
     with rows.part(trial, "site_sums", workload):
         rows.put("site_sums", site_sums(run), trial, workload)
 

@@ -7,7 +7,10 @@ from harness.measure.declared import KEY, Column, Table, columns_of, count, flag
 
 from .locks.status import LockTraceStatus
 
-_FILTER = string("filter", "per-lock or paper")
+_FILTER = string(
+    "filter",
+    "per-lock, paper; counter: what the paper's other sentence keeps; waits: where somebody waited",
+)
 _CLASS = string(
     "class", "the lock's class: a static symbol, a slab cache and the place in its object, or where it was set up"
 )
@@ -144,8 +147,9 @@ TABLES = [
             number("different", "count", "selected and kept, but a field differs"),
             number("waits", "count", "acquisitions of the full log whose trylock failed"),
             number("dropped_waits", "count", "of them, not kept"),
+            number("dropped_holders", "count", "acquisitions that were waited for, by the log's times, and not kept"),
             number("acquisitions", "count", "acquisitions that were kept"),
-            number("idle", "count", "of them, neither waited nor were waited for"),
+            number("idle", "count", "of them, neither waited nor were waited for, by the log's times"),
             string("reason", "why nothing can be told; null: it can"),
         ),
     ),
@@ -164,6 +168,17 @@ TABLES = [
             count("kept", "of them, kept by the filter"),
             count("after", "events of a lock from its first release on for which nobody held it"),
             count("after_dropped", "of them, dropped by the filter"),
+        ),
+    ),
+    Table(
+        "by_hand",
+        "an answer that is counted on paper, and what the trace says",
+        (
+            *KEY,
+            string("what", "what is counted"),
+            number("by_hand", "count", "by what the program does in each of its operations"),
+            number("traced", "count", "by the trace"),
+            number("difference", "count", "between them"),
         ),
     ),
     Table(

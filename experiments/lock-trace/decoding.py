@@ -166,9 +166,9 @@ def filters(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """VALIDATE: rows of `filters` and of `differences`."""
     names = [
         *("filter", "log", "selected", "equal", "missing", "extra", "different"),
-        *("waits", "dropped_waits", "acquisitions", "idle", "reason"),
+        *("waits", "dropped_waits", "dropped_holders", "acquisitions", "idle", "reason"),
     ]
-    compared: list[FilterComparison] = compare_filters(run.events, run.status)
+    compared: list[FilterComparison] = compare_filters(run.events, run.status, run.acquisitions)
     rows = [{name: getattr(one, name) for name in names} for one in compared]
     examples = [one.examples.assign(filter=one.filter) for one in compared]
     return pd.DataFrame(rows), pd.concat(examples, ignore_index=True)

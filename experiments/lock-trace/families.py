@@ -9,6 +9,7 @@ from harness.measure.units import Unit
 _LOAD = "workload; without it, the sum over the trial's workloads"
 _MEDIAN = "workload; without it, the median of the trial's workloads"
 _FILTER = "filter (per-lock or paper), then workload; without a workload, the sum over the trial's"
+_JUDGED = "filter (per-lock, paper, counter), then workload; without a workload, the sum over the trial's"
 _KIND = "kind of lock"
 _PAIR: tuple[Unit, ...] = ("instructions", "cycles")
 
@@ -35,7 +36,7 @@ METRICS = [
         "lost",
         "count",
         "lower",
-        "events that found no room in a ring; the sum leaves out the workload buffer",
+        "events that found no room in a ring; the sum leaves out the workloads whose rings nobody reads",
         of=_LOAD,
     ),
     fact(
@@ -54,6 +55,13 @@ METRICS = [
         "share of the events that the filter keeps, of all events while programs ran (files, pipes, sockets, forks)",
         timing=True,
     ),
+    Metric(
+        "waited_programs",
+        "1",
+        "neither",
+        "share of the events of acquisitions that waited or were waited for, of all events while programs ran",
+        timing=True,
+    ),
     Metric("slowdown", "1", "lower", "time of the workload, over its time untraced", of=_MEDIAN, timing=True),
     Metric(
         "full_s",
@@ -64,6 +72,30 @@ METRICS = [
         timing=True,
     ),
     Metric("buffer_ratio", "1", "higher", "full_s, over that of the arm without a filter", of="workload", timing=True),
+    Metric(
+        "full_work",
+        "count",
+        "higher",
+        "operations of the load that fill rings which nobody reads: their size over the events that each has kept",
+        of="workload",
+        timing=True,
+    ),
+    Metric(
+        "buffer_work_ratio",
+        "1",
+        "higher",
+        "full_work, over that of the arm without a filter",
+        of="workload",
+        timing=True,
+    ),
+    Metric(
+        "gigabyte_s",
+        "s",
+        "higher",
+        "time that 1 GB a CPU lasts at the rate at which the load fills it: absent where CPUs are emulated",
+        of="workload",
+        timing=True,
+    ),
     Metric(
         "first_loss_s",
         "s",
@@ -92,6 +124,14 @@ METRICS = [
         timing=True,
     ),
     Metric("pair_of_off", "1", "lower", "pair, over that of the arm without a trace", of=_KIND, timing=True),
+    Metric(
+        "overhead_of_all",
+        "1",
+        "lower",
+        "what is added to a bare pair, over what the arm that keeps all events adds to it",
+        of=_KIND,
+        timing=True,
+    ),
     Metric("pair_of_all", "1", "lower", "pair, over that of the arm that keeps all events", of=_KIND, timing=True),
     Metric(
         "pair_mean100_of_off", "1", "lower", "pair_mean100, over that of the arm without a trace", of=_KIND, timing=True
@@ -105,26 +145,41 @@ METRICS = [
         timing=True,
     ),
     # -- against what is known without the trace
-    fact("selected", "count", "neither", "events that a replay of the full log selects", of=_FILTER),
+    fact("selected", "count", "neither", "events that a replay of the full log selects", of=_JUDGED),
     fact("missing", "count", "lower", "events that the replay selects and the filter did not keep", of=_FILTER),
     fact("extra", "count", "lower", "events that the filter kept and the replay does not select", of=_FILTER),
     fact("different", "count", "lower", "events that both have, with another value in a field", of=_FILTER),
-    fact("dropped_waits", "count", "lower", "acquisitions whose trylock failed, not kept by the filter", of=_FILTER),
-    fact("idle", "count", "lower", "acquisitions that the filter kept, and nobody waited", of=_FILTER),
-    fact("idle_share", "1", "lower", "of the acquisitions that the filter kept: in how many nobody waited", of=_FILTER),
+    fact("dropped_waits", "count", "lower", "acquisitions whose trylock failed, not kept by the filter", of=_JUDGED),
+    fact(
+        "dropped_holders",
+        "count",
+        "lower",
+        "acquisitions during which another waited, by the log's times, not kept by the filter",
+        of=_JUDGED,
+    ),
+    fact(
+        "idle", "count", "lower", "acquisitions that the filter kept, and nobody waited, by the log's times", of=_JUDGED
+    ),
+    fact(
+        "idle_share",
+        "1",
+        "lower",
+        "of the acquisitions that the filter kept: in how many nobody waited",
+        of="filter (per-lock, paper, counter)",
+    ),
     fact(
         "gap_kept",
         "1",
         "neither",
         "share of the events of the module's locks that a filter keeps",
-        of="filter (per-lock or paper), then workload",
+        of="filter (per-lock, paper, counter), then workload",
     ),
     fact(
         "gap_dropped",
         "count",
         "lower",
         "events of the module's locks that a filter drops from the lock's first release on for which nobody held it",
-        of="filter (per-lock or paper), then workload",
+        of="filter (per-lock, paper, counter), then workload",
     ),
     fact(
         "sites_different",
@@ -135,8 +190,16 @@ METRICS = [
     ),
     fact("known_difference", "count", "lower", "how far counts are off from those that the module kept", of=_LOAD),
     fact("told_difference", "count", "lower", "how far contention_begin is off from the module's waits", of=_LOAD),
+    fact(
+        "told_share",
+        "1",
+        "neither",
+        "waits of which contention_begin told, of those that the module is sure of",
+        of="workload",
+    ),
     fact("told_waits", "count", "neither", "waits for the module's locks of which contention_begin told", of=_LOAD),
     fact("known_counts", "count", "neither", "counts of the module that were compared"),
+    fact("hand_difference", "count", "lower", "how far the trace is off from what is counted on paper", of=_LOAD),
     fact(
         "oracle_difference",
         "count",

@@ -97,7 +97,7 @@ def _pair_cost(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
 
 def _slowdown(slowdown: pd.DataFrame, clock: str) -> Figure | None:
     """How much longer each workload takes, by the way of tracing."""
-    slowdown = slowdown[slowdown["workload"] != _BUFFER]
+    slowdown = slowdown[~slowdown["workload"].str.startswith(_BUFFER)]
     if slowdown.empty:
         return None
     names = list(dict.fromkeys(slowdown["workload"]))

@@ -12,7 +12,7 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import read_tsv
 
-from .locks.comparison import identities
+from .locks.comparison import COUNTER, identities
 from .locks.events import (
     ABANDONED,
     ACQUIRED,
@@ -39,7 +39,9 @@ from .locks.events import (
     WAITS,
     WRITE,
     Events,
+    only,
 )
+from .locks.replay import counter_filter
 from .run import Run
 
 MODULE_TYPES = {
@@ -105,18 +107,21 @@ def known_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def gap_rows(run: Run) -> list[dict[str, Any]]:
-    """VALIDATE: rows of `gaps`, one per filter; none where the module counted nothing."""
+    """VALIDATE: rows of `gaps`, one per filter and for COUNTER; none where the module counted nothing."""
     if not run.counted:
         return []
     locks = _summed(_module_files(run)[1])["lock"].to_numpy(np.uint64)
     of_module = run.events[np.isin(run.events["lock"], locks)]
+    log = only(run.events, STREAM_LOG)
+    by_counter = log[counter_filter(log).kept & np.isin(log["lock"], locks)]
     counts = np.bincount(of_module["stream"], minlength=STREAM_PAPER + 1).tolist()
     after = _from_an_orphan_on(of_module[of_module["stream"] == STREAM_LOG])
     rows = []
-    for name, stream in (("per-lock", STREAM_PER_LOCK), ("paper", STREAM_PAPER)):
-        kept = identities(of_module[of_module["stream"] == stream])
-        dropped = int((~after.isin(kept)).sum())
-        counted = {"events": counts[STREAM_LOG], "kept": counts[stream]}
+    for name, stream in (
+        ("per-lock", only(of_module, STREAM_PER_LOCK)), ("paper", only(of_module, STREAM_PAPER)), (COUNTER, by_counter)
+    ):  # fmt: skip
+        dropped = int((~after.isin(identities(stream))).sum())
+        counted = {"events": counts[STREAM_LOG], "kept": len(stream)}
         rows.append({"filter": name} | counted | {"after": len(after), "after_dropped": dropped})
     return rows
 

@@ -25,7 +25,7 @@ from .locks.status import LockTraceStatus, read_status
 
 KALLSYMS = "kallsyms"
 #: Programs of the experiment that use no lock of the module, or only time them.
-_UNCOUNTED = frozenset({"pair", "filestorm", "forkstorm", "pingpong"})
+_UNCOUNTED = frozenset({"pair", "filestorm", "forkstorm", "pingpong", "debian-dd"})
 UNKNOWN = "(unknown)"
 #: Not traced by our patch: by the kernel's kprobes, and by counts of its trace point contention_begin.
 KPROBES, CONTENTION = "kprobes", "contention"

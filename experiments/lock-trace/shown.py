@@ -11,8 +11,9 @@ import pandas as pd
 from harness.measure.trials import LEFT_OUT
 
 from .decoding import PAIR_KINDS
-from .measured import PROGRAMS
+from .locks.comparison import COUNTER
 from .run import CONTENTION, KPROBES
+from .values import PROGRAMS
 
 Tables = Mapping[str, pd.DataFrame]
 COLUMNS = ["what", "the paper", "here", "note"]
@@ -70,7 +71,9 @@ def beside_the_paper(metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "Acquire and release of a free spin lock, mean of 100": _pairs(values),
         "How much longer a buffer lasts with the filter": _buffer(values),
         "Share of useful events": _useful(values),
-        "Cases that the filter does not handle: events of the lock that pass": _gaps(values),
+        "Cases that the filter does not handle: events of the lock that pass, by both of the paper's sentences": _gaps(
+            values
+        ),
         "What cannot be compared": _frame(
             [
                 ("lock calls a second", "10⁷ a core", "—", "an industrial program, not told which"),
@@ -103,8 +106,12 @@ def _pairs(values: _Values) -> pd.DataFrame:
 def _buffer(values: _Values) -> pd.DataFrame:
     rows = []
     for arm in ("paper", "per-lock", "paper-smp", "per-lock-smp"):
-        for name, what in (("buffer_ratio", "at the load's rate"), ("first_loss_ratio", "to the first loss")):
-            metric = f"{name}.buffer/{arm}"
+        for name, what in (
+            ("buffer_work_ratio.buffer-waits", "in work done"),
+            ("buffer_ratio.buffer", "at the load's rate"),
+            ("first_loss_ratio.buffer", "to the first loss"),
+        ):
+            metric = f"{name}/{arm}"
             told = "10 to 20 times" if arm.startswith("paper") else "—"
             rows.append((f"{arm}, {what}", told, values.text(metric, " times"), values.note(metric, "")))
     return _frame(rows)
@@ -112,11 +119,20 @@ def _buffer(values: _Values) -> pd.DataFrame:
 
 def _useful(values: _Values) -> pd.DataFrame:
     rows = []
+    for arm, cpus in (("validate-smp", "2 CPUs"), ("validate", "1 CPU")):
+        metric = f"waited_programs/{arm}"
+        note = values.note(metric, "in which somebody waited")
+        rows.append((f"programs, {cpus}", "about 5 %", _percent(values.get(metric)), note))
     for arm in ("paper-smp", "paper"):
         metric = f"useful_programs/{arm}"
         cpus = "2 CPUs" if arm.endswith("smp") else "1 CPU"
         rows.append(
-            (f"programs, {cpus}", "about 5 %", _percent(values.get(metric)), values.note(metric, "all of them"))
+            (
+                f"programs, {cpus}",
+                "about 5 %",
+                _percent(values.get(metric)),
+                values.note(metric, "that pass the filter"),
+            )
         )
         for workload in PROGRAMS:
             if not np.isnan(share := values.get(f"useful.{workload}/{arm}")):
@@ -132,7 +148,8 @@ def _gaps(values: _Values) -> pd.DataFrame:
     rows = []
     for what, (workload, told) in _GAPS.items():
         metric, ours = (f"gap_kept.{which}.{workload}/validate" for which in ("paper", "per-lock"))
-        note = f"per-lock: {_percent(values.get(ours))}"
+        other = _percent(values.get(f"gap_kept.{COUNTER}.{workload}/validate"))
+        note = f"where the counter is 2: {other}; per-lock: {_percent(values.get(ours))}"
         rows.append((what, told, _percent(values.get(metric)), values.note(metric, note)))
     return _frame(rows)
 
@@ -170,6 +187,13 @@ def in_short(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
             .astype(dict.fromkeys(names, "Int64"))
             .reset_index()
         )
+    if len(tables["by_hand"]):
+        shown["Counted on paper, and by the trace"] = tables["by_hand"][
+            ["arm", "workload", "what", "by_hand", "traced"]
+        ]
+    told = second_opinion(tables)
+    if len(told):
+        shown["Waits for the module's locks: its own count, the trace's, and the kernel's"] = told
     arm = next((arm for arm in tables["contention"]["arm"].unique() if arm in ("per-lock-smp", "per-lock")), None)
     if arm is not None:
         of_arm = tables["contention"][tables["contention"]["arm"] == arm]
@@ -178,6 +202,25 @@ def in_short(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
         if len(blame):
             shown[f"Who waited for whom, arm {arm}"] = blame_in_short(blame)
     return shown
+
+
+def second_opinion(tables: Tables) -> pd.DataFrame:
+    """By arm and workload: waits that the module is sure of, and how many it can have made at most; who else counted
+    them: the trace, the kernel's contention_begin, LOCK_STAT. A median over trials; of each arm what it has.
+    """
+    key = ["arm", "trial", "workload"]
+    known, told, stat = (tables[name] for name in ("known", "told_waits", "lock_stat"))
+    counted = {*told["workload"], *stat["workload"]}
+    known = known[(known["quantity"] == "conflicts") & known["workload"].isin(counted)].rename(
+        columns={"traced": "trace"}
+    )
+    told = told.rename(columns={"told": "contention_begin"})
+    stat = stat[stat["class"].str.contains("known_", regex=False)].rename(columns={"contentions": "LOCK_STAT"})
+    both = pd.concat([known, told, stat])
+    names = ["low", "high", "trace", "contention_begin", "LOCK_STAT"]
+    sums = both.groupby(key, sort=False)[names].sum(min_count=1).groupby(["arm", "workload"], sort=False).median()
+    rows = sums[sums["high"].fillna(sums["LOCK_STAT"]) > 0].reset_index()
+    return rows.rename(columns={"low": "module", "high": "at most"}).dropna(axis=1, how="all")
 
 
 def blame_in_short(blame: pd.DataFrame, top: int = _TOP) -> pd.DataFrame:

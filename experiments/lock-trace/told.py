@@ -15,8 +15,10 @@ from .locks.events import MUTEX, READ, RWSEM_READ, RWSEM_WRITE, SPIN, TYPES, WRI
 from .run import Run
 
 HISTOGRAM = "contention_begin"
-#: Flags of an event that tells of one wait, include/trace/events/lock.h. A mutex has one with LCB_F_SPIN before it.
+#: Flags of an event that tells of one wait, include/trace/events/lock.h.
 FLAGS = {SPIN: 1, READ: 1 | 2, WRITE: 1 | 4, RWSEM_READ: 2, RWSEM_WRITE: 4, MUTEX: 32}
+#: A mutex has one with LCB_F_SPIN before that one, which is all that there is where the mutex was got while spinning.
+SPINS = {MUTEX: 32 | 1}
 _ROW = re.compile(r"\{ lock_addr:\s*([0-9a-f]+), flags:\s*(\d+) \} hitcount:\s*(\d+)")
 _SUMS = re.compile(r"\s*(Hits|Dropped): (\d+)")
 
@@ -28,7 +30,8 @@ def told_rows(run: Run) -> list[dict[str, Any]]:
     told = read_histogram(run.folder / HISTOGRAM)
     rows = []
     for lock in module_counts(run).to_dict("records"):
-        count = told.get((lock["lock"], FLAGS[lock["kind"]]), 0)
+        flags = (FLAGS[lock["kind"]], SPINS.get(lock["kind"], FLAGS[lock["kind"]]))
+        count = max(told.get((lock["lock"], one), 0) for one in flags)
         low, high = lock["conflicts"], lock["conflicts_most"]
         names = {"name": lock["name"], "type": TYPES[lock["kind"]]}
         rows.append(names | {"low": low, "high": high, "told": count, "difference": max(low - count, count - high, 0)})

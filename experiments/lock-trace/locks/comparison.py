@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,21 +20,25 @@ from .events import (
     describe,
     only,
 )
-from .replay import Replay, paper_filter, per_lock_filter
+from .replay import Replay, counter_filter, paper_filter, per_lock_filter
 from .status import LockTraceStatus, log_loss
+from .truth import Truth, truth_of
 
 #: An event is known by its lock, its kind, and when on which CPU it was.
 IDENTITY = ["lock", "cpu", "time", "kind"]
 #: What two copies of one event must have in common.
 SAME = ("site", "pid", "type", "context", "flags")
 EXAMPLES = 5
+#: Not kept by the kernel: what the paper's other sentence would keep of the log, and what is worth keeping.
+COUNTER, WAITED = "counter", "waits"
+_NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class FilterComparison:
     """One filter of one trace; counts are NaN, and `reason` says why, where events were lost or a filter was full.
 
-    filter     per-lock or paper
+    filter     per-lock or paper; COUNTER; WAITED, whose `selected` are the events in which somebody waited
     log        events in the full log
     selected   of them the offline filter keeps
     equal      of these are in the kept stream, alike in all fields
@@ -43,6 +47,7 @@ class FilterComparison:
     different  selected and kept, but with another value in a field
     waits      acquisitions of the log whose trylock failed
     dropped_waits  of them, not in the kept stream
+    dropped_holders  acquisitions that were waited for, by the log, and are not in the kept stream
     acquisitions   in the kept stream
     idle       of them, neither waited nor were waited for, by the log
     examples   the first of what differs: what object (missing, extra, different), event object
@@ -57,37 +62,44 @@ class FilterComparison:
     different: float
     waits: float
     dropped_waits: float
+    dropped_holders: float
     acquisitions: float
     idle: float
     reason: str | None
     examples: pd.DataFrame
 
 
-def compare_filters(events: Events, status: LockTraceStatus) -> list[FilterComparison]:
-    """Both filters of a trace of arm VALIDATE."""
+def compare_filters(events: Events, status: LockTraceStatus, taken: pd.DataFrame) -> list[FilterComparison]:
+    """What each filter kept of a trace of arm VALIDATE, and what it should have; `taken`: its log's acquisitions."""
     assert status.arm == VALIDATE
-    log = only(events, STREAM_LOG)
-    useful = identities(log[per_lock_filter(log).kept])
+    log, truth = only(events, STREAM_LOG), truth_of(only(events, STREAM_LOG), taken)
+    log_losses = {"events of the log were lost": log_loss(status)}
     compared = []
     for name, select, stream, full in (
         ("per-lock", per_lock_filter, STREAM_PER_LOCK, ("acquisitions found no place", status.holds_full)),
         ("paper", paper_filter, STREAM_PAPER, ("blocks found no place", status.pool_full)),
     ):
-        losses = {
-            "events of the log were lost": log_loss(status),
-            "events of the filter were lost": status.lost[stream],
-        }
-        result = compare(name, log, select(log), only(events, stream), useful)
+        losses = log_losses | {"events of the filter were lost": status.lost[stream]}
+        result = compare(name, log, select(log), only(events, stream), truth)
         # A filter that was full keeps more, which may or may not make a difference.
         losses |= {} if result.equal == result.selected and not result.extra else {full[0]: full[1]}
-        why = ", ".join(f"{count} {what}" for what, count in losses.items() if count)
-        compared.append(_unknown(name, len(log), why) if why else result)
-    return compared
+        compared.append(_told(result, losses))
+    counter = counter_filter(log)
+    result = compare(COUNTER, log, counter, log[counter.kept], truth)
+    # Kept by nobody, so nothing is missing.
+    result = replace(result, equal=_NAN, missing=_NAN, extra=_NAN, different=_NAN)
+    worth = replace(_unknown(WAITED, len(log), None), selected=truth.events, waits=result.waits)
+    return [*compared, _told(result, log_losses), _told(worth, log_losses)]
 
 
-def _unknown(name: str, log: int, reason: str) -> FilterComparison:
-    nan = float("nan")
-    return FilterComparison(name, log, nan, nan, nan, nan, nan, nan, nan, nan, nan, reason, _examples([]))
+def _told(result: FilterComparison, losses: dict[str, int]) -> FilterComparison:
+    """The result, or why there is none."""
+    why = ", ".join(f"{count} {what}" for what, count in losses.items() if count)
+    return _unknown(result.filter, result.log, why) if why else result
+
+
+def _unknown(name: str, log: int, reason: str | None) -> FilterComparison:
+    return FilterComparison(name, log, *[_NAN] * 10, reason, _examples([]))
 
 
 def identities(events: Events) -> pd.MultiIndex:
@@ -95,10 +107,9 @@ def identities(events: Events) -> pd.MultiIndex:
     return pd.MultiIndex.from_arrays([events[name] for name in IDENTITY])
 
 
-def compare(name: str, log: Events, replay: Replay, stream: Events, useful: pd.MultiIndex) -> FilterComparison:
-    """The kept `stream` against what `replay` selects of `log`. Locks that had no place in the table are in neither.
-
-    `useful`: events of the log of acquisitions that waited or were waited for.
+def compare(name: str, log: Events, replay: Replay, stream: Events, truth: Truth) -> FilterComparison:
+    """The kept `stream` against what `replay` selects of `log`, and against the `truth` about the log. Locks that had
+    no place in the table are in no filter.
     """
     wanted, kept = _frame(log[replay.kept]), _frame(stream)
     # A key twice in the stream pairs once; what is left over is extra.
@@ -111,6 +122,7 @@ def compare(name: str, log: Events, replay: Replay, stream: Events, useful: pd.M
     selected = log[replay.kept]
     alike = _alike(selected[pairs[:, 0]], stream[pairs[:, 1]])
     different = pairs[~alike, 1]
+    got, holders = stream[stream["kind"] == ACQUIRED], log[truth.among(log, truth.awaited)]
     return FilterComparison(
         filter=name,
         log=len(log),
@@ -121,8 +133,9 @@ def compare(name: str, log: Events, replay: Replay, stream: Events, useful: pd.M
         different=len(different),
         waits=int((log["kind"] == WAITS).sum()),
         dropped_waits=int((~identities(log[log["kind"] == WAITS]).isin(identities(stream))).sum()),
-        acquisitions=int((stream["kind"] == ACQUIRED).sum()),
-        idle=int((~identities(stream[stream["kind"] == ACQUIRED]).isin(useful)).sum()),
+        dropped_holders=int((~identities(holders).isin(identities(stream))).sum()),
+        acquisitions=len(got),
+        idle=int((~truth.among(got, truth.waited | truth.perhaps | truth.open)).sum()),
         reason=None,
         examples=_examples(
             [("missing", selected[missing]), ("extra", stream[extra]), ("different", stream[different])]

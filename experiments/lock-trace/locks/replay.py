@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The two filters offline: what each should have kept of a full log, event for event.
+"""The filters offline: what each should have kept of a full log, event for event.
 
 Written from the filters' definitions, not from the kernel's code. The per-lock filter keeps an acquisition that waited,
 or during which somebody waited for the same lock: two spans, and whether they overlap. Their ends are numbers that the
 kernel's events carry, the waits of the lock that had begun or ended so far. The paper's follows one counter per lock,
-by the order in which it saw the events. Neither looks at clocks of different CPUs.
+by the order in which it saw the events. Neither looks at clocks of different CPUs. The paper says in two sentences what
+is kept, and they differ where a counter is below 0: both are here, and the kernel has the first.
 """
 
 from __future__ import annotations
@@ -86,27 +87,66 @@ def _scattered(n: int, order: Indices, kept: Flags, block: Indices) -> Replay:
 
 
 def paper_filter(log: Events) -> Replay:
-    """The paper's filter. A block ends when its lock's counter is 0 after an event; it is dropped if one acquisition
-    began in it, a release ended it, and nothing failed or was given up. An INIT is dropped and ends the block before
-    it, which is kept, as is what is open in the end.
+    """The filter that the kernel has, by the sentence that only an acquisition and the release next after it need not
+    be kept: a block is dropped if one acquisition began in it, a release ended it, and nothing failed or was given up.
+    An INIT is dropped and ends the block before it, which is kept, as is what is open in the end.
     """
-    order = _ordered(log)
-    ordered = log[order]
-    if not len(ordered):
-        return _scattered(len(log), order, np.zeros(0, bool), np.zeros(0, np.int64))
-    kind, begins = ordered["kind"], is_attempt(ordered)
-    steps = begins.astype(np.int64) - (kind == RELEASE) - (kind == ABANDONED)
-    init = kind == INIT
-    first_of_lock = starts(ordered["lock"]) | init
-    counter = since(np.cumsum(steps), steps, first_of_lock)
-    ends = (counter == 0) | np.append(first_of_lock[1:], True)
-    block = np.cumsum(np.append(False, ends[:-1]))
-    first = np.flatnonzero(np.append(True, ends[:-1]))
-    last = np.append(first[1:], len(ordered)) - 1
+    blocks = _Blocks.of(log)
+    if not len(blocks.events):
+        return blocks.replay(np.zeros(0, bool))
+    kind, first, last = blocks.events["kind"], blocks.first, blocks.last
     odd = (kind == FAILED) | (kind == ABANDONED)
-    dropped = (np.add.reduceat(begins.astype(np.int64), first) == 1) & ~np.logical_or.reduceat(odd, first)
-    dropped &= (counter[last] == 0) & (kind[last] == RELEASE)
-    return _scattered(len(log), order, ~dropped[block] & ~init, np.where(init, -1, block))
+    dropped = (np.add.reduceat(is_attempt(blocks.events).astype(np.int64), first) == 1) & ~np.logical_or.reduceat(
+        odd, first
+    )
+    dropped &= (blocks.counter[last] == 0) & (kind[last] == RELEASE)
+    return blocks.replay(~dropped)
+
+
+def counter_filter(log: Events) -> Replay:
+    """What the paper's other sentence keeps: a block in which the counter reaches 2, from its begin to its end."""
+    blocks = _Blocks.of(log)
+    if not len(blocks.events):
+        return blocks.replay(np.zeros(0, bool))
+    return blocks.replay(np.maximum.reduceat(blocks.counter, blocks.first) >= 2)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What the shared buffer saw, cut where a lock's counter is 0 after an event, and before an INIT.
+
+    counter, block  int64 (n,): after each event; number of its block
+    first, last     int64 (blocks,): indices of each block's events
+    """
+
+    log: int
+    order: Indices
+    events: Events
+    counter: Indices
+    block: Indices
+    first: Indices
+    last: Indices
+
+    @classmethod
+    def of(cls, log: Events) -> _Blocks:
+        order = _ordered(log)
+        events = log[order]
+        if not len(events):
+            none = np.zeros(0, np.int64)
+            return cls(len(log), order, events, none, none, none, none)
+        kind = events["kind"]
+        steps = is_attempt(events).astype(np.int64) - (kind == RELEASE) - (kind == ABANDONED)
+        first_of_lock = starts(events["lock"]) | (kind == INIT)
+        counter = since(np.cumsum(steps), steps, first_of_lock)
+        ends = (counter == 0) | np.append(first_of_lock[1:], True)
+        first = np.flatnonzero(np.append(True, ends[:-1]))
+        last = np.append(first[1:], len(events)) - 1
+        return cls(len(log), order, events, counter, np.cumsum(np.append(False, ends[:-1])), first, last)
+
+    def replay(self, kept: Flags) -> Replay:
+        """A replay that keeps these blocks, an INIT never."""
+        init = self.events["kind"] == INIT
+        return _scattered(self.log, self.order, kept[self.block] & ~init, np.where(init, -1, self.block))
 
 
 # -- the per-lock filter ------------------------------------------------------------------------------------

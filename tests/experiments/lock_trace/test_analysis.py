@@ -179,12 +179,34 @@ def test_filters_sites_and_known_counts_agree(tables):
     for metric in ("missing.per-lock", "extra.paper", "different.per-lock", "sites_different", "oracle_difference"):
         assert metrics["validate", metric] == 0, metric
     assert metrics["validate", "selected.per-lock"] == 14
-    for name in ("dropped_waits", "idle", "idle_share"):
-        assert metrics["validate", f"{name}.per-lock"] == metrics["validate", f"{name}.paper"] == 0
+    for name in ("dropped_waits", "dropped_holders", "idle", "idle_share"):
+        for which in ("per-lock", "paper", "counter"):
+            assert metrics["validate", f"{name}.{which}"] == 0, (name, which)
     assert metrics["all", "oracle_calls"] == 4
     for arm in ("all", "per-lock", "validate"):
         assert metrics[arm, "known_difference"] == 0
         assert metrics[arm, "known_counts"] > 2
+
+
+def test_what_paper_says_is_compared_and_a_ring_that_fills_is_told_in_work(tmp_path, trials):
+    for one in (trials[1], trials[3]):
+        (one.path / "load").rename(one.path / "chain")
+    chain = [one.model_copy(update={"workloads": ("chain",)}) for one in (trials[3],)]
+    tables = ANALYSIS.tables([*trials[1:2], *chain])
+    # Of four operations of a chain sixteen waits on paper, and twenty acquisitions; the trace has one wait of two.
+    told = tables["by_hand"][["by_hand", "traced", "difference"]].to_numpy().tolist()
+    assert told == [[16, 1, 15], [20, 2, 18]]
+    metrics = values(tables)
+    assert metrics["validate", "hand_difference"] == 33
+    # Rings of 32 events, of which 16 were kept in 4 operations.
+    assert metrics["all", "full_work.buffer"] == 8
+    assert reasons(tables)["all", "gigabyte_s.buffer"].startswith("an emulated CPU")
+
+
+def test_what_a_filter_adds_to_a_bare_pair_is_told_beside_what_no_filter_adds(tables):
+    metrics = values(tables)
+    assert metrics["per-lock", "overhead_of_all.spin"] is not None
+    assert np.isnan(metrics["per-lock", "overhead_of_all.spin"])  # both add nothing here
 
 
 def test_another_count_is_seen(tmp_path, trials):

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments.lock_trace.locks.comparison import compare, compare_filters, identities
+from experiments.lock_trace.locks.acquisitions import acquisitions, with_conflicts
+from experiments.lock_trace.locks.comparison import COUNTER, WAITED, compare, compare_filters
 from experiments.lock_trace.locks.events import (
+    ABANDONED,
     ACQUIRED,
     ATTEMPT,
     FAILED,
+    INIT,
     OPEN,
     READ,
     RELEASE,
@@ -20,8 +23,9 @@ from experiments.lock_trace.locks.events import (
     WAITS,
     WRITE,
 )
-from experiments.lock_trace.locks.replay import paper_filter, per_lock_filter
+from experiments.lock_trace.locks.replay import counter_filter, paper_filter, per_lock_filter
 from experiments.lock_trace.locks.status import LockTraceStatus
+from experiments.lock_trace.locks.truth import Truth, truth_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +67,59 @@ def test_the_papers_filter_drops_one_acquisition_and_its_release(actions, cut):
     made = simulated(actions, cut)
     log = encode(made)
     assert by_order(log, paper_filter(log).kept) == paper_expected(made)
+
+
+def truth(log) -> Truth:
+    return truth_of(log, acquisitions(with_conflicts(log)))
+
+
+@given(ACTIONS)
+def test_the_truth_of_a_log_is_what_its_threads_did(actions):
+    """Found by times and brackets, and expected from what each event was made for."""
+    made = simulated(actions, 0)
+    log = encode(made)
+    told = truth(log)
+    got = np.array([event.kind == ACQUIRED for event in made], dtype=bool)
+    found = np.array(by_order(log, told.among(log, told.waited | told.awaited | told.open)), dtype=bool)
+    assert found[got].tolist() == np.array(per_lock_expected(made).kept, dtype=bool)[got].tolist()
+
+
+def test_who_came_before_the_lock_was_let_go_is_perhaps_waited_for():
+    """The trylock fails between the hook of the release and the release itself; for sure nobody is waited for."""
+    told = truth(encode(one((A, 0, 1), (Q, 0, 1), (R, 0, 1), (A, 1, 2), (W, 1, 2), (Q, 1, 2), (R, 1, 2))))
+    assert (told.awaited.tolist(), told.perhaps.tolist()) == ([False, False], [True, False])
+    # And here between the trylock and the begin of the wait.
+    told = truth(encode(one((A, 0, 1), (Q, 0, 1), (A, 1, 2), (R, 0, 1), (W, 1, 2), (Q, 1, 2), (R, 1, 2))))
+    assert (told.awaited.tolist(), told.perhaps.tolist()) == ([False, False], [True, False])
+
+
+def by_counter(made: list[Made]) -> list[bool]:
+    """The sentence, word for word: a block in which the counter reaches 2 is saved until it ends."""
+    kept = [False] * len(made)
+    for lock in {event.lock for event in made}:
+        counter, block, saved = 0, list[int](), False
+        for i in (i for i in range(len(made)) if made[i].lock == lock):
+            event = made[i]
+            if event.kind == INIT:
+                counter, block, saved = 0, [], False
+                continue
+            block.append(i)
+            counter += event.kind == ATTEMPT or event.tried
+            counter -= event.kind in (RELEASE, ABANDONED)
+            saved |= counter >= 2
+            if saved:
+                for k in block:
+                    kept[k] = True
+            if counter == 0:
+                block, saved = [], False
+    return kept
+
+
+@given(ACTIONS, st.integers(0, 6))
+def test_the_papers_other_sentence_keeps_where_the_counter_reaches_two(actions, cut):
+    made = simulated(actions, cut)
+    log = encode(made)
+    assert by_order(log, counter_filter(log).kept) == by_counter(made)
 
 
 def one(*kinds: tuple[int, int, int], tried: tuple[int, ...] = ()) -> list[Made]:
@@ -109,6 +166,18 @@ def test_a_second_release_is_kept_and_costs_the_papers_filter_its_count():
     assert ours == [False, False, False, True, False, False, False, False]
     # The counter stays one too low: the release with the next attempt is a block, and so it goes on.
     assert papers == [False, False, False, True, True, True, True, True]
+
+
+def test_a_second_release_loses_what_comes_after_it_by_the_papers_other_sentence():
+    # The counter stays one too low, so that one holder and one waiter make it 1.
+    events = [(A, 0, 1), (Q, 0, 1), (R, 0, 1), (R, 0, -1)]
+    waits = [(A, 1, 2), (Q, 1, 2), (A, 2, 3), (W, 2, 3), (R, 1, 2), (Q, 2, 3), (R, 2, 3)]
+    log = encode(one(*waits))
+    assert by_order(log, counter_filter(log).kept) == [True] * 7
+    log = encode(one(*events, *waits))
+    assert not counter_filter(log).kept.any()
+    # The first sentence takes the second attempt and the release before it for an acquisition and its own release.
+    assert by_order(log, paper_filter(log).kept) == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 2
 
 
 def test_a_trace_that_begins_inside_keeps_the_waiter_of_a_holder_never_seen():
@@ -174,7 +243,10 @@ def test_streams_as_they_should_be_are_equal():
     log, ours, papers = contended()
     ours["flags"][0] |= OPEN  # said of the copy alone
     events = np.concatenate([log, papers, ours])
-    for found in compare_filters(events, status(events)):
+    *kept_by, counter, waited = compare_filters(events, status(events), truth(log).taken)
+    assert (counter.filter, counter.selected, counter.dropped_waits, counter.dropped_holders) == (COUNTER, 7, 0, 0)
+    assert (waited.filter, waited.selected, waited.waits) == (WAITED, 7, 1)
+    for found in kept_by:
         assert (found.selected, found.equal, found.missing, found.extra, found.different) == (7, 7, 0, 0, 0)
         assert found.reason is None
         assert found.examples.empty
@@ -185,9 +257,7 @@ def test_what_differs_is_counted_and_shown():
     dropped = log[~per_lock_filter(log).kept][:1]
     ours["pid"][2] += 1
     replay = per_lock_filter(log)
-    found = compare(
-        "per-lock", log, replay, np.concatenate([ours[1:], ours[1:2], dropped]), identities(log[replay.kept])
-    )
+    found = compare("per-lock", log, replay, np.concatenate([ours[1:], ours[1:2], dropped]), truth(log))
     assert (found.selected, found.equal, found.missing, found.extra, found.different) == (7, 5, 1, 2, 1)
     assert found.examples["what"].tolist() == ["missing", "extra", "extra", "different"]
     assert "attempt spinlock lock 0xffff888000001000" in found.examples["event"].iloc[0]
@@ -195,15 +265,15 @@ def test_what_differs_is_counted_and_shown():
 
 def test_what_waited_and_what_nobody_waited_in_are_counted():
     log, ours, papers = contended()
-    useful = identities(log[per_lock_filter(log).kept])
     alone = log[(log["kind"] == Q) & (log["pid"] == 13)]
     for stream, counts in (
-        (ours, (1, 0, 2, 0)),
-        (ours[ours["kind"] != W], (1, 1, 2, 0)),
-        (np.concatenate([papers, alone]), (1, 0, 3, 1)),
+        (ours, (1, 0, 0, 2, 0)),
+        (ours[ours["kind"] != W], (1, 1, 0, 2, 0)),
+        (ours[ours["pid"] == 12], (1, 0, 1, 1, 0)),
+        (np.concatenate([papers, alone]), (1, 0, 0, 3, 1)),
     ):
-        found = compare("x", log, per_lock_filter(log), stream, useful)
-        assert (found.waits, found.dropped_waits, found.acquisitions, found.idle) == counts
+        found = compare("x", log, per_lock_filter(log), stream, truth(log))
+        assert (found.waits, found.dropped_waits, found.dropped_holders, found.acquisitions, found.idle) == counts
 
 
 @pytest.mark.parametrize(
@@ -215,7 +285,7 @@ def test_what_waited_and_what_nobody_waited_in_are_counted():
 )
 def test_with_lost_events_nothing_is_known(said, reason):
     events = np.concatenate(contended())
-    found = compare_filters(events, status(events, **said))[0]
+    found = compare_filters(events, status(events, **said), truth(contended()[0]).taken)[0]
     assert np.isnan(found.missing)
     assert found.reason == reason
 
@@ -224,6 +294,6 @@ def test_a_full_table_is_a_reason_only_where_it_made_a_difference():
     log, ours, papers = contended()
     for stream, reason in ((ours, None), (ours[1:], "3 acquisitions found no place")):
         events = np.concatenate([log, stream, papers])
-        found = compare_filters(events, status(events, holds_full=3))[0]
+        found = compare_filters(events, status(events, holds_full=3), truth(log).taken)[0]
         assert found.reason == reason
         assert np.isnan(found.missing) == (reason is not None)

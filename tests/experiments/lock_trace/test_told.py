@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pandas as pd
 import pytest
-from experiments.lock_trace.told import read_histogram
+from experiments.lock_trace.locks.events import MUTEX
+from experiments.lock_trace.told import read_histogram, told_rows
 
 from harness.errors import RunError
 
@@ -23,6 +27,15 @@ Totals:
 def test_a_histogram_by_lock_and_flags(tmp_path):
     (tmp_path / "hist").write_text(HISTOGRAM)
     assert read_histogram(tmp_path / "hist") == {(0xFFFFFFFFC0256A00, 33): 100, (0xFFFFFFFFC0256A00, 32): 90}
+
+
+def test_a_mutex_that_is_got_while_spinning_has_been_waited_for(tmp_path, monkeypatch):
+    """Its only event has LCB_F_SPIN; one that sleeps has both, for one wait."""
+    lock = {"name": "shared.0", "lock": 0xFFFFFFFFC0256A00, "kind": MUTEX, "conflicts": 100, "conflicts_most": 100}
+    monkeypatch.setitem(told_rows.__globals__, "module_counts", lambda run: pd.DataFrame([lock]))
+    (tmp_path / "contention_begin").write_text(HISTOGRAM)
+    run = SimpleNamespace(counted=True, folder=tmp_path)
+    assert [(row["told"], row["difference"]) for row in told_rows(run)] == [(100, 0)]
 
 
 @pytest.mark.parametrize(
