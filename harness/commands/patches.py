@@ -11,7 +11,7 @@ from harness.cli.declaration import Option, command
 
 @command("Your own work")
 def patches(
-    kind: Annotated[str, Option("a feature that has a series, like lock-trace", word=True)],
+    kind: Annotated[str, Option("a feature that has a series in `kernel-patches`", word=True)],
     kernel: Annotated[str, Option("the kernel's version, like 6.1", word=True)],
 ) -> None:
     """Print a series of kernel patches, for `git am` on the kernel's own source.

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import UsageError
 from harness.experiment.scalar import Parameter, Scalar, Value, same, text_of
+from harness.kernel.versions import is_version
 from harness.yamlfile import Strict, misfit
 
 #: Dimensions that are fields of an arm. Every other one is a parameter, but `workload`, which chooses one.
@@ -77,7 +78,7 @@ class Matrix(Strict):
         more = {name: list(values) for name, values in self.dimensions.items()}
         for name, values in more.items():
             for text in chosen.get(name, ()):
-                if not any(is_meant(value, text) for value in values):
+                if not any(is_meant(value, text) for value in values) and not (name == "kernel" and is_version(text)):
                     values.append(_read(name, text))
         return Matrix(exclude=self.exclude, include=self.include, **more)  # type: ignore[arg-type]
 
@@ -197,7 +198,14 @@ def parse_chosen(words: Sequence[str] | None, kernels: Sequence[str] | None) -> 
         if "kernel" in chosen:
             raise UsageError("--kernel and --set kernel: give one of them")
         chosen["kernel"] = list(dict.fromkeys(kernels))
+        if len(kernels) > 1 and any(map(is_version, kernels)):
+            raise UsageError("--kernel: a version of all kernels stands alone")
     return chosen
+
+
+def chosen_version(chosen: Chosen) -> str | None:
+    """The version in which all kernels are asked for, where `--kernel` gives one."""
+    return next((text for text in chosen.get("kernel", ()) if is_version(text)), None)
 
 
 def is_meant(value: Value, text: str) -> bool:

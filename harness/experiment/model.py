@@ -21,9 +21,10 @@ from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.claim import Claim
 from harness.experiment.expect import least
-from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of
+from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of, chosen_version
 from harness.experiment.reading import PAPER, Reading
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
+from harness.kernel.versions import in_version
 from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
 from harness.packages.choice import KernelName, Name, Package
 from harness.paths import EXPERIMENTS
@@ -165,7 +166,8 @@ class Experiment(Strict):
     @classmethod
     def _expanded(cls, arms: Any, info: ValidationInfo) -> Any:
         """Arms with a matrix in place of what they stand for; the context may have the command line's `chosen`."""
-        return _expanded(arms, (info.context or {}).get("chosen", {})) if isinstance(arms, dict) else arms
+        chosen = (info.context or {}).get("chosen", {})
+        return _in_version(_expanded(arms, chosen), chosen) if isinstance(arms, dict) else arms
 
     @field_validator("name")
     @classmethod
@@ -308,6 +310,21 @@ def _expanded(arms: dict[Any, Any], chosen: Chosen) -> dict[Any, Any]:
         made |= fresh
         if len(made) > MOST_ARMS:
             raise misfit((name,), f"the experiment has {len(made)} arms, and {MOST_ARMS} are the most; split it")
+    return made
+
+
+def _in_version(arms: dict[Any, Any], chosen: Chosen) -> dict[Any, Any]:
+    """Arms, as written or made of a matrix, on their kernels in the version that `--kernel` gives."""
+    version = chosen_version(chosen)
+    if version is None:
+        return arms
+    made = {}
+    for name, arm in arms.items():
+        made[name] = arm
+        if isinstance(arm, Arm):
+            made[name] = arm.on(in_version(arm.kernel, version))
+        elif isinstance(arm, dict) and isinstance(arm.get("kernel"), str):
+            made[name] = arm | {"kernel": in_version(arm["kernel"], version)}
     return made
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from elftools.elf.sections import NoteSection
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of, usable
 from harness.errors import RunError, UsageError
 from harness.kernel.arch import ARCHES, ArchName
-from harness.kernel.fragments import read_fragment
+from harness.kernel.fragments import requested_options
 from harness.kernel.localtree import local_build, local_tree
 from harness.kernel.source import fetch_source, patched_tree, source_identity
 from harness.kernel.spec import KernelRecipe
@@ -104,14 +104,6 @@ def _toolchain(used: Tools, prefix: str) -> dict[str, str]:
             raise UsageError(f"{prefix}{name} does not run: {error}", hint="./inv doctor") from error
         versions[name] = done.stdout.splitlines()[0]
     return versions
-
-
-def requested_options(fragments: Iterable[Path]) -> dict[str, str]:
-    """Option to wanted value ("n" for `is not set`), a later fragment winning over an earlier one."""
-    wanted: dict[str, str] = {}
-    for fragment in fragments:
-        wanted.update(read_fragment(fragment))
-    return wanted
 
 
 def parse_config(text: str) -> dict[str, str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import UsageError
@@ -37,3 +38,11 @@ def read_fragment(path: Path) -> dict[str, str]:
             raise UsageError(f"{name} is there twice", where=where)
         options[name] = value
     return options
+
+
+def requested_options(fragments: Iterable[Path]) -> dict[str, str]:
+    """Option to wanted value ("n" for `is not set`), a later fragment winning over an earlier one."""
+    wanted: dict[str, str] = {}
+    for fragment in fragments:
+        wanted.update(read_fragment(fragment))
+    return wanted

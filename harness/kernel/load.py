@@ -10,11 +10,12 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.kernel.arch import ArchName
-from harness.kernel.fragments import read_fragment
+from harness.kernel.fragments import read_fragment, requested_options
 from harness.kernel.given import find_given, is_package, is_tree, package_release
 from harness.kernel.packaged import PREFIX, find_packaged, series_of
 from harness.kernel.series import Series, read_series
 from harness.kernel.spec import Hardware, KernelRecipe, KernelSpec, Source
+from harness.kernel.versions import SOURCE, version_in, written_for
 from harness.packages.choice import Name
 from harness.paths import FRAGMENTS, KERNELS, PACKAGED, PATCHES
 from harness.yamlfile import Strict, load_model
@@ -65,30 +66,58 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise UsageError(f"{name!r} is not a kernel name", hint=f"known: {', '.join(kernel_names(beside))}")
     homes = [beside] if beside else []
-    path = _first([home / "kernels" / f"{name}.yaml" for home in homes] + [KERNELS / f"{name}.yaml"])
+    known = kernel_names(beside)
+    written = name if name in known else written_for(name, known)
+    path = _first([home / f"{written}.yaml" for home in (*(home / "kernels" for home in homes), KERNELS)])
     if path is None:
-        raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(kernel_names(beside))}")
+        raise UsageError(f"unknown kernel {name!r}", hint=f"known: {', '.join(known)}")
     spec = load_model(path, KernelSpec)
-    if spec.name != name:
+    if spec.name != written:
         raise UsageError(f"field name: is {spec.name!r}, but the file is called {path.name}", where=str(path))
+    if written != name:
+        spec = _in_version(spec, name, path)
     if spec.source.tree is not None and not spec.source.tree.is_absolute():
         spec = spec.model_copy(update={"source": Source(tree=(path.parent / spec.source.tree).resolve())})
     version = _version(spec, path)
     config = _config(spec, path)
     names = spec.fragments if config is None else [DISTRIBUTION, *(f for f in spec.fragments if f != DISTRIBUTION)]
-    fragments = [
-        _found(
-            [home / "kernels" / "fragments" / f"{fragment}.config" for home in homes]
-            + [FRAGMENTS / f"{fragment}.config"],
-            f"field fragments: no config fragment {fragment!r}",
-            path,
-        )
-        for fragment in names
-    ]
-    for fragment in fragments:
-        read_fragment(fragment)  # told before anything is fetched
+    fragments: list[Path] = []
+    for fragment in names:
+        folders = [*(home / "kernels" / "fragments" for home in homes), FRAGMENTS]
+        places = [folder / f"{fragment}.config" for folder in folders]
+        fragments.append(_found(places, f"field fragments: no config fragment {fragment!r}", path))
+        own = _first([folder / f"{fragment}-{version}.config" for folder in folders])
+        fragments += [own] if own else []
+    for file in fragments:
+        read_fragment(file)  # told before anything is fetched
     series = [_find_series(feature, version, path, beside) for feature in spec.patches]
-    return _patched(KernelRecipe(spec, version, tuple(fragments), (), config, beside), series)
+    recipe = _patched(KernelRecipe(spec, version, tuple(fragments), (), config, beside), series)
+    return recipe if written == name else _shared(recipe)
+
+
+def _in_version(spec: KernelSpec, name: str, path: Path) -> KernelSpec:
+    """What a spec says of another version than its own; UsageError where its source is not Debian's."""
+    version = version_in(name)
+    if spec.version is not None or not (spec.source.debian or "").startswith(SOURCE):
+        raise UsageError(f"kernel {name}: {spec.name} has a source of one version", where=str(path))
+    told = spec.description.replace(_version(spec, path), str(version))
+    source = Source(debian=f"{SOURCE}{version}")
+    return spec.model_copy(update={"name": name, "source": source, "description": told, "steps": None})
+
+
+def _shared(recipe: KernelRecipe) -> KernelRecipe:
+    """The recipe of a kernel in another version, as the build of a spec for that version that has all it asks for:
+    its own are command line and machine. Of a kernel without patches, it has a build of its own.
+    """
+    wanted = requested_options(recipe.fragments).items()
+    for path in sorted(KERNELS.glob("*.yaml")) if recipe.patches else ():
+        if version_in(path.stem) != recipe.version:
+            continue
+        other = load_kernel(path.stem)
+        alike = (other.spec.arch, other.spec.source) == (recipe.spec.arch, recipe.spec.source)
+        if alike and wanted <= requested_options(other.fragments).items() and {*recipe.patches} <= {*other.patches}:
+            return replace(recipe, fragments=other.fragments, patches=other.patches, sources=other.sources)
+    return recipe
 
 
 def find_feature(feature: str, version: str) -> Series:

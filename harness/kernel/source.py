@@ -17,11 +17,12 @@ from harness import stagetimes
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of, hash_tree, usable, walk
 from harness.errors import RunError, UsageError
 from harness.kernel.given import given_kernel
-from harness.kernel.packaged import find_packaged, packaged_kernel
+from harness.kernel.packaged import KERNELS_LOCK, find_packaged, packaged_kernel
 from harness.kernel.patching import apply_patches
 from harness.kernel.spec import KernelRecipe, Source
 from harness.packages import debs
 from harness.packages.buildtool import tool
+from harness.packages.lock import Entry, load, lock_for
 from harness.progress import step, warn
 from harness.scratch import discard
 
@@ -40,7 +41,7 @@ def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Ar
     `beside`: an experiment's folder, which may have a lock of its own.
     """
     if source.debian is not None:
-        return debs.fetch(store, "amd64", [source.debian], dependencies=False, beside=beside)
+        return debs.artefact_of(store, f"{source.debian}-amd64", [source_entry(source.debian, beside)])
     if source.url is not None:
         assert source.sha256 is not None
         url, sha256 = source.url, source.sha256
@@ -50,6 +51,16 @@ def fetch_source(store: Store, source: Source, beside: Path | None = None) -> Ar
     if source.given is not None:
         return given_kernel(store, source.given)
     return None
+
+
+def source_entry(package: str, beside: Path | None = None) -> Entry:
+    """Which .deb has a kernel's source: by tools.lock, else by kernels.lock, which has those of other releases.
+
+    UsageError when neither has it. `beside`: an experiment's folder, which may have a lock of its own.
+    """
+    others = [entry for entry in load(KERNELS_LOCK).packages if entry.package == package]
+    own = lock_for(beside)
+    return others[0] if others and not own.has(package) else own.entry("amd64", package)
 
 
 def source_identity(source: Source, archive: Artefact | None) -> Mapping[str, Any]:

@@ -68,6 +68,10 @@ class Lock(Strict):
             hint=f"{UPDATE} adds what the project names, ./inv lock FOLDER --update what an experiment of yours does",
         )
 
+    def has(self, name: str) -> bool:
+        """Whether it has a package of this name, for whatever architecture."""
+        return any(entry.package == name for entry in self.packages)
+
     def closure(self, arch: str, names: Iterable[str]) -> list[Entry]:
         """The entries of `names` and of all that they depend on, in the order of their names.
 

@@ -36,13 +36,15 @@ class Wanted:
     """What a lock is to have, by Debian architecture.
 
     `whole`: packages with all they depend on. `alone`: without. `followed`: with those of them whose name fits, and so
-    on. `tools` are for the tools tree, with all they depend on less `left_out`, which no tool of the tree is used with;
-    `cross` those that a tree has besides for guests of another architecture.
+    on. `sources`: of kernels, those that the archive has. `tools` are for the tools tree, with all they depend on less
+    `left_out`, which no tool of the tree is used with; `cross` those that a tree has besides for guests of another
+    architecture.
     """
 
     whole: Mapping[str, Sequence[str]]
     alone: Mapping[str, Sequence[str]]
     followed: Mapping[str, tuple[Sequence[str], re.Pattern[str]]] = field(default_factory=dict)
+    sources: Sequence[str] = ()
     tools: Sequence[str] = ()
     left_out: Sequence[str] = ()
     cross: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -59,6 +61,7 @@ def renew(store: Store, wanted: Wanted) -> Lock:
             with _Apt(store, arch) as apt:
                 found = apt.alone(wanted.alone.get(arch, ()))
                 if arch == "amd64":
+                    found += apt.there(wanted.sources)
                     tools = apt.whole(wanted.tools, wanted.left_out)
                     # Asked for by themselves: installed together, a cross compiler and gcc-multilib exclude each other.
                     cross = {name: apt.whole(packages, wanted.left_out) for name, packages in wanted.cross.items()}
@@ -82,9 +85,10 @@ def renew_kernels(
     suites: Sequence[str],
     wanted: Mapping[str, re.Pattern[str]],
     headers: tuple[str, str, re.Pattern[str]],
+    sources: Sequence[str],
 ) -> Lock:
-    """A lock of all packages of these suites whose names fit, by architecture, of what they were split into, and of
-    those with their debug information.
+    """A lock of all packages of these suites whose names fit, by architecture, of what they were split into, of those
+    with their debug information, and of these `sources`.
 
     `headers`: what the names of these packages begin with, and in place of it those of their headers; a package that
     fits what these must need, the compiler.
@@ -96,6 +100,7 @@ def renew_kernels(
             with _Apt(store, arch, suites) as apt:
                 kernels = apt.parted(fitting)
                 entries += [*kernels, *apt.headers(kernels, *headers), *apt.debug(kernels, headers[0])]
+                entries += apt.there(sources) if arch == "amd64" else []
     moment = datetime.now(UTC) + NEXT_PICTURE
     found = {(entry.package, entry.architecture): entry for entry in entries}
     packages = tuple(found[key] for key in sorted(found))
@@ -184,6 +189,10 @@ class _Apt:
     def alone(self, names: Sequence[str]) -> list[Entry]:
         """The newest version of each, without what it needs."""
         return [_entry(one, None) for one in self._paragraphs(sorted(set(names)))]
+
+    def there(self, names: Sequence[str]) -> list[Entry]:
+        """The newest version of each that the archive has, without what it needs."""
+        return [_entry(one, None) for one in self._there(sorted(set(names))).values()] if names else []
 
     def followed(self, names: Sequence[str], fitting: re.Pattern[str]) -> list[Entry]:
         """The newest version of each, and of those that they depend on by a fitting name, in turn."""

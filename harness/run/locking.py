@@ -14,11 +14,13 @@ from harness.image.build import BASE_PACKAGES
 from harness.kernel.arch import ARCHES
 from harness.kernel.load import kernel_names, load_kernel, packaged_kernels_file
 from harness.kernel.packaged import HEADERS, IMAGE, IMAGE_PACKAGE, KERNELS_LOCK
+from harness.kernel.source import source_entry
+from harness.kernel.versions import SOURCE
 from harness.packages.choice import Package
 from harness.packages.lock import NAME, PROJECT, Lock, load, lock_for
 from harness.packages.renewal import Wanted, changes, renew, renew_kernels
 from harness.packages.toolslist import CROSS, KVM_HOST, LEFT_OUT, TOOLS
-from harness.paths import EXPERIMENTS, ROOT
+from harness.paths import EXPERIMENTS, PATCHES, ROOT
 
 #: Of Debian's kernel for a KVM host: itself, its headers, and what modules for it are built with.
 KERNEL_PARTS = re.compile(r"linux-(image|headers|kbuild)-\d")
@@ -33,6 +35,7 @@ class _Asked:
     def __init__(self) -> None:
         self.whole: dict[str, list[str]] = {}
         self.alone: dict[str, list[str]] = {}
+        self.sources: dict[str, None] = {}
 
     def experiment(self, folder: Path) -> None:
         """What an experiment's guests and its own kernels ask for."""
@@ -50,7 +53,7 @@ class _Asked:
         """What a kernel and the images for it ask for; its Debian architecture."""
         spec = load_kernel(name, beside).spec
         if spec.source.debian is not None:
-            self.alone.setdefault("amd64", []).append(spec.source.debian)
+            self.sources[spec.source.debian] = None
         arch = ARCHES[spec.arch].debian
         self.whole.setdefault(arch, []).extend(BASE_PACKAGES)
         return arch
@@ -66,6 +69,7 @@ def _asked(folder: Path | None) -> _Asked:
     for path in sorted(EXPERIMENTS.glob("*/experiment.yaml")):
         asked.experiment(path.parent)
     asked.alone.setdefault("amd64", []).extend(KVM_HOST)
+    asked.sources |= dict.fromkeys(f"{SOURCE}{path.name}" for path in PATCHES.glob("*/[0-9]*.*[0-9]"))
     return asked
 
 
@@ -78,6 +82,8 @@ def check(folder: Path | None) -> str:
     for arch, names in asked.alone.items():
         for name in names:
             lock.entry(arch, name)
+    for name in asked.sources:
+        source_entry(name, folder)
     entries = lock.tool_entries()
     for name in TOOLS:
         if name not in lock.tools:
@@ -98,14 +104,15 @@ def update(store: Store, folder: Path | None) -> list[str]:
     old = load(path) if path.exists() else None
     if path == PROJECT:
         followed = {"amd64": (KVM_HOST_ROOTS, KERNEL_PARTS)}
-        new = renew(store, Wanted(whole, alone, followed, TOOLS, LEFT_OUT, CROSS))
+        new = renew(store, Wanted(whole, alone, followed, [*asked.sources], TOOLS, LEFT_OUT, CROSS))
     else:
-        new = renew(store, Wanted(whole, alone))
+        new = renew(store, Wanted(whole, alone, sources=[*asked.sources]))
     lines = _written(path, old, new)
     if path == PROJECT:
         suites = packaged_kernels_file().suites
         images = dict.fromkeys(("amd64", "i386"), IMAGE_PACKAGE)
-        kernels = renew_kernels(store, suites, images, (IMAGE, HEADERS, COMPILER))
+        others = [name for name in asked.sources if not new.has(name)]  # of releases whose packages make no bits here
+        kernels = renew_kernels(store, suites, images, (IMAGE, HEADERS, COMPILER), others)
         lines += _written(KERNELS_LOCK, load(KERNELS_LOCK) if KERNELS_LOCK.exists() else None, kernels)
     return lines
 

@@ -82,7 +82,8 @@ class RunRequest:
     kernel: Annotated[
         tuple[str, ...] | None,
         Option(
-            "only arms of these kernels, comma-separated; a matrix over kernels takes others too",
+            "only arms of these kernels, comma-separated; a matrix over kernels takes others too. Or a version, "
+            "like 6.12: the arms of all kernels that are built here, in this version",
             none="all",
         ),
     ] = None

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.experiment.matrix import Chosen, is_meant
 from harness.experiment.model import Arm, Experiment
 from harness.experiment.scalar import Value, text_of
+from harness.kernel.versions import is_version, version_in
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def chosen_arms(experiment: Experiment, chosen: Chosen) -> list[str]:
             known = ", ".join(dict.fromkeys(key for arm in experiment.arms.values() for key in arm.dimensions))
             raise UsageError(f"{option}: no arm has this dimension", hint=f"known: {known or 'there is none'}")
         for text in texts:
-            if not any(is_meant(place, text) for place in places):
+            if not any(_meant(name, place, text) for place in places):
                 known = ", ".join(dict.fromkeys(map(text_of, places)))
                 raise UsageError(f"{option} {text}: no arm has this value", hint=f"known: {known}")
     left = [arm for arm, model in experiment.arms.items() if _fits(model, chosen)]
@@ -101,13 +102,20 @@ def chosen_arms(experiment: Experiment, chosen: Chosen) -> list[str]:
 
 def _fits(arm: Arm, chosen: Chosen) -> bool:
     return all(
-        (place := _place(arm, name)) is None or any(is_meant(place, text) for text in texts)
+        (place := _place(arm, name)) is None or any(_meant(name, place, text) for text in texts)
         for name, texts in chosen.items()
     )
 
 
 def _place(arm: Arm, dimension: str) -> Value | None:
     return arm.kernel if dimension == "kernel" else arm.dimensions.get(dimension)
+
+
+def _meant(dimension: str, value: Value, text: str) -> bool:
+    """Whether a text of the command line means this value; a version means every kernel that is made of it."""
+    if dimension == "kernel" and is_version(text):
+        return version_in(str(value)) == text
+    return is_meant(value, text)
 
 
 def _named(experiment: Experiment, words: Sequence[str]) -> list[str]:

@@ -14,9 +14,9 @@
 #include <linux/percpu.h>
 #include <linux/prandom.h>
 #include <linux/profile.h>
+#include <linux/profile_sysctl.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
-#include <linux/sysctl.h>
 
 struct profile_jitter {
 	struct hrtimer		timer;
@@ -116,7 +116,7 @@ static int profile_jitter_set(int on)
 	return 0;
 }
 
-static int profile_jitter_proc(struct ctl_table *table, int write,
+static int profile_jitter_proc(profile_ctl_table *table, int write,
 			       void *buffer, size_t *lenp, loff_t *ppos)
 {
 	int on, ret;
@@ -144,7 +144,7 @@ static struct ctl_table profile_jitter_table[] = {
 		.mode		= 0644,
 		.proc_handler	= profile_jitter_proc,
 	},
-	{ }
+	PROFILE_CTL_END
 };
 
 static int __init profile_jitter_init(void)

@@ -14,9 +14,9 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/profile.h>
+#include <linux/profile_sysctl.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
-#include <linux/sysctl.h>
 
 #include <asm/irq_regs.h>
 #include <asm/sections.h>
@@ -111,7 +111,7 @@ static int irq_hotspot_set(int mode)
 	return 0;
 }
 
-static int irq_hotspot_proc(struct ctl_table *table, int write, void *buffer,
+static int irq_hotspot_proc(profile_ctl_table *table, int write, void *buffer,
 			    size_t *lenp, loff_t *ppos)
 {
 	int mode, ret;
@@ -133,7 +133,7 @@ static int irq_hotspot_proc(struct ctl_table *table, int write, void *buffer,
 	return ret;
 }
 
-static int irq_hotspot_stats_proc(struct ctl_table *table, int write,
+static int irq_hotspot_stats_proc(profile_ctl_table *table, int write,
 				  void *buffer, size_t *lenp, loff_t *ppos)
 {
 	unsigned long sum[NR_HOTSPOT_STATS] = { };
@@ -162,7 +162,7 @@ static struct ctl_table irq_hotspot_table[] = {
 		.mode		= 0444,
 		.proc_handler	= irq_hotspot_stats_proc,
 	},
-	{ }
+	PROFILE_CTL_END
 };
 
 static int __init irq_hotspot_init(void)

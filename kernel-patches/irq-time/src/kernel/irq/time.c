@@ -13,12 +13,12 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
+#include <linux/profile_sysctl.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/clock.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
-#include <linux/sysctl.h>
 
 #include "internals.h"
 
@@ -97,7 +97,7 @@ static void irq_time_set(int on)
 	synchronize_rcu();
 }
 
-static int irq_time_proc(struct ctl_table *table, int write, void *buffer,
+static int irq_time_proc(profile_ctl_table *table, int write, void *buffer,
 			 size_t *lenp, loff_t *ppos)
 {
 	int on, ret;
@@ -162,7 +162,7 @@ static struct ctl_table irq_time_table[] = {
 		.mode		= 0644,
 		.proc_handler	= irq_time_proc,
 	},
-	{ }
+	PROFILE_CTL_END
 };
 
 static int __init irq_time_init(void)

@@ -13,6 +13,7 @@
 #include <linux/lock_trace.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/timex.h>
 #include <linux/types.h>
 #include <asm/local.h>
 

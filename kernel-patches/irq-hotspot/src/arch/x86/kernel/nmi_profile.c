@@ -14,8 +14,8 @@
 #include <linux/percpu.h>
 #include <linux/printk.h>
 #include <linux/profile.h>
+#include <linux/profile_sysctl.h>
 #include <linux/ptrace.h>
-#include <linux/sysctl.h>
 
 #include <asm/nmi.h>
 
@@ -88,7 +88,7 @@ static int nmi_profile_set(int on)
 	return 0;
 }
 
-static int nmi_profile_proc(struct ctl_table *table, int write, void *buffer,
+static int nmi_profile_proc(profile_ctl_table *table, int write, void *buffer,
 			    size_t *lenp, loff_t *ppos)
 {
 	int on, ret;
@@ -110,7 +110,7 @@ static int nmi_profile_proc(struct ctl_table *table, int write, void *buffer,
 	return ret;
 }
 
-static int nmi_profile_stats_proc(struct ctl_table *table, int write,
+static int nmi_profile_stats_proc(profile_ctl_table *table, int write,
 				  void *buffer, size_t *lenp, loff_t *ppos)
 {
 	unsigned long sum[NR_NMI_PROFILE_STATS] = { };
@@ -139,7 +139,7 @@ static struct ctl_table nmi_profile_table[] = {
 		.mode		= 0444,
 		.proc_handler	= nmi_profile_stats_proc,
 	},
-	{ }
+	PROFILE_CTL_END
 };
 
 static int __init nmi_profile_init(void)

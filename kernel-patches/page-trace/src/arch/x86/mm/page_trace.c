@@ -316,7 +316,7 @@ pgd_t *page_trace_pgd(struct mm_struct *mm, struct task_struct *tsk)
 		return NULL;
 #ifdef CONFIG_MODIFY_LDT_SYSCALL
 	/* Page table isolation maps the LDT through the mm's own page table. */
-	if (static_cpu_has(X86_FEATURE_PTI) && READ_ONCE(mm->context.ldt)) {
+	if (cpu_feature_enabled(X86_FEATURE_PTI) && READ_ONCE(mm->context.ldt)) {
 		WRITE_ONCE(pt->stats.unfit, 1);
 		return NULL;
 	}

@@ -7,8 +7,20 @@
 #include <linux/mm_types.h>
 #include <linux/ptrace.h>
 #include <linux/spinlock.h>
+#include <linux/version.h>
 #include <linux/wait.h>
 #include <uapi/linux/page_trace.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
+{
+	vma->vm_flags |= flags;
+}
+#endif
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#define no_llseek NULL
+#endif
 
 /*
  * Page table pages of one task. When they are used up, it starts again with an

@@ -365,7 +365,7 @@ static int check_target(struct task_struct *task, struct mm_struct **mmp)
 	if (task->personality & READ_IMPLIES_EXEC || mm_is_shared(task, mm))
 		ret = -EOPNOTSUPP;
 #ifdef CONFIG_MODIFY_LDT_SYSCALL
-	if (static_cpu_has(X86_FEATURE_PTI) && mm->context.ldt)
+	if (cpu_feature_enabled(X86_FEATURE_PTI) && mm->context.ldt)
 		ret = -EOPNOTSUPP;
 #endif
 	if (ret)
@@ -552,7 +552,7 @@ static int page_trace_mmap(struct file *file, struct vm_area_struct *vma)
 	 */
 	if (!smp_load_acquire(&trace->started))
 		return -EINVAL;
-	vma->vm_flags |= VM_DONTCOPY | VM_DONTDUMP;
+	vm_flags_set(vma, VM_DONTCOPY | VM_DONTDUMP);
 	return remap_vmalloc_range(vma, trace->ring, vma->vm_pgoff);
 }
 
