@@ -6,7 +6,6 @@
  */
 
 #include <linux/cpuhotplug.h>
-#include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/jiffies.h>
 #include <linux/jump_label.h>
@@ -17,6 +16,8 @@
 #include <linux/profile_sysctl.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
+
+#include "profile_jitter.h"
 
 struct profile_jitter {
 	struct hrtimer		timer;
@@ -61,9 +62,8 @@ static int profile_jitter_online(unsigned int cpu)
 
 	prandom_seed_state(&jitter->random, get_random_u64());
 	jitter->period = ktime_get();
-	hrtimer_init(&jitter->timer, CLOCK_MONOTONIC,
-		     HRTIMER_MODE_ABS_PINNED_HARD);
-	jitter->timer.function = profile_jitter_fire;
+	hrtimer_setup(&jitter->timer, profile_jitter_fire, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS_PINNED_HARD);
 	hrtimer_start(&jitter->timer, profile_jitter_moment(jitter),
 		      HRTIMER_MODE_ABS_PINNED_HARD);
 
