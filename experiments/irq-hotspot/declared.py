@@ -202,6 +202,7 @@ PEERS = Table(
         string("profiler", "the parameter profiler: none, tick, entry, jitter, nmi, perf, trace, account, times"),
         count("interrupts", "of the edu device"),
         number("told_ns", "ns", "time of the edu handler by the profiler; NaN: it tells none"),
+        number("runs", "count", "runs of the edu handler by the profiler; NaN: it tells none"),
         number("exact_ns", "ns", "its exact instructions, times an instruction's time"),
         number("profile_error", "1", "part of the kernel's time in wrong functions; NaN: it tells handlers alone"),
         number("instructions", "instructions", "executed in the lap, exact, in user mode and in NMIs too"),

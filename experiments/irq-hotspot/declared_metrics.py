@@ -25,6 +25,11 @@ METRICS = [
         "is farthest from 1",
         of=_HANDLER,
     ),
+    fact(
+        "entries", "count", "neither",
+        "counts of the first byte of the workload's device's handler: what a person can count on paper (byhand.py)",
+        of=_WORKLOAD,
+    ),
     # -- the buffer as a whole --
     fact("step_bytes", "B", "lower", "bytes of text per counter"),
     fact("counters", "count", "higher", "counters in the buffer"),
@@ -150,6 +155,7 @@ METRICS = [
         "map_all", "1", "higher", "smallest exact share of a cell in which the work has all samples; 1: there is none",
         of=_PROFILER,
     ),
+    fact("map_inside", "count", "neither", "the arm's own samples in the work, in all cells of the map"),
     fact(
         "map_blind_chance", "1", "higher",
         "in the cell of map_blind.ticks of arm map-tick, same repetition: probability of a count as unlikely as this "
@@ -161,6 +167,11 @@ METRICS = [
         "time of the edu handler that the arm's profiler tells, over its exact instructions times the time of one",
     ),
     fact("peer_error", "1", "lower", "|peer_told - 1|"),
+    fact("peer_runs", "count", "neither", "runs of the edu handler that the arm's profiler tells"),
+    fact(
+        "peer_by_hand", "1", "neither",
+        "time of the edu handler that the arm's profiler tells, over 1,000 times 40,001 instructions of 8 ns",
+    ),
     fact(
         "peer_profile_error", "1", "lower",
         "part of the kernel's time that the arm's profiler puts into wrong functions; absent: it tells handlers alone",

@@ -11,6 +11,7 @@ import pandas as pd
 from harness.measure.rows import Cut, MetricRows
 from harness.oracle.truth import against_independent, distance, shares
 
+from .byhand import by_hand_metrics
 from .declared_metrics import METRICS
 from .decoding import ANSWER, BRACKET, BUFFER, CALLED, HANDLERS, LINES, NMIS, SWEEP, SWEEP_WORKLOAD, TRUTH
 from .handlers import BY_NMI, ENTRIES_SAMPLED, FIX, HANDLERS_LOOP
@@ -53,6 +54,7 @@ def measure(tables: Tables) -> pd.DataFrame:
             map_metrics(trial)
         if BESIDE in trial.workloads:
             peer_metrics(trial)
+        by_hand_metrics(trial, *_HANDLER_PARTS)
         spread_metrics(trial)
         misread_metrics(trial)
         _known_answers(trial)

@@ -64,11 +64,12 @@ def peer_row(
     truth = kernel.groupby("function")["instructions"].sum()
     handler = truth[truth.index.isin(EDU)]
     period = oracle.report.period_ns if profiler == BY_NMI else TICK_NS
-    told, profile = _told(folder, profiler, symbols, buffer, period)
+    told, runs, profile = _told(folder, profiler, symbols, buffer, period)
     return {
         "profiler": profiler,
         "interrupts": interrupts,
         "told_ns": told,
+        "runs": runs,
         "exact_ns": float(handler.sum()) * 2.0**oracle.report.shift,
         "profile_error": math.nan if profile is None else _error(truth, profile),
         "instructions": float(counts["instructions"].sum()),
@@ -77,8 +78,8 @@ def peer_row(
 
 def _told(
     folder: Path, profiler: str, symbols: SymbolMap, buffer: ProfileTable | None, period_ns: int
-) -> tuple[float, pd.Series[Any] | None]:
-    """Time of the handler in ns by the profiler, and its counts by function, where it has any.
+) -> tuple[float, float, pd.Series[Any] | None]:
+    """Time of the handler in ns by the profiler, its runs (NaN: not told), its counts by function, where it has any.
 
     `period_ns`: what a count of the profile buffer stands for.
     """
@@ -86,19 +87,19 @@ def _told(
         if buffer is None:
             raise RunError("the profile buffer could not be read", where=str(folder / "profile"))
         counts = pd.Series(buffer.ticks, index=buffer.symbols.name).groupby(level=0).sum()
-        return _in_handler(counts) * period_ns, counts
+        return _in_handler(counts) * period_ns, math.nan, counts
     if profiler == "perf":
         counts = _clock_samples(folder / "cpuclock", symbols)
-        return _in_handler(counts) * CLOCK_NS, counts
+        return _in_handler(counts) * CLOCK_NS, math.nan, counts
     if profiler == "trace":
-        return _traced_ns(folder / "trace"), None
+        return *_traced(folder / "trace"), None
     if profiler == "account":
         before, after = (_interrupt_jiffies(folder / f"stat.{when}") for when in ("before", "after"))
-        return float(after - before) * JIFFY_NS, None
+        return float(after - before) * JIFFY_NS, math.nan, None
     if profiler == "times":
-        before, after = (_charged_ns(folder / f"times.{when}") for when in ("before", "after"))
-        return float(after - before), None
-    return math.nan, None
+        (runs, ns), (more_runs, more_ns) = (_charged(folder / f"times.{when}") for when in ("before", "after"))
+        return float(more_ns - ns), float(more_runs - runs), None
+    return math.nan, math.nan, None
 
 
 def _in_handler(counts: pd.Series[Any]) -> float:
@@ -125,8 +126,8 @@ def _clock_samples(path: Path, symbols: SymbolMap) -> pd.Series[Any]:
     return pd.Series(names, dtype="object").value_counts().astype(np.float64)
 
 
-def _traced_ns(path: Path) -> float:
-    """Sum of the times from an entry of the handler to its exit: ftrace prints microseconds."""
+def _traced(path: Path) -> tuple[float, float]:
+    """Sum of the times from an entry of the handler to its exit in ns, and how many: ftrace prints microseconds."""
     total, entered = 0, None
     text = read_text(path)
     events, counted = _EVENT.findall(text), _WRITTEN.search(text)
@@ -141,7 +142,7 @@ def _traced_ns(path: Path) -> float:
             entered = at
         else:
             total, entered = total + at - entered, None
-    return total * 1e3
+    return total * 1e3, float(len(events) // 2)
 
 
 def _interrupt_jiffies(path: Path) -> int:
@@ -152,15 +153,16 @@ def _interrupt_jiffies(path: Path) -> int:
     return int(words[6])
 
 
-def _charged_ns(path: Path) -> int:
-    """The handler's time on all CPUs in /proc/irq_handler_time."""
-    total = 0
+def _charged(path: Path) -> tuple[int, int]:
+    """The handler's runs and time on all CPUs in /proc/irq_handler_time."""
+    runs = total = 0
     for number, line in enumerate(read_text(path).splitlines(), 1):
         words = line.split()
         if len(words) != 4 or not all(word.isdecimal() for word in words[:3]):
             raise RunError("is not: CPU, calls, nanoseconds, handler", where=f"{path}:{number}")
-        total += int(words[2]) if words[3] == EDU[0] else 0
-    return total
+        if words[3] == EDU[0]:
+            runs, total = runs + int(words[1]), total + int(words[2])
+    return runs, total
 
 
 def peer_metrics(trial: TrialRows) -> None:

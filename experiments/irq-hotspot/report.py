@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.oracle.truth import shares
 
+from .byhand import by_hand_table
 from .decoding import SWEEP, SWEEP_WORKLOAD
 from .peers import peer_table
 from .spread import spread_table
@@ -34,6 +35,7 @@ def summarise(tables: Tables, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "Fault 5: time in the edu handler, known and by ticks": lambda: _time(metrics),
         "Fault 6: counts of two units in one array": lambda: _units(tables),
         "Peers, workload peers: the edu handler's time by each profiler": lambda: peer_table(tables["peers"], metrics),
+        "Counted by hand, and by instruments": lambda: by_hand_table(tables, metrics),
         "Truth, workload edu: share of the kernel's instructions": lambda: _truth(tables["truth"]),
         "Truth, loads of many functions: error of the buffer and of the ideal sampler": lambda: spread_table(metrics),
         "The premise, workload step: shares told of a load in step with the tick": lambda: _in_step(tables["cells"]),
