@@ -147,7 +147,8 @@ def _known(folder: Path, name: str) -> Iterator[str]:
             yield f"{name}/{case}: {(folder / name / f'{case}.json').read_text()[-200:]}"
         if wrong := known.wrong(pages, writes):
             yield f"{name}/{case}: {wrong}"
-        if not read_answer(folder / name / f"{case}.stats", TraceStats).exact:
+        # A gather's is not, where the CPU has it: tests/guest/test_page_trace.py.
+        if case != "gather" and not read_answer(folder / name / f"{case}.stats", TraceStats).exact:
             yield f"{name}/{case}: not exact"
 
 

@@ -2,8 +2,8 @@
 """Li, Wang and Wang (2009): the order of pages that a program touches, by a second page table.
 
 Pure functions of a result set's raw folders and tables. declared.py says what tables and metrics there are;
-programs.py, cases.py, advised.py,
-said.py and model.py decode; measures.py measures; shown.py and figures.py show.
+programs.py, cases.py, advised.py, said.py and model.py decode; hand.py has what a person counted; measures.py
+measures; shown.py and figures.py show.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
 from .advised import METHOD, decode_advised
-from .cases import decode_known, decode_neighbour
+from .cases import decode_known, decode_lackey, decode_neighbour
 from .declared import TABLES
 from .declared_metrics import METRICS
 from .dwells import decode_dwells
@@ -42,6 +42,8 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         decode_programs(rows, trial)
         if trial.params.get("method") == "known":
             decode_known(rows, trial)
+        if trial.params.get("method") == "lackey-known":
+            decode_lackey(rows, trial)
         if trial.params.get("method") == "neighbour":
             decode_neighbour(rows, trial)
         if trial.params.get("method") == METHOD:

@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""Known sequences, and a neighbour's speed: what the arms known* and neighbour say."""
+"""Known sequences, by the trace and by lackey, and a neighbour's speed: arms known*, lackey-known and neighbour."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.errors import RunError
-from harness.measure.raw import Trial, read_answer, read_json, read_json_lines
+from harness.measure.raw import Trial, read_answer, read_json, read_json_lines, read_text
 from harness.measure.rows import TableRows
 from harness.measure.statistics import median_estimate
 
+from .hand import BY_HAND, OUTSIDE, reads_into_buffer
 from .known import known_of
 from .programs import counts
-from .trace.records import VISIT, Trace
+from .trace.records import PAGE_SHIFT, VISIT, Trace
 from .trace.stats import TraceStats
 
 #: Names of parts, as the table problems has them.
-KNOWN, NEIGHBOUR = "known sequence", "neighbour"
+KNOWN, NEIGHBOUR, LACKEY = "known sequence", "neighbour", "sequence by lackey"
 #: Of a segment's chunks of work, the quantile that is the speed undisturbed by the host.
 UNDISTURBED = 0.1
+_COLUMNS = ("page", "write", "kernel")
+#: A line of lackey's on data: load, store or both; address; bytes.
+_ACCESS = re.compile(r" ([LSM]) ([0-9a-f]+),(\d+)")
 
 
 def decode_known(rows: TableRows, trial: Trial) -> None:
@@ -38,20 +43,52 @@ def decode_known(rows: TableRows, trial: Trial) -> None:
 
 
 def _case(path: Path) -> dict[str, Any]:
-    case, stats = known_of(read_json(path.with_suffix(".json"))), read_answer(path.with_suffix(".stats"), TraceStats)
-    trace = Trace(path.with_suffix(".trace"))
-    pages, writes = [], []
-    for records in trace.chunks():
-        visits = records.where(records.type == VISIT)
-        pages.append(visits.page)
-        writes.append(visits.write)
-    if not pages:
+    stats, trace = read_answer(path.with_suffix(".stats"), TraceStats), Trace(path.with_suffix(".trace"))
+    visits = [records.where(records.type == VISIT) for records in trace.chunks()]
+    if not visits:
         raise RunError("has no records", where=str(trace.path))
-    wrong = case.wrong(np.concatenate(pages), np.concatenate(writes))
-    if case.failed:
-        wrong = f"{case.failed} of its own checks failed" + (f"; {wrong}" if wrong else "")
-    row = {"case": case.name, "visits": len(case.expected), "exact": wrong is None, "wrong": wrong}
+    pages, writes, kernel = (np.concatenate([getattr(one, name) for one in visits]) for name in _COLUMNS)
+    if path.name == OUTSIDE:
+        seen, wrong = reads_into_buffer(pages.astype(np.int64), writes & kernel)
+        row: dict[str, Any] = {"case": OUTSIDE, "visits": BY_HAND[OUTSIDE].visits}
+    else:
+        case = known_of(read_json(path.with_suffix(".json")))
+        seen, wrong = case.visits(pages), case.wrong(pages, writes)
+        if case.failed:
+            wrong = f"{case.failed} of its own checks failed" + (f"; {wrong}" if wrong else "")
+        row = {"case": case.name, "visits": len(case.expected)}
+    row |= {"seen": seen, "by_hand": _by_hand(path.name), "exact": wrong is None, "wrong": wrong}
+    row["said_exact"] = stats.exact
     return row | counts(stats, trace)
+
+
+def _by_hand(name: str) -> float:
+    return float(BY_HAND[name].visits) if name in BY_HAND else np.nan
+
+
+def decode_lackey(rows: TableRows, trial: Trial) -> None:
+    """The table second of one trial; each case has two files: .json, and .lackey with lines as " L 10000000000,8"."""
+    for workload in trial.workloads:
+        for path in sorted((trial.path / workload / "known").glob("*.lackey")):
+            with rows.part(trial, f"{LACKEY} {path.stem}", workload):
+                rows.put("second", _by_lackey(path), trial, workload)
+
+
+def _by_lackey(path: Path) -> dict[str, Any]:
+    case = known_of(read_json(path.with_suffix(".json")))
+    pages: list[int] = []
+    writes: list[bool] = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        access = _ACCESS.fullmatch(line)
+        if access is None:
+            raise RunError("is no access of lackey's", where=f"{path}:{number}")
+        first, size = int(access[2], 16), int(access[3])
+        touched = range(first >> PAGE_SHIFT, (first + size - 1 >> PAGE_SHIFT) + 1)
+        pages += touched
+        writes += [access[1] == "S"] * len(touched)
+    wrong = case.wrong(pages, writes)
+    return {"case": case.name, "visits": case.visits(pages), "by_hand": _by_hand(case.name), "exact": wrong is None,
+            "wrong": wrong}  # fmt: skip
 
 
 def decode_neighbour(rows: TableRows, trial: Trial) -> None:

@@ -33,11 +33,12 @@ RUNS = Table(
     (
         *KEY,
         string("method", "plain, stock, trace, packed, stream, lackey, lackey-data, faults, soft-dirty or damon"),
-        number("seconds", "s", "from start to end, by the guest's clock"),
+        number("seconds", "s", "from start to end, by the guest's clock; of a trace without starter_ns"),
         number(
             "bytes",
             "B",
-            "of data that the method gave, by lackey-data of its lines of data; NaN: plain and stock give none",
+            "of data that the method gave: by lackey-data of its lines of data, of a trace that is not packed of the "
+            "program's own records; NaN: plain and stock give none",
         ),
         *columns_of(Run),
         string("output", "SHA-256 of what it printed; null: the file could not be read"),
@@ -46,7 +47,15 @@ RUNS = Table(
 TRACES = Table(
     "traces",
     "one traced program: the kernel's counts, and the trace's file beside them",
-    (*KEY, *COUNTS, count("file_bytes", "of the file")),
+    (
+        *KEY,
+        *COUNTS,
+        count("visits", "of the program itself, from its exec on, that the file holds"),
+        count("several", "instructions of the program itself that needed several data pages at once"),
+        count("before_visits", "of the launcher's child and the starter roi-exec, before the program's exec"),
+        number("starter_ns", "ns", "what the starter took, from its own exec to the program's; 0: there was none"),
+        count("file_bytes", "of the file"),
+    ),
 )
 COMPARISONS = Table(
     "comparisons",
@@ -77,14 +86,29 @@ DIFFERENCES = Table(
 )
 KNOWN = Table(
     "known",
-    "one case of pageknown: a program that says which pages it touches in which order",
+    "one case of pageknown: a program that says which pages it touches in which order; and Debian's dd, which does not",
     (
         *KEY,
         string("case", "its name"),
-        count("visits", "visits that it says it makes"),
+        count("visits", "visits that it says it makes; of debian-dd those by hand"),
+        count("seen", "visits to the same pages that the trace has"),
+        number("by_hand", "count", "visits that a person counted (hand.py); NaN: nobody did"),
         flag("exact", "whether the trace has these and no others"),
         string("wrong", "how the trace differs; null: it does not"),
+        flag("said_exact", "whether the launcher says that the trace is exact"),
         *COUNTS,
+    ),
+)
+SECOND = Table(
+    "second",
+    "one case of pageknown by another instrument: valgrind's lackey, which translates the program's code",
+    (
+        *KEY,
+        string("case", "its name"),
+        count("visits", "visits that its lines make"),
+        number("by_hand", "count", "visits that a person counted (hand.py); NaN: nobody did"),
+        flag("exact", "whether they are those that the program says it makes"),
+        string("wrong", "how they differ; null: they do not"),
     ),
 )
 NEIGHBOUR = Table(
@@ -280,4 +304,4 @@ VISITS = Table(
 )
 #: What the traces of one arm say of the programs.
 MODEL = (PAGES, CURVE, WORKINGSET, REUSE, KINDS, ADVICE, STREAMS, TRANSITIONS, MAP, VISITS)
-TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, NEIGHBOUR, ADVISED, SAID, TRACER, DWELLS, *MODEL]
+TABLES = [RUNS, TRACES, COMPARISONS, DIFFERENCES, KNOWN, SECOND, NEIGHBOUR, ADVISED, SAID, TRACER, DWELLS, *MODEL]

@@ -24,7 +24,7 @@ METRICS = [
     Metric("slowdown_median", "1", "lower", "median of the slowdowns of a trial's programs", timing=True),
     fact("bytes", "B", "lower", "data that the method gave", "program"),
     Metric("data_rate", "B/s", "lower", "bytes of the trace by second of the untraced program", "program", timing=True),
-    fact("visits", "count", "neither", "visits that the kernel recorded", "program"),
+    fact("visits", "count", "neither", "visits of the program itself, from its exec on", "program"),
     fact("lost", "count", "lower", "visits for which the ring had no room", f"{_PROGRAM}all of the trial"),
     fact(
         "unrecorded",
@@ -40,7 +40,12 @@ METRICS = [
         "faults less the sum of recorded, lost, code, slow, upgrade and spurious ones, absolute",
         f"{_PROGRAM}all of the trial",
     ),
-    fact("steps", "count", "neither", "instructions that needed several data pages at once, over all programs"),
+    fact(
+        "steps",
+        "count",
+        "neither",
+        "instructions of the programs themselves that needed several data pages at once, over all programs",
+    ),
     fact(
         "same_output",
         "1",
@@ -153,6 +158,14 @@ METRICS = [
     fact("advice_coverage", "1", "higher", "visits that advice for the next one foresaw, of all visits", "program"),
     fact("advice_accuracy", "1", "higher", "right advices for the next visit, of those given", "program"),
     fact("known_cases", "count", "neither", "known sequences that were traced"),
+    fact(
+        "hand_right",
+        "count",
+        "higher",
+        "cases that a person counted by hand (hand.py) and of which the instrument has as many visits",
+    ),
+    fact("said_exact", "count", "neither", "known sequences whose trace says that it is exact"),
+    fact("second_wrong", "count", "lower", "known sequences of which lackey has others than the program says it makes"),
     fact("known_wrong", "count", "lower", "known sequences that were not recorded exactly"),
     Metric(
         "neighbour_slowdown",

@@ -24,6 +24,11 @@ class Known:
     iterations: list[int] | None
     failed: int
 
+    def visits(self, pages: npt.ArrayLike) -> int:
+        """How many visits to the arena a recorded sequence of pages has."""
+        seen = np.asarray(pages, dtype=np.int64) - self.first
+        return len(visits(seen, np.zeros(seen.size, dtype=bool), self.pages)[0])
+
     def wrong(self, pages: npt.ArrayLike, writes: npt.ArrayLike, *, by_iteration: bool = False) -> str | None:
         """How a recorded sequence differs from the expected one, or None.
 

@@ -16,7 +16,7 @@ from harness.measure.trials import LEFT_OUT
 
 from .advised import METHOD as ADVISED
 from .advised import put_advised
-from .cases import KNOWN, NEIGHBOUR
+from .cases import KNOWN, LACKEY, NEIGHBOUR
 from .declared_metrics import METRICS
 from .dwells import DWELLS, TRACER
 from .model import MODEL
@@ -29,6 +29,9 @@ SHORTEST = "stream-1"
 LONG = "long"
 #: Bounds of a neighbour's slowdown: its interval has to be on one side of each, or the trial does not tell.
 UNDISTURBED = (-0.03, 0.03)
+
+#: Methods without programs of their own output.
+CASES = ("known", "lackey-known", "neighbour")
 
 Tables = dict[str, pd.DataFrame]
 Floats = npt.NDArray[np.float64]
@@ -161,7 +164,7 @@ class _Programs:
 
     def _traced(self, key: tuple[str, int, str], method: str, tell: Callable[..., None]) -> None:
         counted: dict[str, Callable[[Values], float]] = {
-            "visits": lambda row: row["records"],
+            "visits": lambda row: row["visits"] + row["cut"],
             "lost": lambda row: row["lost"],
             "unrecorded": lambda row: abs(row["records"] - row["file_records"] - row["cut"]),
             "unaccounted": lambda row: abs(row["unaccounted"]),
@@ -193,12 +196,15 @@ class _Programs:
         reason = self._missing.of(key[0], key[1], [RUN, TRACE], key[2])
 
         def visit_s(own: Values, counts: Values) -> float:
-            return float(own["seconds"] / counts["records"]) if counts["records"] else float("nan")
+            visits = counts["visits"] + counts["cut"]
+            return float(own["seconds"] / visits) if visits else float("nan")
 
         if run is None or trace is None:
             told: tuple[float | None, float | None] = (None, None)
             size = None
         else:
+            if not trace["visits"] + trace["cut"]:
+                reason = reason or "its file has no visit of the program"
             kept, size = trace["records"] - trace["cut"], float(trace["file_bytes"])
             told = visit_s(run, trace) * 1e9, size / kept if kept else None
         self._rows.put(*key[:2], "file_bytes", size, reason=reason)
@@ -268,10 +274,12 @@ class _Trials:
                 self._compared(arm, trial)
             if method == "trace":
                 self._dwells(arm, trial)
-            if method not in ("plain", "exact", "stream", "lackey-data", "known", "neighbour", ADVISED):
+            if method not in ("plain", "exact", "stream", "lackey-data", *CASES, ADVISED):
                 self._output(arm, trial)
             if method == "known":
                 self._known(arm, trial, self._of("known", arm, trial))
+            if method == "lackey-known":
+                self._by_lackey(arm, trial, self._of("second", arm, trial))
             if method == "neighbour":
                 self._neighbour(arm, trial, self._of("neighbour", arm, trial))
 
@@ -279,6 +287,12 @@ class _Trials:
         self._counts(arm, trial, cases, KNOWN)
         self._sum(arm, trial, "known_cases", KNOWN, lambda: len(cases))
         self._sum(arm, trial, "known_wrong", KNOWN, lambda: int((~cases["exact"]).sum()))
+        self._sum(arm, trial, "hand_right", KNOWN, lambda: int((cases["seen"] == cases["by_hand"]).sum()))
+        self._sum(arm, trial, "said_exact", KNOWN, lambda: int(cases["said_exact"].sum()))
+
+    def _by_lackey(self, arm: str, trial: int, cases: pd.DataFrame) -> None:
+        self._sum(arm, trial, "second_wrong", LACKEY, lambda: int((~cases["exact"]).sum()))
+        self._sum(arm, trial, "hand_right", LACKEY, lambda: int((cases["visits"] == cases["by_hand"]).sum()))
 
     def _neighbour(self, arm: str, trial: int, speeds: pd.DataFrame) -> None:
         low, high = (float(speeds[name].min()) for name in ("slowdown_low", "slowdown_high"))
@@ -302,7 +316,7 @@ class _Trials:
         unrecorded = (counts["records"] - counts["file_records"] - counts["cut"]).abs()
         self._sum(arm, trial, "unrecorded", part, lambda: float(unrecorded.sum()))
         if part == TRACE:
-            self._sum(arm, trial, "steps", part, lambda: float(counts["steps"].sum()))
+            self._sum(arm, trial, "steps", part, lambda: float(counts["several"].sum()))
             self._sum(arm, trial, "unfit", part, lambda: float(counts["unfit"].sum()))
 
     def _compared(self, arm: str, trial: int) -> None:

@@ -18,7 +18,7 @@ from harness.yamlfile import about
 from .dwells import programs_of
 from .trace.comparison import compare
 from .trace.maps import read_maps
-from .trace.program import Program
+from .trace.program import Own, Program
 from .trace.records import Trace
 from .trace.stats import TraceStats
 
@@ -64,13 +64,18 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
             run = read_answer(folder / ("trace.json" if method in TRACES else f"{method}.json"), Run)
             size = run.data_bytes if method == "lackey-data" else run.bytes
             row = {"method": method, "seconds": run.elapsed_ns / 1e9, "bytes": size, "output": output}
-            rows.put("runs", row | run.as_columns(), trial, workload)
+            row = run.as_columns() | row
+            if method in TRACES:
+                row |= _less_the_starter(row, _own(trial, workload))
+            rows.put("runs", row, trial, workload)
         if method not in TRACES:
             continue
         with rows.part(trial, TRACE, workload):
             path = _path(trial, workload)
             row = counts(read_answer(folder / "trace.json", TraceStats), Trace(path))
-            rows.put("traces", row | {"file_bytes": path.stat().st_size}, trial, workload)
+            own = _own(trial, workload)
+            told = {name: getattr(own, name) for name in ("visits", "several", "before_visits", "starter_ns")}
+            rows.put("traces", row | told | {"file_bytes": path.stat().st_size}, trial, workload)
         if asked_for(trial.path):
             with rows.part(trial, COMPARISON, workload):
                 # One program is selected per workload, in order.
@@ -80,6 +85,19 @@ def decode_programs(rows: TableRows, trial: Trial) -> None:
 def _path(trial: Trial, workload: str) -> Path:
     """Where a program's trace lies."""
     return trial.path / "stream" if trial.params.get("method") == "stream" else trial.path / workload / "trace"
+
+
+def _own(trial: Trial, workload: str) -> Own:
+    return Program(Trace(_path(trial, workload))).own()
+
+
+def _less_the_starter(row: dict[str, Any], own: Own) -> dict[str, Any]:
+    """Time, data and visits of the program alone: roi-exec, which only marks it for the oracle, runs before it."""
+    return {
+        "seconds": row["seconds"] - own.starter_ns / 1e9,
+        "bytes": row["bytes"] - own.before_bytes,
+        "records": own.visits,
+    }
 
 
 def counts(stats: TraceStats, trace: Trace) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import pandas as pd
 
 from harness.measure.claims import ClaimResult
 
+from .hand import BY_HAND
+
 EXACT = "traced"
 WINDOWS = {EXACT: "1", "window-2": "2", "window-4": "4", "window-16": "16"}
 Frames = dict[str, pd.DataFrame]
@@ -84,10 +86,27 @@ def summaries(tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> Fram
             ["workload", "kind", "subject"], sort=False, as_index=False
         ).agg(share=("share", "max"))
     known = tables["known"]
+    shown |= _by_hand(known, tables["second"])
     if len(known):
         cases = known.groupby("arm", sort=False).agg(cases=("case", "size"), exact=("exact", "sum"))
         shown["Known sequences"] = cases.reset_index()
     return shown
+
+
+def _by_hand(known: pd.DataFrame, second: pd.DataFrame) -> Frames:
+    """What a person counted, the trace has, and lackey has; of each case's first trial."""
+    # A machine without AVX2 makes no gather.
+    ours, lackeys = (table[table["visits"] > 0].drop_duplicates("case").set_index("case") for table in (known, second))
+    cases = [case for case in BY_HAND if case in ours.index or case in lackeys.index]
+    if not cases:
+        return {}
+    told = {
+        "by hand": [BY_HAND[case].visits for case in cases],
+        "page trace": ours["seen"].reindex(cases).to_numpy(dtype="float64"),
+        "lackey": lackeys["visits"].reindex(cases).to_numpy(dtype="float64"),
+    }
+    counted = [BY_HAND[case].how for case in cases]
+    return {"Visits counted by hand, and by two instruments": pd.DataFrame({"case": cases, **told, "counted": counted})}
 
 
 def _rivals(values: _Medians) -> Frames:

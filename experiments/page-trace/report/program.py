@@ -98,6 +98,10 @@ def _warnings(stats: TraceStats) -> list[str]:
         told.append(
             f"{stats.left_out:,} visits at the end are left out: the trace may be no larger (setting output_mib)."
         )
+    if stats.gathers:
+        told.append(
+            f"{stats.gathers:,} visits are of gathers or scatters: pages that one of these comes back to are not seen."
+        )
     if stats.unfit:
         told.append(f"{stats.unfit} threads were not seen whole: they have executable data, or an LDT.")
     return told

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +12,24 @@ import numpy as np
 from harness.errors import RunError
 
 from .cost import NOTHING, Cost, own_time
-from .records import EXEC, Records, Trace, Words, code_pages
+from .records import EXEC, RECORD_BYTES, VISIT, Records, Trace, Words, code_pages
+
+
+@dataclass(frozen=True)
+class Own:
+    """A program's own part of its trace, and what came before its exec: the launcher's child, and its starter.
+
+    visits   its own, in the file; those `Trace.replaced` are none
+    several  its instructions that needed several data pages at once
+    before_visits, before_bytes  of the launcher's child and the starter; of a packed file no bytes, as blocks have both
+    starter_ns  from the first exec to the last one: what the starter took
+    """
+
+    visits: int
+    several: int
+    before_visits: int
+    before_bytes: int
+    starter_ns: int
 
 
 class Program:
@@ -51,6 +69,26 @@ class Program:
                 yield records
 
         return own_time(moved(), self._cost)
+
+    def own(self) -> Own:
+        """One reading of the file."""
+        visits = several = before = 0
+        execs: list[int] = []
+        at, last = 0, False  # whether the instruction of the visit before has several already
+        for records in self._trace.chunks():
+            execs += records.time_ns[records.type == EXEC].tolist()
+            made = records.type == VISIT
+            own = made & (at + np.arange(len(records)) > self._exec)
+            before += int(np.count_nonzero(made & ~own))
+            same = records.same[own]
+            visits += same.size
+            several += int(np.count_nonzero(same & ~np.concatenate([[last], same])[:-1]))
+            at, last = at + len(records), bool(same[-1]) if same.size else last
+        written = self._exec + 1
+        for place in self._trace.replaced.tolist():
+            written += place < written
+        size = 0 if self._trace.packed else written * RECORD_BYTES
+        return Own(visits, several, before, size, execs[-1] - execs[0] if execs else 0)
 
     @cached_property
     def lasted(self) -> int:

@@ -15,7 +15,7 @@ class TraceStats(Answer):
     `exit_status` is the command's as a shell has it, None of a process that was there before; `written` whether the
     trace could be written to its end; `left_out` visits that it had no room for; `bytes` its size with the header;
     `user_ns` and `system_ns` the command's; `exact` what the launcher holds: window 1, and nothing lost, given up, left
-    out or cut off.
+    out or cut off, and no gather.
     """
 
     faults: Annotated[int, about("page faults on the second page table")]
@@ -45,6 +45,7 @@ class TraceStats(Answer):
     drains: int
     bytes: int
     left_out: int
+    gathers: Annotated[int, about("visits of gathers and scatters, which are not seen whole")] = 0
     written: bool
     exact: bool
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from experiments.page_trace.trace.records import EXEC
+from experiments.page_trace.trace.anew import AGAIN, SAME
+from experiments.page_trace.trace.program import Program
+from experiments.page_trace.trace.records import EXEC, Trace
 
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
@@ -86,9 +88,10 @@ def test_ratios_are_of_one_clock_and_seed(arms):
     metrics = measured(arms)
     values = metrics["value"]
     assert values["traced", "slowdown.stream"] == 4
-    assert values["traced", "data_rate.stream"] == 12_000
+    # Two of its records, 48 bytes, are of what ran before its exec.
+    assert values["traced", "data_rate.stream"] == (6000 - 48) / 0.5
     assert values["traced", "time_of_lackey.stream"] == 0.04
-    assert values["traced", "bytes_of_lackey.stream"] == 0.01
+    assert values["traced", "bytes_of_lackey.stream"] == (6000 - 48) / 600_000
     assert values["lackey", "slowdown.stream"] == 100
     assert values["unpatched", "off_time.stream"] == values["unpatched", "off_time_all"] == 1.25
     assert not {"slowdown.stream", "bytes.stream"} & set(metrics.loc["unpatched"].index)
@@ -168,6 +171,30 @@ def test_the_access_model_begins_at_the_exec(arms):
     slices = ANALYSIS.timeline(tables, ANALYSIS.metrics(tables))
     assert slices is not None
     assert set(slices["process"]) == {"stream"}
+
+
+def test_what_ran_before_the_program_is_not_counted(arms):
+    """The launcher's child and the starter: their visits, their records, and the starter's time."""
+    launcher, starter = [record(0x999, 5), record(0, 9, kind=EXEC)], [record(0x998, 20), record(0x997, 30, flags=SAME)]
+    own = [record(page, 500_000_010 + i, flags=SAME * (i == 1)) for i, page in enumerate(PAGES)]
+    rows = [*launcher, *starter, record(0, 500_000_009, kind=EXEC), *own]
+    write_trace(arms[1].path / "stream" / "trace", words_of(rows))
+    write_stats(arms[1].path / "stream" / "trace.json", elapsed_ns=2_000_000_000, bytes=6000, records=9)
+    metrics = measured(arms)["value"]
+    assert metrics["traced", "visits.stream"] == len(PAGES)
+    assert metrics["traced", "slowdown.stream"] == 3
+    assert metrics["traced", "time_of_lackey.stream"] == 0.03
+    assert metrics["traced", "bytes_of_lackey.stream"] == (6000 - 5 * 24) / 600_000
+    assert metrics["traced", "steps"] == 1
+    (told,) = ANALYSIS.tables(arms)["traces"].query("arm == 'traced'").to_dict("records")
+    assert (told["before_visits"], told["starter_ns"], told["unaccounted"]) == (3, 500_000_000, 51)
+
+
+def test_records_that_were_replaced_are_bytes_and_no_visits(tmp_path):
+    rows = [record(1, 1), record(1, 2, flags=AGAIN), record(0, 9, kind=EXEC), record(2, 10), record(2, 11, flags=AGAIN)]
+    trace = Trace(write_trace(tmp_path / "trace", words_of(rows)))
+    own = Program(trace).own()
+    assert (own.visits, own.before_visits, own.before_bytes) == (1, 1, 3 * 24)
 
 
 def test_a_case_of_which_a_file_is_missing_is_no_exact_one(tmp_path):

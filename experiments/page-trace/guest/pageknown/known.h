@@ -70,7 +70,7 @@ void forward(void), backward(void), stride(void), random_pages(void), ping_pong(
 void same_instruction(void), dwell(void), matmul(void), huge(void);
 void straddle_load(void), straddle_store(void), straddle_warm(void), movs(void), rep_movsb(void);
 void rep_movsq(void), rep_stosq(void), push_mem(void), push_mem_warm(void), push_mem_loop(void);
-void push_straddle(void), pop_mem(void), call_mem(void), rmw(void), fxsave(void), pushf(void);
+void push_straddle(void), pop_mem(void), call_mem(void), rmw(void), fxsave(void), gather(void), pushf(void);
 void own_step(void);
 void write_pipe(void), read_pipe(void), write_file(void), write_unaligned(void), read_file(void);
 void futex_clock(void), invisible(void), signal_frame(void), refused(void), remap(void), fork_copy(void);

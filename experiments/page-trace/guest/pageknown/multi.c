@@ -221,6 +221,35 @@ void fxsave(void)
 	}
 }
 
+/*
+ * Eight elements of a gather on eight pages. Those in front of one that faults are done and out of its mask: they are not
+ * accessed again.
+ */
+__attribute__((target("avx2"))) static void gather_pages(const int32_t *indices)
+{
+	for (unsigned int i = 0; i < TIMES; i++)
+		__asm__ volatile("vpcmpeqd %%ymm1, %%ymm1, %%ymm1\n\t"
+				 "vmovdqu (%1), %%ymm2\n\t"
+				 "vgatherdps %%ymm1, (%0,%%ymm2,4), %%ymm0\n\t"
+				 "vzeroupper"
+				 :
+				 : "r"(at(0, 0)), "r"(indices)
+				 : "xmm0", "xmm1", "xmm2", "memory");
+}
+
+void gather(void)
+{
+	int32_t indices[8];
+
+	if (!__builtin_cpu_supports("avx2"))
+		return;
+	for (int k = 0; k < 8; k++)
+		indices[k] = k * (PAGE / 4) + k;
+	gather_pages(indices);
+	for (unsigned int i = 0; i < TIMES * 8; i++)
+		expect(i % 8, 0);
+}
+
 /* -- the trap flag: nobody who reads his flags may find the tracer's in them, and a program's own must work -- */
 
 static volatile int traps, trap_code;

@@ -43,6 +43,7 @@ static const struct known cases[] = {
 	{ "call-mem", 5, false, call_mem },
 	{ "rmw", 9, false, rmw },
 	{ "fxsave", 4, false, fxsave },
+	{ "gather", 8, false, gather },
 	{ "pushf", 2, false, pushf },
 	{ "own-step", 2, false, own_step },
 	{ "write-pipe", 4, true, write_pipe },

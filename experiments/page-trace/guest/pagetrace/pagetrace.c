@@ -24,6 +24,7 @@
  * command could not be run or found. If the trace cannot be written any more,
  * the trace is stopped, the command runs on to its end, and the status is 125.
  */
+#include "gather.h"
 #include "maps.h"
 #include "output.h"
 
@@ -63,6 +64,7 @@ struct trace {
 	uint32_t mask;
 	uint64_t tail;
 	uint64_t drains;	/* times that records were there to be written */
+	uint64_t gathers;	/* visits of instructions that a trace does not see whole */
 };
 
 struct command {
@@ -169,6 +171,7 @@ static void drain(struct trace *trace)
 
 		count = count < room ? count : room;
 		count = count < WRITE_RECORDS ? count : WRITE_RECORDS;
+		trace->gathers += gather_visits(trace->record + first, count);
 		output_put(&trace->output, trace->record + first, count);
 		trace->tail += count;
 		__atomic_store_n(&trace->ring->tail, trace->tail, __ATOMIC_RELEASE);
@@ -176,7 +179,7 @@ static void drain(struct trace *trace)
 }
 
 /* It or a child of it has ended, or stopped for its launcher and then goes on. */
-static void take_child(struct command *command)
+static void take_child(struct command *command, struct trace *trace)
 {
 	struct rusage usage;
 	int status;
@@ -185,6 +188,8 @@ static void take_child(struct command *command)
 	/* All, for its children are watched too. */
 	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
 		if (WIFSTOPPED(status)) {
+			/* At its end, its instructions can be looked at for the last time. */
+			drain(trace);
 			maps_stopped(pid, status);
 		} else if (pid == command->pid) {
 			command->usage = usage;
@@ -195,14 +200,14 @@ static void take_child(struct command *command)
 }
 
 /* Take what signals came; false if one asks to end the trace. */
-static bool take_signals(int signals, struct command *command)
+static bool take_signals(struct trace *trace, struct command *command)
 {
 	struct signalfd_siginfo info;
 	bool go_on = true;
 
-	while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+	while (read(trace->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD) {
-			take_child(command);
+			take_child(command, trace);
 		} else if (!command->pid || command->ended) {
 			go_on = false;
 		} else if (info.ssi_code != SI_KERNEL) {
@@ -225,26 +230,29 @@ static void follow(struct trace *trace, struct command *command)
 	while (!ended && !trace->output.error) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			die_errno("poll");
-		ended = fds[1].revents && !take_signals(trace->signals, command);
+		ended = fds[1].revents && !take_signals(trace, command);
 		ended |= (fds[0].revents & (POLLHUP | POLLERR)) != 0;
 		ended |= __atomic_load_n(&trace->ring->ended, __ATOMIC_ACQUIRE) != 0;
 		drain(trace);
 	}
 }
 
-static void wait_for(struct command *command, int signals)
+static void wait_for(struct command *command, struct trace *trace)
 {
-	struct pollfd fd = { .fd = signals, .events = POLLIN };
+	struct pollfd fd = { .fd = trace->signals, .events = POLLIN };
 
 	while (command->pid && !command->ended) {
 		if (poll(&fd, 1, -1) < 0 && errno != EINTR)
 			die_errno("poll");
-		take_signals(signals, command);
+		take_signals(trace, command);
 	}
 }
 
 static int warn(const struct page_trace_stats *stats, const struct trace *trace, const char *output)
 {
+	if (trace->gathers)
+		complain(0, "warning: %llu visits are of gathers or scatters: which of their pages they come back to is not seen",
+			 (unsigned long long)trace->gathers);
 	if (stats->lost || stats->other_lost || stats->unfit)
 		complain(0, "warning: %llu visits and %llu other records lost (a larger ring, -r, helps); "
 			    "%llu tasks not seen whole: they have executable data, or an LDT",
@@ -280,16 +288,18 @@ static int write_stats(int fd, const struct options *options, const struct page_
 	return dprintf(fd,
 		       "\"window\": %u, \"follow\": %s, \"pid\": %d, \"exit_status\": %s, \"elapsed_ns\": %llu, "
 		       "\"user_ns\": %llu, \"system_ns\": %llu, \"start_ioctl_ns\": %llu, \"ring_records\": %u, "
-		       "\"drains\": %llu, \"bytes\": %llu, \"left_out\": %llu, \"written\": %s, \"exact\": %s}\n",
+		       "\"drains\": %llu, \"bytes\": %llu, \"left_out\": %llu, \"gathers\": %llu, \"written\": %s, "
+		       "\"exact\": %s}\n",
 		       options->window, options->flags & PAGE_TRACE_FOLLOW ? "true" : "false",
 		       command->pid ? command->pid : options->pid, status, (unsigned long long)elapsed_ns,
 		       (unsigned long long)timeval_ns(command->usage.ru_utime),
 		       (unsigned long long)timeval_ns(command->usage.ru_stime),
 		       (unsigned long long)start_ioctl_ns, options->records, (unsigned long long)trace->drains,
 		       (unsigned long long)(sizeof(struct file_header) + trace->output.written),
-		       (unsigned long long)trace->output.left_out, trace->output.error ? "false" : "true",
-		       options->window == 1 && !stats->lost && !stats->unfit && !trace->output.left_out &&
-				       !trace->output.error ? "true" : "false");
+		       (unsigned long long)trace->output.left_out, (unsigned long long)trace->gathers,
+		       trace->output.error ? "false" : "true",
+		       options->window == 1 && !stats->lost && !stats->unfit && !trace->gathers &&
+				       !trace->output.left_out && !trace->output.error ? "true" : "false");
 }
 
 int main(int argc, char **argv)
@@ -369,7 +379,7 @@ int main(int argc, char **argv)
 	/* Disks and networks may say only now that they are full. */
 	if (close(trace.output.fd) && !trace.output.error)
 		trace.output.error = errno;
-	wait_for(&command, trace.signals);
+	wait_for(&command, &trace);
 
 	status = warn(&stats, &trace, options.output);
 	if (stats_file >= 0 && write_stats(stats_file, &options, &stats, &trace, &command, now_ns() - begin_ns,
