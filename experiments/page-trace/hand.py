@@ -24,7 +24,7 @@ BY_HAND = {
     "forward": Hand(64, "64 pages, one after the other"),
     "stride": Hand(64, "every third of 64 pages, from the first, second and third on: 22 + 21 + 21"),
     "ping-pong": Hand(200, "100 times one page and the other"),
-    "dwell": Hand(8, "eight stays of 1,000 accesses, no two in a row on one page"),
+    "dwell": Hand(8, "eight stays of a thousand accesses, no two in a row on one page"),
     "matmul": Hand(1088, "64 numbers of C, for each 8 times a row of A and one of B, then the row of C: 64 × 17"),
     "straddle-load": Hand(40, "20 loads of two pages each"),
     "push-straddle": Hand(80, "20 pushes, each from two pages to two pages"),
