@@ -31,7 +31,7 @@ GIVEN = re.compile(r"<!-- given: [^>]+ -->")
 LOOKS = re.compile(r"(?<![\w.])(?<!\w-)-?(?:\d+\.\d+|\d{1,3}(?:,\d{3})+|\d+(?= %|%))(?![\w.]*\d)")
 #: Versions, of kernels and QEMU, and numbers of sections.
 VERSION = re.compile(
-    r"\b(?:Linux|Debian|QEMU|kernel|before|since|[Ss]ections?|in|on|of|with|own|§)(?:'s)? \d+\.\d+(?:\.\d+)*"
+    r"\b(?:Linux|Debian|QEMU|kernel|before|since|[Ss]ections?|[Ii]n|from|on|of|with|own|§)(?:'s)? \d+\.\d+(?:\.\d+)*"
 )
 
 
