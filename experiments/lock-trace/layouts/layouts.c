@@ -19,6 +19,7 @@
 #include <linux/iocontext.h>
 #include <linux/kernfs.h>
 #include <linux/mm_types.h>
+#include <linux/mmu_context.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/net.h>
