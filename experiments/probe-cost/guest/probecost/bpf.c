@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "bpf.h"
 
-#include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 enum { MAX_ADDITIONS = 512 };
@@ -10,7 +10,7 @@ enum { MAX_ADDITIONS = 512 };
 
 static int bpf(int command, union bpf_attr *attr)
 {
-	return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+	return (int)TEMP_FAILURE_RETRY(syscall(SYS_bpf, command, attr, sizeof(*attr)));
 }
 
 static int bpf_map(void)
@@ -73,6 +73,17 @@ int bpf_program(enum bpf_prog_type type, unsigned int expected, long additions, 
 	return program;
 }
 
+int perf_open(struct perf_event_attr *attr)
+{
+	/* A signal may be pending, or come: the kernel then answers EINTR where it waits for a lock or a page. */
+	return (int)TEMP_FAILURE_RETRY(syscall(SYS_perf_event_open, attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC));
+}
+
+bool perf_control(int fd, unsigned long request, const void *argument)
+{
+	return !TEMP_FAILURE_RETRY(ioctl(fd, request, argument));
+}
+
 int perf_tracepoint(const char *event)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .sample_period = 0 };
@@ -82,7 +93,7 @@ int perf_tracepoint(const char *event)
 	snprintf(path, sizeof(path), "events/%s/id", event);
 	attr.config = strtoull(get(path, text, sizeof(text)), NULL, 10);
 	attr.disabled = 1;
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = perf_open(&attr);
 	if (fd < 0)
 		fail("perf event %s: %s", event, strerror(errno));
 	return fd;
@@ -92,7 +103,7 @@ uint64_t perf_count(int fd)
 {
 	uint64_t count = 0;
 
-	return read(fd, &count, sizeof(count)) == sizeof(count) ? count : 0;
+	return TEMP_FAILURE_RETRY(read(fd, &count, sizeof(count))) == sizeof(count) ? count : 0;
 }
 
 int fprobe_link(int program, const char *symbol)

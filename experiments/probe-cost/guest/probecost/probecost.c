@@ -145,7 +145,7 @@ static pid_t start_drain(long microseconds, int instances)
 		char path[128];
 
 		snprintf(path, sizeof(path), TRACEFS "/%s", in_instance(i, "per_cpu/cpu0/trace_pipe_raw%s", ""));
-		pipe[i] = open(path, O_RDONLY | O_NONBLOCK);
+		pipe[i] = (int)TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK));
 	}
 	while (!drained->stop) {
 		sleep_ns((uint64_t)microseconds * 1000);
@@ -154,7 +154,7 @@ static pid_t start_drain(long microseconds, int instances)
 			ssize_t got;
 
 			/* Bounded: where reading itself is traced, every read makes something to read. */
-			for (int n = 0; n < READS && (got = read(pipe[i], page, sizeof(page))) > 0; n++)
+			for (int n = 0; n < READS && (got = TEMP_FAILURE_RETRY(read(pipe[i], page, sizeof(page)))) > 0; n++)
 				drained->pages++;
 		}
 	}
@@ -359,7 +359,7 @@ static void execute(struct run *run)
 		roi_lap_end();
 		if (drain) {
 			drained->stop = 1;
-			waitpid(drain, NULL, 0);
+			TEMP_FAILURE_RETRY(waitpid(drain, NULL, 0));
 		}
 		for (int i = 0; i < n_probes; i++)
 			if (probes[i].ring) /* records of one size, but with stacks */

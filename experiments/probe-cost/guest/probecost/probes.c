@@ -4,12 +4,9 @@
 #include "work.h"
 
 #include <elf.h>
-#include <linux/perf_event.h>
 #include <sys/auxv.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, ENDBR = 4, OPTIMISER_NS = 300000000 };
 
@@ -64,7 +61,7 @@ static void make_instances(int count)
 		char path[64];
 
 		snprintf(path, sizeof(path), TRACEFS "/instances/c%d", instances_made + 1);
-		if (mkdir(path, 0700) && errno != EEXIST)
+		if (TEMP_FAILURE_RETRY(mkdir(path, 0700)) && errno != EEXIST)
 			fail("%s: %s", path, strerror(errno));
 	}
 	snprintf(text, sizeof(text), "%d", INSTANCE_KB);
@@ -229,7 +226,7 @@ static void start_sampler(struct probe *probe)
 		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	attr.disabled = 1;
 	put("/proc/sys/kernel/perf_cpu_time_max_percent", "0", 0); /* no throttling: what it costs is what is asked */
-	probe->sampler = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	probe->sampler = perf_open(&attr);
 	if (probe->sampler < 0) {
 		fail("perf sampling: %s", strerror(errno));
 		return;
@@ -238,7 +235,8 @@ static void start_sampler(struct probe *probe)
 	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ, MAP_SHARED, probe->sampler, 0);
 	if (probe->ring == MAP_FAILED)
 		fail("perf ring: %s", strerror(errno));
-	ioctl(probe->sampler, PERF_EVENT_IOC_ENABLE, 0);
+	if (!perf_control(probe->sampler, PERF_EVENT_IOC_ENABLE, NULL))
+		fail("perf sampling: %s", strerror(errno));
 }
 
 static enum bpf_prog_type program_type(const struct probe *probe)
@@ -262,8 +260,8 @@ static void start_program(struct probe *probe, struct consumer *consumer)
 		probe->link = raw_tracepoint(consumer->bpf, strchr(probe->target, '/') + 1);
 	} else {
 		consumer->event = perf_tracepoint(probe->event);
-		if (ioctl(consumer->event, PERF_EVENT_IOC_SET_BPF, consumer->bpf) ||
-		    ioctl(consumer->event, PERF_EVENT_IOC_ENABLE, 0))
+		if (!perf_control(consumer->event, PERF_EVENT_IOC_SET_BPF, (void *)(intptr_t)consumer->bpf) ||
+		    !perf_control(consumer->event, PERF_EVENT_IOC_ENABLE, NULL))
 			fail("program on %s: %s", probe->event, strerror(errno));
 	}
 }
@@ -397,7 +395,7 @@ void start_counting(void)
 			if (!consumer->filter[0])
 				continue;
 			consumer->passes = perf_tracepoint(probe->event);
-			if (ioctl(consumer->passes, PERF_EVENT_IOC_SET_FILTER, consumer->filter))
+			if (!perf_control(consumer->passes, PERF_EVENT_IOC_SET_FILTER, consumer->filter))
 				fail("filter %s: %s", consumer->filter, strerror(errno));
 		}
 	}

@@ -90,7 +90,7 @@ static void w_fork(long i)
 	(void)i;
 	if (!child)
 		_exit(0);
-	waitpid(child, NULL, 0);
+	TEMP_FAILURE_RETRY(waitpid(child, NULL, 0));
 }
 
 static int by_value(const void *a, const void *b)
