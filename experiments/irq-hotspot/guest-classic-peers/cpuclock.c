@@ -33,7 +33,7 @@ static int open_clock(void)
 		.sample_type = PERF_SAMPLE_IP,
 		.disabled = 1,
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = (int)TEMP_FAILURE_RETRY(syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC));
 
 	if (fd < 0)
 		die_errno("perf_event_open of cpu-clock");
@@ -51,7 +51,7 @@ static int run(char **command)
 		execvp(command[0], command);
 		die_with(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN, errno, "%s", command[0]);
 	}
-	if (waitpid(child, &status, 0) < 0)
+	if (TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) < 0)
 		die_errno("waiting for %s", command[0]);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

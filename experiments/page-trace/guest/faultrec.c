@@ -42,7 +42,7 @@ static int open_event(pid_t pid)
 		.watermark = 1,
 		.wakeup_watermark = RING_BYTES / 2,
 	};
-	int event = syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int event = TEMP_FAILURE_RETRY(syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC));
 
 	if (event < 0)
 		die_errno("perf_event_open");

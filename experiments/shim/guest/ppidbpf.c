@@ -46,7 +46,7 @@ static char log_text[16384];
 
 static int bpf(int command, union bpf_attr *attr)
 {
-	return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+	return (int)TEMP_FAILURE_RETRY(syscall(SYS_bpf, command, attr, sizeof(*attr)));
 }
 
 static int map_new(uint32_t value_size, uint32_t entries)

@@ -38,7 +38,7 @@ static long event_of(pid_t pid, int on_cpu)
 		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 	};
 
-	return syscall(SYS_perf_event_open, &attr, pid, on_cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return TEMP_FAILURE_RETRY(syscall(SYS_perf_event_open, &attr, pid, on_cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
 struct value {

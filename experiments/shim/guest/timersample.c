@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	cpu = atoi(argv[1]);
 	pin(argc > 4 ? atoi(argv[4]) : 0);
 	attr.sample_period = period;
-	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0);
+	fd = TEMP_FAILURE_RETRY(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0));
 	page = fd < 0 ? MAP_FAILED : mmap(NULL, PAGE + BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
 	if (page == MAP_FAILED) {
 		printf("{\"cpu\": %d, \"period_ns\": %llu, \"samples\": null, \"reason\": \"%s\"}\n", cpu, period,

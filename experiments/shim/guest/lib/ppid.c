@@ -29,7 +29,7 @@ static int bpf_map(void)
 {
 	union bpf_attr attr = { .pathname = (uintptr_t)PPID_BPF };
 
-	return (int)syscall(SYS_bpf, BPF_OBJ_GET, &attr, sizeof(attr));
+	return (int)TEMP_FAILURE_RETRY(syscall(SYS_bpf, BPF_OBJ_GET, &attr, sizeof(attr)));
 }
 
 const struct ppid_line *ppid_map(void)

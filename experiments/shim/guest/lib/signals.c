@@ -176,7 +176,7 @@ void signal_pmu(struct signal_source *signal, const struct event *event)
 
 	snprintf(signal->name, sizeof(signal->name), "%s", event->name);
 	signal->source = SOURCE_PMU;
-	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = TEMP_FAILURE_RETRY(syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
 	if (fd < 0) {
 		snprintf(signal->reason, sizeof(signal->reason), "perf_event_open: %s", strerror(errno));
 		return;
