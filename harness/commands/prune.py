@@ -33,16 +33,16 @@ def prune(
             "sets and the project's experiments need, too"
         ),
     ] = None,
-    yes: Annotated[bool, Option("do not ask")] = False,
+    force: Annotated[bool, Option("do not ask")] = False,
     results: ResultsFolder = RESULTS,
 ) -> int:
     """Remove old result sets, or what the store holds for nobody.
 
-    What would go is said before. UsageError when nobody can be asked and not `yes`.
+    What would go is said before. UsageError when nobody can be asked and not `force`.
     """
 
     def agreed(what: str) -> bool:
-        return yes or _confirmed(what)
+        return force or _confirmed(what)
 
     if kind == "store":
         from harness.run.pruning import prune_store
@@ -82,7 +82,7 @@ def _confirmed(what: str) -> bool:
     """What a person at the terminal says; UsageError without one."""
     if not sys.stdin.isatty():
         raise UsageError(
-            f"{what} would be removed, and there is no terminal for confirmation", hint="--yes removes them"
+            f"{what} would be removed, and there is no terminal for confirmation", hint="--force removes them"
         )
     terminal.output().print(f"Remove {what}? [y/N] ", end="", markup=False)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -15,6 +15,7 @@ from harness.choices import Trusted
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import find_experiment
 from harness.paths import EXPERIMENTS
+from harness.program.prescript import NOTHING, Wanted, is_script, readable
 from harness.report.terminal import frame_table
 from harness.sets.resultset import DOCUMENTS, ResultSet, find_result_set
 from harness.sets.seal import unchanged
@@ -41,26 +42,50 @@ def load_document(results: Path, text: str, name: str = "model") -> tuple[Path |
     return whole, _read(documents / f"{name}.json", hint)
 
 
-def predict_script(results: Path, text: str, script: Path, console: Console, *, trust: Trusted = None) -> int:
-    """Print what the experiment's hook makes of `script`.
+def predict_script(
+    results: Path,
+    text: str | None,
+    script: str | Path,
+    console: Console,
+    *,
+    wanted: Wanted = NOTHING,
+    trust: Trusted = None,
+) -> int:
+    """Print what the experiment's hook makes of `script`; without `text` that of the newest set that has a model.
 
     Code of a set is executed by `harness.analysis.trust`. So is that of a folder which a document names, if it is none
     of the project's: who wrote the document chose it.
     """
-    source, document = load_document(results, text)
-    if isinstance(source, ResultSet):
-        with unchanged(source.path), contained(source, script, trust=trust) as analysis:
-            shown, lines = analysis.predict(document, script)
-    else:
-        strange = source.parent != EXPERIMENTS
-        shut = may_be_executed(str(source), NAMED, trust=trust) if strange else None
-        with Contained(source, script, strange=strange, shut=shut) as analysis:
-            shown, lines = analysis.predict(document, script)
+    if text is None and not is_script(str(script)):
+        raise UsageError("what to predict is needed", hint="a script of bpftrace's, or a YAML file", where=str(script))
+    source, document = load_document(results, newest(results) if text is None else text)
+    with readable(str(script), wanted) as file:
+        if isinstance(source, ResultSet):
+            with unchanged(source.path), contained(source, file, trust=trust) as analysis:
+                shown, lines = analysis.predict(document, file)
+        else:
+            strange = source.parent != EXPERIMENTS
+            shut = may_be_executed(str(source), NAMED, trust=trust) if strange else None
+            with Contained(source, file, strange=strange, shut=shut) as analysis:
+                shown, lines = analysis.predict(document, file)
     for table in shown.summary:
         console.print(frame_table(table.title, table.frame))
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     return EXIT_OK
+
+
+def newest(results: Path) -> str:
+    """The newest set that has a document `model`. UsageError where there is none."""
+    models = results.glob(f"*/2*/{DOCUMENTS}/model.json")
+    sets = sorted((path.parents[1] for path in models if not path.parents[1].is_symlink()), key=lambda one: one.name)
+    if not sets:
+        raise UsageError(
+            f"no result set has a {DOCUMENTS}/model.json",
+            where=str(results),
+            hint="run an experiment with a hook predict",
+        )
+    return str(sets[-1])
 
 
 def _read(path: Path, hint: str) -> dict[str, Any]:

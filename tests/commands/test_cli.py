@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -91,7 +92,6 @@ def test_an_unknown_experiment_is_one_line_and_exit_2():
         (("run", "x", "--nonsense"), "No idea what '--nonsense' is! (./inv --list)"),
         (("run",), "'run' did not receive required positional arguments: 'experiment' (./inv --list)"),
         (("run", "x", "--seed"), "Flag <Argument: seed> needed value and was not given one! (./inv --list)"),
-        (("predict", "x"), "'predict' did not receive required positional arguments: 'with' (./inv --list)"),
         (("--nonsense",), "No idea what '--nonsense' is! (./inv --list)"),
     ],
 )
@@ -419,16 +419,33 @@ def test_output_is_wide_without_a_terminal(monkeypatch):
 
 
 def test_predict_answers_and_refuses_in_one_line(invoke, tmp_path):
+    def predict(*words: str | Path, **options: str) -> Done:
+        given = [text for name, value in options.items() for text in (f"--{name}", value)]
+        return invoke("predict", "--result", shlex.join(map(str, words)), *given)
+
     model, script = tmp_path / "model.json", tmp_path / "script.yaml"
     model.write_text(json.dumps(MODEL))
     script.write_text("workload: {cost: 1000}\nprobes: [{provider: kprobe-int3, firings: 0}]\n")
-    done = invoke("predict", str(model), str(script))
+    done = predict(model, script)
     assert done.status == 0, done.err
     assert "slowdown: exactly 1.0x" in done.out
     script.write_text("workload: {cost: 1000}\nprobes: [{provider: dtrace, firings: 1}]\n")
-    assert refused(invoke("predict", str(model), str(script))).startswith("the model has no provider 'dtrace' (it has ")
+    assert refused(predict(model, script)).startswith("the model has no provider 'dtrace' (it has ")
     script.write_text("workload: loop\nprobes: [{provider: kprobe-int3, point: g}]\n")
-    assert "unknown probe 'kprobe-int3 g'" in refused(invoke("predict", str(model), str(script)))
+    assert "unknown probe 'kprobe-int3 g'" in refused(predict(model, script))
+    assert refused(predict("x")).startswith("x: what to predict is needed")
+    assert "one script at a time, not 2" in refused(predict(model, script, "f { }"))
+    assert "for scripts of bpftrace's" in refused(predict(model, script, below="2"))
+    assert "cannot be read: No such file or directory" in refused(predict(model, tmp_path / "none.bt"))
+
+
+def test_a_script_of_bpftraces_needs_bpftrace(invoke, tmp_path, monkeypatch):
+    model = tmp_path / "model.json"
+    model.write_text(json.dumps(MODEL))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = refused(invoke("predict", "--result", shlex.join([str(model), "kprobe:f { @ = count(); }"])))
+    missing = "a script of bpftrace's is compiled by bpftrace, which is not here"
+    assert told == f"{missing} (install it: apt install bpftrace)"
 
 
 def test_kernels_are_listed_with_what_they_are(invoke):

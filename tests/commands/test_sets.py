@@ -136,13 +136,13 @@ def test_without_a_terminal_and_without_yes_nothing_is_removed(home):
     )
     assert done.returncode == 2
     assert done.stderr.startswith("krepro: 4 sets, ")
-    assert done.stderr.endswith("would be removed, and there is no terminal for confirmation (--yes removes them)\n")
+    assert done.stderr.endswith("would be removed, and there is no terminal for confirmation (--force removes them)\n")
     assert [line.split()[-1] for line in done.stdout.splitlines()] == [str(home / name) for name in DAYS[:4]]
     assert len(set_paths(home.parent)) == 6
 
 
 def test_with_yes_they_are_removed(home):
-    done = subprocess.run(command(home, "--keep", "2", "--yes"), capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(command(home, "--keep", "2", "--force"), capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.splitlines()[-1].startswith("4 sets, ")
     assert [path.name for path in set_paths(home.parent)] == DAYS[:3:-1]
     done = subprocess.run(command(home), capture_output=True, text=True, check=True, cwd=ROOT)

@@ -33,7 +33,7 @@ repetitions: {quick: 40}
 
 def prune(place: Place, *words: str) -> str:
     """Remove what can be removed, sets too; what it told."""
-    command = [*DEFAULT_SIGNALS, *PROGRAM, "prune", *words, "--results", str(place.results), "--yes"]
+    command = [*DEFAULT_SIGNALS, *PROGRAM, "prune", *words, "--results", str(place.results), "--force"]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **place.environment}, capture_output=True, text=True,
         check=False,

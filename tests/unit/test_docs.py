@@ -244,6 +244,8 @@ FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
     (FORMATS, "Predicate", probecost.Predicate),
     (FORMATS, "Histogram", probecost.Histogram),
     (FORMATS, "Program", probecost.Program),
+    (FORMATS, "Call", probecost.Call),
+    (FORMATS, "Cost of a call", probecost.CallCost),
     (FORMATS, "Refresh", probecost.Refresh),
     (DOCS / "selftest.md", "Fields of the file", Attachment),
     (DOCS / "selftest.md", "Fields of a row", Row),

@@ -190,22 +190,22 @@ def pruned(tmp_store, tmp_path, monkeypatch):
 
 
 def test_prune_of_the_store_asks_tries_and_removes(pruned, capsys):
-    with pytest.raises(UsageError, match=r"2 things, .*there is no terminal for confirmation.*--yes"):
+    with pytest.raises(UsageError, match=r"2 things, .*there is no terminal for confirmation.*--force"):
         pruned()
     assert capsys.readouterr().out.count("nothing needs it") == 2
-    assert pruned(below=1, yes=True) == 2
+    assert pruned(below=1, force=True) == 2
     assert "the store is small enough" in capsys.readouterr().out
-    assert pruned(yes=True) == 0
+    assert pruned(force=True) == 0
     assert "2 things" in capsys.readouterr().out
-    assert pruned(yes=True) == 0
+    assert pruned(force=True) == 0
     assert "nothing to remove" in capsys.readouterr().out
 
 
 def test_what_is_needed_is_not_guessed_without_the_tools(pruned, monkeypatch):
     monkeypatch.setattr("harness.run.pruning.ready", lambda: False)
     with pytest.raises(UsageError, match="what is needed of the store cannot be told"):
-        pruned(yes=True)
-    assert pruned(below=0, yes=True) == 0
+        pruned(force=True)
+    assert pruned(below=0, force=True) == 0
 
 
 def test_what_came_into_use_after_the_question_stays(pruned, tmp_store, monkeypatch, capsys):

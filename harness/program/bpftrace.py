@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""A bpftrace script as bpftrace itself compiles it: its programs and maps, without running it.
+
+bpftrace parses and compiles; nothing of it is attached (`-d`, `--emit-elf`). It is root's tool and reads the trace
+points of the running kernel, so it runs where those are mounted: in a mount namespace of its own, if they are not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from harness.errors import RunError, UsageError
+from harness.program.probenames import split_probe
+
+TRACEFS = Path("/sys/kernel/tracing")
+COMPILE_S = 60.0
+INSTALL = "install it: apt install bpftrace"
+#: Its older versions mount nothing themselves and look below debugfs too.
+_MOUNT = (
+    "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; "
+    'mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null; exec "$@"'
+)
+_SECTION = re.compile(r"s_(.+)_\d+")
+_MAP = re.compile(r"map: (@\w*) :: type\[([\w ]+)")
+#: In its intermediate code: the number of a map that a call is about, and what its key is made of.
+_NUMBER = re.compile(r"%(pseudo\d*) = (?:tail )?call i64 @llvm\.bpf\.pseudo\(i64 1, i64 (\d+)\)")
+_KEY = re.compile(r"\(i64 %(pseudo\d*), (?:\[(\d+) x i(\d+)\]|i(\d+))\*")
+_WARNING = re.compile(r"WARNING|RLIMIT_MEMLOCK|traceable functions")
+#: What is kept for each CPU by itself; all else is in a plain hash map.
+PER_CPU = ("count", "sum", "min", "max", "avg", "stats", "hist", "lhist")
+STACKS, EVENTS = "stack", "perf"
+_LONG = 8
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A script: `programs` by probe in its order, with their instructions' bytes; `maps` in the order of their numbers,
+    each with what kind it is and the bytes of its key.
+    """
+
+    version: str
+    programs: tuple[tuple[str, bytes], ...]
+    maps: tuple[tuple[str, str, int], ...]
+
+    def as_data(self) -> dict[str, object]:
+        """In JSON, for an experiment's hook `predict`."""
+        return {
+            "tool": self.version,
+            "programs": [{"probe": ",".join(split(probe)), "code": code.hex()} for probe, code in self.programs],
+            "maps": [{"name": name, "kind": kind, "key": key} for name, kind, key in self.maps],
+        }
+
+
+def split(probes: str) -> list[str]:
+    """The probes of a program, each with its kind in the long form."""
+    return [":".join(filter(None, split_probe(probe.strip()))) for probe in probes.split(",") if probe.strip()]
+
+
+def find() -> str:
+    """The host's bpftrace. UsageError where it has none, or this is not root, whose tool it is."""
+    found = shutil.which("bpftrace")
+    if found is None:
+        raise UsageError("a script of bpftrace's is compiled by bpftrace, which is not here", hint=INSTALL)
+    if os.geteuid():
+        raise UsageError("bpftrace compiles for root alone, even where nothing is run", hint="run it as root")
+    return found
+
+
+def compiled(script: str, name: str = "the script") -> Compiled:
+    """Compile a script's text. UsageError with bpftrace's own first line where it refuses it."""
+    program = find()
+    with tempfile.TemporaryDirectory(prefix="krepro-bpftrace-") as scratch:
+        source, elf = Path(scratch) / "script.bt", Path(scratch) / "script.elf"
+        source.write_text(script)
+        said = _run([program, "-d", str(source)], name)
+        _run([program, "--emit-elf", str(elf), str(source)], name)
+        version = _run([program, "--version"], name).strip()
+        try:
+            whole = elf.read_bytes()
+            programs = _programs(whole)
+        except (OSError, ELFError) as error:
+            raise RunError(f"bpftrace wrote no object of {name}: {error}") from error
+    if not programs:
+        raise UsageError(f"bpftrace made no program of {name}")
+    return Compiled(version, programs, _maps(said))
+
+
+def among_trace_points(argv: list[str]) -> list[str]:
+    """The words that run a command where the kernel's trace points are seen: mounted for it alone, if they are not."""
+    if (TRACEFS / "events").is_dir():
+        return argv
+    return ["unshare", "--mount", "sh", "-c", _MOUNT, "sh", *argv]
+
+
+def _run(argv: list[str], name: str) -> str:
+    try:
+        done = subprocess.run(
+            among_trace_points(argv), capture_output=True, text=True, errors="replace", check=False, timeout=COMPILE_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RunError(f"bpftrace did not compile {name}: {error}") from error
+    said = [line for line in done.stderr.splitlines() if line.strip() and not _WARNING.search(line)]
+    refused = next((line for line in said if "ERROR" in line or "error:" in line), None)
+    if done.returncode or refused:
+        raise UsageError(f"bpftrace refuses {name}: {refused or ' '.join(said[:1]) or f'exit code {done.returncode}'}")
+    return done.stdout + done.stderr
+
+
+def _programs(elf: bytes) -> tuple[tuple[str, bytes], ...]:
+    found = []
+    for section in ELFFile(BytesIO(elf)).iter_sections():
+        match = _SECTION.fullmatch(section.name)
+        if match and section.data():
+            found.append((match.group(1), section.data()))
+    return tuple(found)
+
+
+def _maps(said: str) -> tuple[tuple[str, str, int], ...]:
+    """bpftrace 0.17 numbers maps by name, then that of stacks, then that of events."""
+    kinds = {name: kind for name, kind in _MAP.findall(said) if kind != "none"}
+    keys: dict[int, int] = {}
+    numbers: dict[str, str] = {}
+    for line in said.splitlines():
+        numbers |= dict(_NUMBER.findall(line))
+        for pseudo, number, bits, plain in _KEY.findall(line):
+            if pseudo in numbers:
+                keys[int(numbers[pseudo])] = int(number) * int(bits) // 8 if number else int(plain) // 8
+    maps = [
+        (name, "percpu" if kind in PER_CPU else "hash", keys.get(number, _LONG))
+        for number, (name, kind) in enumerate(sorted(kinds.items()))
+    ]
+    if re.search(r"type\[[ku]stack", said):
+        maps.append(("", STACKS, 4))
+    return (*maps, ("", EVENTS, 4))
