@@ -23,7 +23,7 @@ from .metrics import metrics_of
 from .predict import predict
 from .report import paper_tables, summaries
 from .runs import ORACLE, Run, read_laps, read_runs
-from .validation import put_held_out
+from .validation import put_scripts
 
 __all__ = ["METRICS", "TABLES", "documents", "figures", "metrics", "paper", "predict", "summary", "tables"]
 
@@ -56,8 +56,8 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
             stages = stages_of(fitted)
             rows.put("stages", stages, trial)
             rows.put("traps", traps_of(fitted), trial)
-    with rows.part(trial, "held-out scripts", "validate"):
-        put_held_out(rows, trial, read.get("validate", []), stages)
+    with rows.part(trial, "scripts that are predicted", "validate"):
+        put_scripts(rows, trial, read, stages)
     with rows.part(trial, "lost hits and saturation", "effects"):
         rows.put("losses", list(losses(named, laps)), trial)
         rows.put("rates", list(rates(named)), trial)

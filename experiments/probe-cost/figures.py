@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from harness.report.figures import series
 
 from .fit import PROVIDERS
-from .fitted import UNSEEN, undisturbed, unit_of
+from .fitted import undisturbed, unit_of
 
 _LABELS = {"delivery": "trap and dispatch", "consumer": "recording consumer"}
 
@@ -51,20 +51,20 @@ def _stages(wide: pd.DataFrame, unit: str) -> Figure:
 
 
 def _predicted(checks: pd.DataFrame) -> Figure:
-    """Each held-out script: added cost predicted against measured, and the 10 % band."""
-    middle = checks.groupby("script")[["measured", "predicted", "base"]].median().dropna()
+    """Each script that took no part in the fit: added cost predicted against measured, and the 10 % band."""
+    middle = checks[checks["source"] != "advice"].groupby("script")[["measured", "predicted", "base"]].median().dropna()
     figure = Figure(figsize=(4.8, 4.2), layout="constrained")
     axes = figure.add_subplot()
     measured, predicted = middle["measured"] / middle["base"], middle["predicted"] / middle["base"]
     plain = (measured > 0) & (predicted > 0)  # on a busy host's clock a trace can seem to cost less than nothing
     measured, predicted = measured[plain], predicted[plain]
-    unseen = measured.index.str.startswith(UNSEEN)
+    drawn = measured.index.str.startswith("b")
     if len(measured):
         edge = np.array([measured.min() / 2, measured.max() * 2])
         axes.fill_between(edge, 0.9 * edge, 1.1 * edge, color="0.85", label="within 10 %")
         axes.plot(edge, edge, color="0.4", linewidth=0.8)
-    axes.plot(measured[~unseen], predicted[~unseen], label="seen while the model was revised", **series(3).points())
-    axes.plot(measured[unseen], predicted[unseen], label="unseen", **series(1).points())
+    axes.plot(measured[~drawn], predicted[~drawn], label="seen while the model was revised", **series(3).points())
+    axes.plot(measured[drawn], predicted[drawn], label="drawn by a seed", **series(1).points())
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("measured: added cost / untraced cost")

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from .fitlines import line
+from .fittimes import calls_of, refresh_of, samples_of, strings_of
 from .model.cost import PROGRAMS_ONLY, TRACE_POINTS
 from .runs import Run
 
@@ -84,6 +85,11 @@ class Runs:
             return math.nan
         return self._trapped(name, among) - self._trapped(bare, among)
 
+    def stage(self, provider: str, stage: str) -> float:
+        """A stage that is the difference of two runs."""
+        more, less, times = DIFFERENCES[stage]
+        return (self.cost(f"{provider}.{more}") - self.cost(f"{provider}.{less}")) / times
+
     def _trapped(self, name: str, among: frozenset[str]) -> float:
         run, laps = self.runs[name], self.laps
         assert laps is not None
@@ -101,6 +107,8 @@ def stages_of(runs: Runs) -> list[dict[str, Any]]:
         _row(provider, stage, value) for provider in PROVIDERS for stage, value in _provider(runs, provider).items()
     ]
     rows += [_row("general", stage, value) for stage, value in _general(runs).items()]
+    instruction = runs.stage("tracepoint", "instruction")
+    rows += [_row("call", stage, value) for stage, value in calls_of(runs, instruction).items()]
     rows.append(_row("tracepoint", "consumer", _consumer(runs), FITTED_POINT))
     for name in runs.runs:
         if name.startswith("tracepoint@") and name.endswith(".one"):
@@ -149,30 +157,42 @@ def _provider(runs: Runs, provider: str) -> dict[str, float]:
 
     stages = {stage: (cost(more) - cost(less)) / times for stage, (more, less, times) in DIFFERENCES.items()}
     if provider == "sample":
-        return _samples(runs)
+        return samples_of(runs)
     if provider in PROGRAMS_ONLY:
         delivery = cost("program") - runs.bare(f"{provider}.program")
+        # From the second on they are called from a list: what that takes once, and how much less each further one.
+        each = (cost("program4") - cost("program2")) / 2
+        stages["iteration"] = cost("program2") - cost("program") - each
+        stages["same-place"] = each - delivery
     else:
         delivery = cost("one") - runs.bare(f"{provider}.one") - stages["consumer"]
         stages["programs"] = cost("program") - runs.bare(f"{provider}.program") - delivery - stages["program"]
     if provider in TRACE_POINTS:
         stages["iteration"] = cost("two") - cost("one") - stages["consumer"]
         stages["passage"] = cost("tax") - runs.bare(f"{provider}.tax")
+        stages["program-passage"] = cost("tax-program") - runs.bare(f"{provider}.tax-program")
     trap = _trap(runs, provider)
     stages |= {"delivery": delivery, "trap": trap, "dispatch": delivery - trap}
-    stages["same-place"] = cost("double") - cost("one") - (cost("one") - runs.bare(f"{provider}.one"))
+    if provider not in PROGRAMS_ONLY:
+        stages["same-place"] = cost("double") - cost("one") - (cost("one") - runs.bare(f"{provider}.one"))
+        stages |= _stack(runs, provider)
     nested = {"kprobe-ftrace": "nested.int3-ftrace", "kprobe-int3": "nested.int3-int3"}.get(provider, "")
     stages["miss"] = runs.cost(nested) - runs.cost("nested.none")
+    if provider == "kretprobe":
+        # Without a free instance the handler of the kprobe at the entry gives up (pre_handler_kretprobe): what is left
+        # is that kprobe, by ftrace, without a consumer.
+        stages["miss"] = runs.cost("kprobe-ftrace.one") - runs.bare("kprobe-ftrace.one")
+        stages["miss"] -= runs.stage("kprobe-ftrace", "consumer")
     return stages
 
 
-def _samples(runs: Runs) -> dict[str, float]:
-    """Units per sample: what it lasts longer, by the samples in that time."""
-    stages = {}
-    for stage, name, period in (("sample", "sample.one", 100_000), ("stack", "sample.stack", 100_000)):
-        lasted = runs.cost(name)
-        stages[stage] = (lasted - runs.cost("bare.spin")) / (lasted / period) if lasted else math.nan
-    return stages
+def _stack(runs: Runs, provider: str) -> dict[str, float]:
+    """A stack without its frames. It begins in the handler, so the provider's own way there is in it."""
+    name = f"{provider}.stack"
+    if name not in runs.runs or not runs.runs[name].stack_frames:
+        return {}
+    frame = _general(runs).get("frame", math.nan)
+    return {"stack": runs.cost(name) - runs.cost(f"{provider}.one") - frame * runs.runs[name].stack_frames}
 
 
 def _general(runs: Runs) -> dict[str, float]:
@@ -186,36 +206,14 @@ def _general(runs: Runs) -> dict[str, float]:
         - runs.cost("syscall-return.tax")
         + runs.cost("bare.getuid"),
     }
-    # A stack costs something, and each of its frames: a line through all that were taken.
+    # A stack costs something, and each of its frames: a line through those of one provider, of three depths.
     deep = [
-        (run.frames, runs.cost(name) - runs.cost(name.removesuffix("stack") + "one"))
+        (run.stack_frames, runs.cost(name) - runs.cost(name.removesuffix("stack") + "one"))
         for name, run in runs.runs.items()
-        if name.endswith(".stack") and run.frames and not name.startswith("sample")
+        if name.startswith("frames@") and name.endswith(".stack") and run.stack_frames
     ]
     if len({frames for frames, _ in deep}) > 1:
         stages |= dict(zip(("stack", "frame"), line(deep), strict=True))
     if {"general.idle", "general.wake", "general.wake2", "general.drained", "general.undrained"} <= set(runs.runs):
-        stages |= _refresh(runs)
-    return stages
-
-
-def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Intercept and slope of the line of least squares through (x, y), to the last digit.
-
-    Floats would be added in another order, and so come out otherwise, on another CPU.
-    """
-    exact = [(Fraction(x), Fraction(y)) for x, y in points]
-    x_mean, y_mean = (sum(column) / len(exact) for column in zip(*exact, strict=True))
-    slope = sum((x - x_mean) * (y - y_mean) for x, y in exact) / sum((x - x_mean) ** 2 for x, _ in exact)
-    return float(y_mean - slope * x_mean), float(slope)
-
-
-def _refresh(runs: Runs) -> dict[str, float]:
-    def beyond(name: str, other: str) -> float:
-        return runs.runs[name].total - runs.runs[other].total
-
-    wake = beyond("general.wake", "general.idle") / runs.runs["general.wake"].wakes
-    wake2 = beyond("general.wake2", "general.idle") / runs.runs["general.wake2"].wakes
-    drained = runs.runs["general.drained"]
-    page = (beyond("general.drained", "general.undrained") - wake * drained.wakes) / drained.pages
-    return {"refresh": wake, "buffer": wake2 - wake, "page": page}
+        stages |= refresh_of(runs)
+    return stages | strings_of(runs)

@@ -12,10 +12,7 @@ import pandas as pd
 from harness.measure.statistics import median_estimate
 
 from .fit import PROVIDERS
-from .model.cost import Accuracy, Cost, CostModel, Counts, Provider
-
-#: Written after the model had been changed for the last time: it was seen by none of its authors before.
-UNSEEN = ("v19", "v20", "v21", "v22")
+from .model.cost import CALLS, Accuracy, Cost, CostModel, Counts, Provider
 
 
 def costs_of(stages: pd.DataFrame) -> pd.DataFrame:
@@ -46,7 +43,11 @@ def model_of(costs: pd.DataFrame, **fields: Any) -> CostModel:
         if "dispatch" in plain or (name == "sample" and plain):
             providers[name] = Provider.model_validate({"stages": plain, "points": points})
     general = _stages(costs[costs["provider"] == "general"], "stage")
-    return CostModel.model_validate({"experiment": "probe-cost", **fields, "providers": providers, "general": general})
+    called = _stages(costs[costs["provider"] == "call"], "stage")
+    calls = {name: {"each": called[name], "byte": called.get(f"{name}-byte")} for name in CALLS if name in called}
+    return CostModel.model_validate(
+        {"experiment": "probe-cost", **fields, "providers": providers, "general": general, "calls": calls}
+    )
 
 
 def _stages(rows: pd.DataFrame, name: str) -> dict[str, Cost]:
@@ -81,7 +82,7 @@ def models(tables: Mapping[str, pd.DataFrame]) -> dict[str, CostModel]:
             unit=unit_of(trial["clock"]),
             trials=int(costs["trials"].max()),
             workloads=_workloads(tables, str(arm)),
-            accuracy=accuracy(checks[checks["arm"] == arm]),
+            accuracy=_quoted(checks[checks["arm"] == arm]),
         )
         if model.providers:
             made[str(arm)] = model
@@ -105,16 +106,23 @@ def _workloads(tables: Mapping[str, pd.DataFrame], arm: str) -> dict[str, Counts
     return made
 
 
+def _quoted(validation: pd.DataFrame) -> Accuracy | None:
+    """Of scripts that were drawn, where any were; else of those that were seen."""
+    blind = accuracy(validation[validation["source"] == "blind"])
+    return blind or accuracy(validation[validation["source"] == "held-out"])
+
+
 def accuracy(validation: pd.DataFrame) -> Accuracy | None:
     """The errors of one arm's held-out scripts: medians over trials first. None where nothing was predicted."""
     validation = validation[validation["problem"].isna()]
-    if validation.empty:
+    if validation.empty or "error_added" not in validation:
         return None
     errors = validation.groupby("script")[["error_added", "error_slowdown"]].median().abs()
     return Accuracy(
         scripts=len(errors),
         added_median=float(errors["error_added"].median()),
         added_worst=float(errors["error_added"].max()),
+        added_most=float(errors["error_added"].quantile(0.95)),
         slowdown_median=float(errors["error_slowdown"].median()),
         slowdown_worst=float(errors["error_slowdown"].max()),
     )

@@ -15,7 +15,7 @@ from harness.measure.rows import Cut, MetricRows, problem_of
 from .declared import METRICS
 from .effects import NESTED
 from .fit import PROVIDERS
-from .fitted import UNSEEN, unit_of
+from .fitted import unit_of
 from .runs import ORACLE
 
 #: As the field orders them, the cheapest first.
@@ -69,6 +69,8 @@ def metrics_of(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         _stage_metrics(trial)
         _structure_metrics(trial)
         _validation_metrics(trial)
+        _blind_metrics(trial, tables["validation"])
+        _advice_metrics(trial)
         _loss_metrics(trial)
         _saturation_metrics(trial)
     return rows.frame()
@@ -139,6 +141,7 @@ def _worst(values: list[float]) -> float:
 
 def _validation_metrics(trial: _Trial) -> None:
     checks = trial.rows("validation")
+    checks = checks[checks["source"] == "held-out"]
     if checks.empty:
         return
     for row in checks.to_dict("records"):
@@ -146,7 +149,6 @@ def _validation_metrics(trial: _Trial) -> None:
         trial.put(f"slowdown.{row['script']}", row["slowdown"], str(row["problem"]))
     good = checks[checks["problem"].isna()]
     why = "no held-out script was predicted"
-    unseen = good[good["script"].str.startswith(UNSEEN)]
     trial.put("held_out_scripts", len(good) or math.nan, why)
     for metric, part, whole in (
         ("held_out_missed", "misses", "missable"),
@@ -157,10 +159,43 @@ def _validation_metrics(trial: _Trial) -> None:
     for name, errors in (
         ("added", good["error_added"].abs()),
         ("slowdown", good["error_slowdown"].abs()),
-        ("unseen", unseen["error_added"].abs()),
     ):
         trial.put(f"error_{name}_median", float(errors.median()), why)
         trial.put(f"error_{name}_worst", float(errors.max()), why)
+
+
+def _blind_metrics(trial: _Trial, checks: pd.DataFrame) -> None:
+    """Over all trials of the arm, each of which has drawn its own scripts: a worst of some hides the worst of all."""
+    drawn = checks[(checks["arm"] == trial.arm) & (checks["source"] == "blind")]
+    if drawn.empty or not (drawn["trial"] == trial.trial).any():
+        return
+    failed = drawn["error_added"].isna()
+    errors = drawn.loc[~failed, "error_added"].abs()
+    inside = drawn["measured"].between(drawn["low"], drawn["high"]) & ~failed
+    why = "no script that was drawn could be predicted"
+    trial.put("error_blind_median", float(errors.median()), why)
+    trial.put("error_blind_worst", float(errors.max()), why)
+    trial.put("blind_scripts", len(drawn))
+    trial.put("blind_failed", float(failed.mean()))
+    trial.put("blind_inside", float(inside.mean()))
+
+
+def _advice_metrics(trial: _Trial) -> None:
+    checks = trial.rows("validation")
+    rows = {row["script"]: row for row in checks[checks["source"] == "advice"].to_dict("records")}
+    names = sorted({name.rpartition(".")[0] for name in rows})
+    if not names:
+        return
+    right, errors = [], []
+    for name in names:
+        before, after = (rows.get(f"{name}.{when}", {}) for when in ("before", "after"))
+        measured, predicted = (
+            after.get(column, math.nan) / before.get(column, math.nan) for column in ("measured", "predicted")
+        )
+        right.append((measured < 1) == (predicted < 1) and not math.isnan(measured + predicted))
+        errors.append(abs(predicted - measured))
+    trial.put("advice_right", sum(right) / len(right))
+    trial.put("advice_error", _worst(errors))
 
 
 def _loss_metrics(trial: _Trial) -> None:

@@ -37,6 +37,12 @@ class Counted(Answer):
     hits: int
     misses: int
     passes: tuple[int, ...]
+    size: Annotated[int, about("bytes of an event, without strings")] = 0
+    frames: Annotated[float, about("of the kernel's, of its stacks in a look of a few rounds")] = 0.0
+    user_frames: Annotated[float, about("and of the user's, of a sample's")] = 0.0
+    by_wake: Annotated[float, about("firings by a reader that finds nothing, each time that it wakes up")] = 0.0
+    by_read: Annotated[float, about("and by each further read of its")] = 0.0
+    executed: Annotated[tuple[int, ...], about("instructions of each consumer's program, of a firing")] = ()
 
 
 class Run(Answer):
@@ -56,7 +62,11 @@ class Run(Answer):
     frames: int = 0
     drops: int = 0
     wakes: Annotated[int, about("wake-ups of the reader that drains the buffers, in all batches")] = 0
-    pages: Annotated[int, about("pages that it took out")] = 0
+    pages: Annotated[int, about("times that it took out something of a page")] = 0
+    whole: Annotated[int, about("of these, whole pages")] = 0
+    records: Annotated[int, about("events that readers took out of rings of programs")] = 0
+    syscalls_by_wake: float = 0.0
+    switches_by_wake: float = 0.0
 
     @model_validator(mode="after")
     def _whole(self) -> Run:
@@ -84,6 +94,20 @@ class Run(Answer):
         return float(np.median(self.took)) / self.rounds
 
     @property
+    def added(self) -> float:
+        """Of a batch, what it takes longer with probes, where it was to tell what it takes without.
+
+        A tick of the clock falls into some batches, and a median would meet it in the one series and not in the other;
+        a mean would have what the kernel does once a second.
+        """
+        return _middle(self.took) - self.untraced
+
+    @property
+    def untraced(self) -> float:
+        """Of a batch, without probes."""
+        return _middle(self.plain)
+
+    @property
     def total(self) -> float:
         """All batches."""
         return float(sum(self.took))
@@ -99,9 +123,25 @@ class Run(Answer):
         return words(self.lines[0]).get("check") == "1"
 
     @property
+    def period_ns(self) -> float:
+        """What a reader sleeps between two looks."""
+        return 1000.0 * float(words(self.lines[0]).get("drain", 0))
+
+    @property
+    def stack_frames(self) -> float:
+        """Of the stacks of its first probe."""
+        return self.frames or (self.probes[0].frames if self.probes else 0.0)
+
+    @property
     def drained(self) -> bool:
         """Whether a reader takes events out of the buffers meanwhile."""
         return "drain" in words(self.lines[0])
+
+
+def _middle(series: tuple[float, ...]) -> float:
+    """Mean of all batches but the first, which is cold, and the longest and shortest of the others."""
+    others = sorted(series[1:])[1:-1]
+    return float(np.mean(others or series))
 
 
 def words(line: str) -> dict[str, str]:

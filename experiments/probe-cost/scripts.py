@@ -3,27 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from .model.cost import Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
+from .model.compiled import SAVED
+from .model.cost import Call, Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
 from .runs import Counted, Run, words
 
 #: With this call probecost ends the counting of firings: it is counted, and is none of the workload's.
 _OWN_CALL = "sys_prctl"
+#: Instructions that a program executes which does nothing, and of one of its counters (guest/probecost/bpf.c).
+BARE, COUNTER = 3, 8
 
 
 def script(run: Run) -> Script:
     """The script of a held-out run: its probes and consumers, with the firings that were counted without them.
 
-    Counts are per batch: a run's costs are medians over batches.
+    Counts are per batch. Nothing is from the traced batches.
     """
-    blocks = blocks_of(run)
-    frames = run.frames or None
-    probes = [_probe(line, uses, counted, run.batches, frames) for line, uses, counted in blocks]
-    buffers = max([len(uses) for _, uses, _ in blocks], default=1)
+    probes = [_probe(line, uses, counted, run) for line, uses, counted in blocks_of(run)]
     refresh = None
     if run.drained:
-        refresh = Refresh(wakes=run.wakes / run.batches, pages=run.pages / run.batches, buffers=buffers)
+        refresh = Refresh(period_ns=run.period_ns, each=int(words(run.lines[0]).get("readers", "1")) > 1)
     return Script(workload=counts(run), probes=probes, refresh=refresh)
 
 
@@ -65,37 +65,91 @@ def counts(run: Run) -> Counts:
         provider, point = line.split()[1:3]
         if provider != "sample":
             firings[f"{provider} {point}"] = counted.firings / run.batches
-    plain = sorted(run.plain)
     return Counts(
-        cost=(plain[run.batches // 2] + plain[(run.batches - 1) // 2]) / 2,
+        cost=run.untraced,
         syscalls=run.syscalls / run.batches,
         switches=run.switches / run.batches,
         firings=firings,
+        syscalls_by_wake=run.syscalls_by_wake,
+        switches_by_wake=run.switches_by_wake,
     )
 
 
-def _probe(line: str, uses: Sequence[str], counted: Counted, batches: int, frames: int | None) -> Probe:
+def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
+    if run.frames:  # of an older guest's program, which told of one probe's stacks alone
+        counted = counted.model_copy(update={"frames": float(run.frames)})
     _, provider, target, *arguments = line.split()
     if provider == "sample":
-        consumers = [Consumer(stack_frames=frames if "stack=1" in use else None) for use in uses]
+        consumers = [
+            Consumer(stack_frames=counted.frames, user_frames=counted.user_frames) if "stack=1" in use else Consumer()
+            for use in uses
+        ]
         return Probe(provider=provider, point=target, period_ns=float(target), consumers=consumers)
     kinds = [argument.split("=", 1)[1] for argument in arguments if not argument.startswith("maxactive=")]
     comm = sum(kind == "$comm" for kind in kinds)
-    memory = sum(kind.startswith("+") for kind in kinds)
-    fields = Fields(registers=len(kinds) - comm - memory, memory=memory, comm=comm)
+    strings = sum(kind.endswith(":ustring") for kind in kinds)
+    memory = sum(kind.startswith("+") for kind in kinds) - strings
+    paths = paths_of(run) if strings else []
+    fields = Fields(
+        registers=len(kinds) - comm - memory - strings,
+        memory=memory,
+        comm=comm,
+        strings=strings,
+        characters=strings * sum(len(path) + 1 for path in paths) / max(1, len(paths)),
+    )
     firings = counted.firings
     consumers = [
-        _consumer(use, passed / firings if firings else 1.0, frames)
-        for use, passed in zip(uses, counted.passes, strict=True)
+        _consumer(use, passed / firings if firings else 1.0, counted, number, paths)
+        for number, (use, passed) in enumerate(zip(uses, counted.passes, strict=True))
     ]
-    return Probe(provider=provider, point=target, firings=firings / batches, fields=fields, consumers=consumers)
+    return Probe(
+        provider=provider,
+        point=target,
+        firings=firings / run.batches,
+        fields=fields,
+        consumers=consumers,
+        event_bytes=counted.size,
+        by_wake=counted.by_wake,
+        by_read=counted.by_read,
+    )
 
 
-def _consumer(use: str, passes: float, frames: int | None) -> Consumer:
+def paths_of(run: Run) -> list[str]:
+    """The paths that a round of the run's workload opens, as guest/probecost/work.c has them."""
+    if run.work == "path":
+        whole = "/run/".ljust(int(words(run.lines[0]).get("path", "20")) - 1, "p")
+        return [f"{whole}{last}" for last in range(10)]
+    return ["/run/probecost.data"]
+
+
+def program(options: Mapping[str, str], executed: int | None) -> Program:
+    """A program of the guest's, of the words of its line; `executed` is what it executes, with what its calls need.
+
+    Its counters have their instructions in their own stage; None: it does nothing but add.
+    """
+    aggregations = int(options.get("map", "0"))
+    calls = []
+    for text in filter(None, options.get("calls", "").split(",")):
+        name, times = text.split(":")
+        name, _, size = name.partition("/")
+        calls.append(Call(name=name, times=float(times), bytes=float(size or 8)))
+    if any(call.name in ("read", "string") for call in calls):
+        calls.append(Call(name="array"))  # where the kernel's text is
+    calls += [Call(name=kind, bytes=float(options[kind])) for kind in ("ring", "perf") if kind in options]
+    if executed is None or not calls:
+        return Program(instructions=int(options["bpf"]), aggregations=aggregations, calls=calls)
+    instructions = executed - BARE - COUNTER * aggregations + SAVED
+    return Program(instructions=instructions, aggregations=aggregations, calls=calls)
+
+
+def _consumer(use: str, passes: float, counted: Counted, number: int, paths: Sequence[str]) -> Consumer:
     options = words(use.removeprefix("use"))
     if "bpf" in options:
-        program = Program(instructions=int(options["bpf"]), aggregations=int(options.get("map", "0")))
-        return Consumer(program=program)
+        made = program(options, counted.executed[number] if counted.executed else None)
+        deep = [
+            call.model_copy(update={"bytes": counted.frames}) if call.name == "stack" else call for call in made.calls
+        ]
+        return Consumer(program=made.model_copy(update={"calls": deep}))
     histogram = None
     if "hist" in options:
         parts = options["hist"].split(":")
@@ -104,18 +158,31 @@ def _consumer(use: str, passes: float, frames: int | None) -> Consumer:
         histogram = Histogram(keys=keys, values=values - ("vals=hitcount" in parts))
     return Consumer(
         record=options.get("record", "1") == "1",
-        predicate=_predicate(use.split("filter=", 1)[1].split(maxsplit=1)[0], min(passes, 1.0))
+        predicate=_predicate(use.split("filter=", 1)[1].split(maxsplit=1)[0], min(passes, 1.0), paths)
         if "filter=" in use
         else None,
-        stack_frames=frames if "stack" in options else None,
+        stack_frames=counted.frames if "stack" in options else None,
         histogram=histogram,
     )
 
 
-def _predicate(text: str, passes: float) -> Predicate:
+def compared(pattern: str, text: str) -> int:
+    """How many characters a filter compares: until they differ, or the pattern ends (regex_match_front, _full)."""
+    begin = pattern.removesuffix("*")
+    same = next((at for at, (one, other) in enumerate(zip(begin, text, strict=False)) if one != other), None)
+    if same is not None:
+        return same + 1
+    return len(begin) if begin != pattern else min(len(begin), len(text)) + 1
+
+
+def _predicate(text: str, passes: float, paths: Sequence[str]) -> Predicate:
     """Evaluation ends with the first term that decides: a false one of an and, a true one of an or."""
     ors, ands = text.count("||"), text.count("&&")
     terms = 1 + ors + ands
+    if "'" in text:
+        pattern = text.split("'")[1]
+        characters = sum(compared(pattern, path) for path in paths) / len(paths)
+        return Predicate(terms=terms, passes=passes, characters=characters)
     if ors:
         return Predicate(terms=terms, passes=passes, terms_if_true=1, terms_if_false=terms)
     return Predicate(terms=terms, passes=passes)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,35 +12,52 @@ from harness.errors import UsageError
 from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
-from .fitted import costs_of, model_of, unit_of
+from .fitted import accuracy, costs_of, model_of, unit_of
 from .model.cost import CostModel
 from .model.prediction import predict
 from .runs import Run
 from .scripts import counts, events_of, script
 
+#: Scripts by the guest's workload that runs them: seen, drawn by the trial's seed, before and after advice.
+SOURCES = {"validate": "held-out", "blind": "blind", "advice": "advice"}
 
-def put_held_out(rows: TableRows, trial: Trial, runs: Sequence[Run], stages: Sequence[dict[str, Any]]) -> None:
+
+def put_scripts(
+    rows: TableRows, trial: Trial, read: Mapping[str, Sequence[Run]], stages: Sequence[dict[str, Any]]
+) -> None:
     """Rows of validation, workloads and firings. `stages` are those of this trial: another one's do not matter, so
     trials are independent of each other; none where the fit is not known.
+
+    The interval of scripts that were drawn is widened by the worst error of those that were seen, of the same trial.
     """
     model = _model(trial, stages) if stages else None
+    for workload, source in SOURCES.items():
+        checks = _put(rows, trial, [run for run in read.get(workload, []) if run.held_out], model, source)
+        if source == "held-out" and model is not None and checks:
+            seen = accuracy(pd.DataFrame(checks).assign(arm=trial.arm))
+            model = model.model_copy(update={"accuracy": seen})
+
+
+def _put(
+    rows: TableRows, trial: Trial, runs: Sequence[Run], model: CostModel | None, source: str
+) -> list[dict[str, Any]]:
     checks: list[dict[str, Any]] = []
     workloads: list[dict[str, Any]] = []
     firings: list[dict[str, Any]] = []
     for run in runs:
-        if not run.held_out:
-            continue
-        name = {"script": run.run}
+        name = {"script": run.run, "source": source}
         if run.problem:
             checks.append(name | {"problem": run.problem})
             continue
         counted = counts(run)
-        checks.append(name | _check(run, model))
+        checks.append({"problem": None} | name | _check(run, model))
+        name = {"script": run.run}
         workloads.append(name | {"cost": counted.cost, "syscalls": counted.syscalls, "switches": counted.switches})
         firings += [name | {"probe": probe, "firings": count} for probe, count in counted.firings.items()]
     rows.put("validation", checks, trial)
     rows.put("workloads", workloads, trial)
     rows.put("firings", firings, trial)
+    return checks
 
 
 def _model(trial: Trial, stages: Sequence[dict[str, Any]]) -> CostModel:
@@ -68,7 +85,7 @@ def _lost(run: Run) -> dict[str, float]:
 def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
     """Predicted against measured, per batch."""
     base = counts(run).cost
-    measured = run.per_round * run.rounds - base
+    measured = run.added
     slowdown = 1 + measured / base
     row: dict[str, Any] = {"base": base, "measured": measured, "slowdown": slowdown}
     row |= _lost(run)
@@ -80,6 +97,8 @@ def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
         return row | {"problem": str(error)}
     return row | {
         "predicted": prediction.added,
+        "low": prediction.low,
+        "high": prediction.high,
         "firings": prediction.firings,
         "predicted_slowdown": prediction.slowdown,
         "error_added": prediction.added / measured - 1,

@@ -102,12 +102,40 @@ double() {
 	# While something records, each switch keeps the names of the tasks whose events were recorded.
 	block general.switch pingpong "" "kprobe-ftrace pipe_read" ""
 	block general.switch-nameless pingpong "cmdlines=0" "kprobe-ftrace pipe_read" ""
+	# What programs call, so often; read and string also look for their text, once.
+	t="tracepoint task/task_rename"
+	block call.none rename "" "$t" "bpf=0 calls=pid:1"
+	block call.first rename "" "$t" "bpf=0 calls=read/8:1"
+	for c in pid uid time boot cpu task random comm read/8 read/128 uread/8 uread/128 string/16 string/128 ustring/16 \
+		ustring/128 look/8 look/80 put/8 put/80 hlook/8 hlook/80 hput/8 hput/80 renew/8 renew/80; do
+		block "call.$c" rename "" "$t" "bpf=0 calls=$c:5"
+	done
+	for f in ksys_read vfs_read pipe_read; do
+		block "call-stack@$f.none" pipe "" "kprobe-ftrace $f" "bpf=0 calls=pid:1"
+		block "call-stack@$f.one" pipe "" "kprobe-ftrace $f" "bpf=0 calls=stack:1"
+	done
+	block "call-stack@enter.none" getppid "" "syscall sys_enter_getppid" "bpf=0 calls=pid:1"
+	block "call-stack@enter.one" getppid "" "syscall sys_enter_getppid" "bpf=0 calls=stack:1"
+	for c in ring=8 ring=128 perf=8 perf=128; do
+		block "out.$c" rename "rounds=100" "$t" "bpf=0 $c"
+	done
+	# Strings of a user's, of two lengths; and filters on one.
+	s="kprobe-ftrace do_sys_openat2"
+	for l in 12 100; do
+		block "string.$l" path "path=$l" "$s" ""
+		block "string.$l.one" path "path=$l" "$s p=+0(%si):ustring" ""
+	done
+	block string.differs path path=100 "$s p=+0(%si):ustring" "filter=p!='x'"
+	block string.begins path path=100 "$s p=+0(%si):ustring" "filter=p~'/run/ppppppppppppppppppppppppppppppppppp*'"
 	# Those that only programs use.
 	for p in "fprobe:getppid:__x64_sys_getppid" "raw-tracepoint:rename:task/task_rename"; do
 		t=${p##*:} w=${p#*:} n=${p%%:*}
 		block "$n.program" "${w%%:*}" "" "$n $t" "bpf=0"
 		block "$n.program100" "${w%%:*}" "" "$n $t" "bpf=100"
 		block "$n.map" "${w%%:*}" "" "$n $t" "bpf=0 map=1"
+		# A second one on the same place makes a list of it.
+		block "$n.program2" "${w%%:*}" "" "$n $t" "bpf=0" "bpf=0"
+		block "$n.program4" "${w%%:*}" "" "$n $t" "bpf=0" "bpf=0" "bpf=0" "bpf=0"
 	done
 	# Time-driven: samples, and the periodic refresh.
 	printf 'run bare.spin work=nothing rounds=40 spin=100000\ngo\n'
@@ -117,6 +145,28 @@ double() {
 	block general.idle nothing "rounds=40 spin=100000" "kprobe-ftrace __x64_sys_getppid" ""
 	block general.wake nothing "rounds=40 spin=100000 drain=500" "kprobe-ftrace __x64_sys_getppid" ""
 	block general.wake2 nothing "rounds=40 spin=100000 drain=500" "kprobe-ftrace __x64_sys_getppid" "" ""
+	block sample.program nothing "rounds=40 spin=100000" "sample 100000" "bpf=0"
+	block sample.pipe pipe "rounds=1500" "sample 20000" "stack=1"
+	block bare.pipe pipe "rounds=1500" ""
+	for d in 10 40; do
+		block "sample.frames$d" frames "rounds=40 depth=$d" "sample 100000" "stack=1"
+		block "bare.frames$d" frames "rounds=40 depth=$d" ""
+	done
+	# What the reader takes: whole pages, and the events of one that is being written, one by one.
+	d="kprobe-ftrace __x64_sys_getppid"
+	f="a=%di b=%di c=%di d=%di e=%di"
+	block drain.small getppid "spin=1000 rounds=2000" "$d" ""
+	block drain.large getppid "spin=1000 rounds=2000" "$d $f" ""
+	block drain.small.often getppid "spin=1000 rounds=2000 drain=150" "$d" ""
+	block drain.small.seldom getppid "spin=1000 rounds=2000 drain=3000" "$d" ""
+	block drain.small.half getppid "spin=1000 rounds=2000 drain=400" "$d" ""
+	block drain.large.half getppid "spin=1000 rounds=2000 drain=150" "$d $f" ""
+	for c in ring perf; do
+		block "drain.$c" getppid "spin=1000 rounds=500" "$d" "bpf=0 $c=32"
+		block "drain.$c.half" getppid "spin=1000 rounds=500 drain=400" "$d" "bpf=0 $c=32"
+		block "drain.$c.idle" nothing "rounds=40 spin=100000 drain=500" "$d" "bpf=0 $c=32"
+		block "drain.$c.unread" nothing "rounds=40 spin=100000" "$d" "bpf=0 $c=32"
+	done
 	block general.undrained getppid "spin=1000 rounds=2000" "kprobe-ftrace __x64_sys_getppid a=%di b=%di" ""
 	block general.drained getppid "spin=1000 rounds=2000 drain=500" "kprobe-ftrace __x64_sys_getppid a=%di b=%di" ""
 	# The ring buffer when it is full and the oldest page is given up for each new one.

@@ -23,11 +23,16 @@ Stage = Literal[
     "register",  # each recorded field: a register
     "memory",  # each recorded field: 8 bytes behind a pointer
     "comm",  # each recorded field: the task's name
+    "string",  # each recorded field: a string of the user's
+    "character",  # each character of it, with its end
     "predicate",  # a filter with one term, when it is true
     "term",  # each further term
+    "string-predicate",  # a filter with one term on a string, when it is true, without its characters
+    "compared",  # each character that it compares
     "predicate-false",  # a filter, when it is false; the record that is not kept counts negative
     "stack",  # a kernel stack trace
     "frame",  # each frame of it
+    "user-frame",  # each frame of the user's in a sample's stack
     "histogram",  # aggregation by one key
     "second-key",  # the second key
     "key",  # each further key
@@ -41,14 +46,26 @@ Stage = Literal[
     "aggregation",  # each counter in a hash map that a program adds to
     "miss",  # a firing that is lost because another probe is being handled
     "passage",  # system calls that pass a probe on another system call
-    "second-passage",  # the same, for each further consumer
+    "program-passage",  # the same, where programs alone consume the probe
+    "second-passage",  # and for each further consumer
     "shared-passage",  # counted twice where both ways are probed; negative
     "switch",  # each context switch while something records
     "sample",  # a timer's sample
     "refresh",  # each time that a reader wakes up
     "buffer",  # and for each further buffer that it looks into
-    "page",  # each page that it takes out
+    "page",  # each whole page that it takes out
+    "partial",  # each time that it takes out what is in a page that is being written, or is left of one
+    "copied",  # each event that is copied for that
+    "byte",  # each byte of these
+    "ring-wake",  # each time that the reader of a program's ring wakes up
+    "taken",  # each event that it takes out of a ring of BPF's
+    "perf-taken",  # and of perf's
 ]
+#: What a program calls; docs/file-formats.md says which of the kernel's helpers each is.
+CALLS = (
+    *("pid", "uid", "time", "boot", "cpu", "task", "random", "comm", "read", "uread", "string", "ustring"),
+    *("look", "put", "hlook", "hput", "renew", "delete", "array", "stack", "ring", "perf"),
+)
 Unit = Literal["instructions", "ns"]
 #: Providers that trace points serve: more than one consumer is called in a loop.
 TRACE_POINTS = frozenset({"tracepoint", "syscall", "syscall-return"})
@@ -77,6 +94,13 @@ class Provider(Strict):
     points: Annotated[dict[str, Cost], about("the stage consumer at points that were measured one by one")] = {}
 
 
+class CallCost(Strict):
+    """What a call of a helper costs."""
+
+    each: Annotated[Cost, about("a call")]
+    byte: Annotated[Cost | None, about("each byte that it is about, or frame of a stack; null: it has none")] = None
+
+
 class Counts(Strict):
     """A workload as it was measured once, without probes and with its firings counted."""
 
@@ -84,6 +108,10 @@ class Counts(Strict):
     syscalls: Annotated[float, about("system calls, of all kinds", "calls")] = Field(default=0, ge=0)
     switches: Annotated[float, about("context switches", "switches")] = Field(default=0, ge=0)
     firings: Annotated[dict[str, float], about("by PROVIDER POINT", "firings")] = {}
+    syscalls_by_wake: Annotated[float, about("of a reader that finds nothing, each time it wakes up", "calls")] = Field(
+        default=0, ge=0
+    )
+    switches_by_wake: Annotated[float, about("the same of context switches", "switches")] = Field(default=0, ge=0)
 
 
 class Accuracy(Strict):
@@ -92,6 +120,9 @@ class Accuracy(Strict):
     scripts: Annotated[int, about("how many", "scripts")] = Field(ge=1)
     added_median: Annotated[float, about("of the added cost, median", "ratio")]
     added_worst: Annotated[float, about("of the added cost, worst", "ratio")]
+    added_most: Annotated[
+        float | None, about("of the added cost, that 19 of 20 are within; null: the worst", "ratio")
+    ] = None
     slowdown_median: Annotated[float, about("of the slowdown, median", "ratio")]
     slowdown_worst: Annotated[float, about("of the slowdown, worst", "ratio")]
 
@@ -108,6 +139,7 @@ class CostModel(Strict):
     trials: Annotated[int, about("that were fitted", "trials")] = Field(ge=1)
     providers: Annotated[dict[str, Provider], about("by name")]
     general: Annotated[dict[Stage, Cost], about("stages that are the same for all providers")]
+    calls: Annotated[dict[str, CallCost], about("of helpers, by name")] = {}
     workloads: Annotated[dict[str, Counts], about("that were counted, by name")] = {}
     accuracy: Annotated[Accuracy | None, about("null: no script was held out")] = None
 
@@ -124,6 +156,9 @@ class Predicate(Strict):
         default=None, ge=1
     )
     terms_if_false: Annotated[int, about("evaluated when it is false", "terms")] = Field(default=1, ge=1)
+    characters: Annotated[
+        float | None, about("compared of a string, on average; null: its first term is on a number", "characters")
+    ] = Field(default=None, ge=0)
 
 
 class Histogram(Strict):
@@ -133,11 +168,22 @@ class Histogram(Strict):
     values: Annotated[int, about("summed besides the hit count", "values")] = Field(default=0, ge=0)
 
 
+class Call(Strict):
+    """A helper that a program calls."""
+
+    name: Annotated[Literal[CALLS], about("of the helper")]  # type: ignore[valid-type]
+    times: Annotated[float, about("per firing", "calls")] = Field(default=1, ge=0)
+    bytes: Annotated[float, about("that it is about: of a key, a text, an event; of a stack its frames", "bytes")] = (
+        Field(default=8, ge=0)
+    )
+
+
 class Program(Strict):
     """An eBPF program."""
 
-    instructions: Annotated[int, about("executed per firing", "instructions")] = Field(default=0, ge=0)
+    instructions: Annotated[float, about("executed per firing", "instructions")] = Field(default=0, ge=0)
     aggregations: Annotated[int, about("counters in a hash map that it adds to", "counters")] = Field(default=0, ge=0)
+    calls: Annotated[list[Call], about("of helpers")] = []
 
 
 class Consumer(Strict):
@@ -145,8 +191,11 @@ class Consumer(Strict):
 
     record: Annotated[bool, about("into the ring buffer")] = True
     predicate: Annotated[Predicate | None, about("null: none")] = None
-    stack_frames: Annotated[int | None, about("of a stack trace; null: none is taken", "frames")] = Field(
-        default=None, ge=1
+    stack_frames: Annotated[float | None, about("of a stack trace; null: none is taken", "frames")] = Field(
+        default=None, ge=0
+    )
+    user_frames: Annotated[float, about("of the user's in it, where it is a sample's", "frames")] = Field(
+        default=0, ge=0
     )
     histogram: Annotated[Histogram | None, about("null: none")] = None
     program: Annotated[Program | None, about("null: tracefs consumes")] = None
@@ -158,10 +207,18 @@ class Fields(Strict):
     registers: Annotated[int, about("registers", "fields")] = Field(default=0, ge=0)
     memory: Annotated[int, about("words behind pointers", "fields")] = Field(default=0, ge=0)
     comm: Annotated[int, about("task names", "fields")] = Field(default=0, ge=0)
+    strings: Annotated[int, about("strings of the user's", "fields")] = Field(default=0, ge=0)
+    characters: Annotated[float, about("in these, with their ends", "characters")] = Field(default=0, ge=0)
 
-    def numbers(self) -> dict[Stage, int]:
+    def numbers(self) -> dict[Stage, float]:
         """How many of each stage."""
-        return {"register": self.registers, "memory": self.memory, "comm": self.comm}
+        return {
+            "register": self.registers,
+            "memory": self.memory,
+            "comm": self.comm,
+            "string": self.strings,
+            "character": self.characters,
+        }
 
 
 class Probe(Strict):
@@ -177,14 +234,35 @@ class Probe(Strict):
     depth: Annotated[int, about("calls of the function pending at a time, in one task", "calls")] = Field(
         default=1, ge=1
     )
+    event_bytes: Annotated[float | None, about("of an event, without its strings; null: not known", "bytes")] = Field(
+        default=None, ge=0
+    )
+    by_wake: Annotated[float, about("of a reader that finds nothing, each time it wakes up", "firings")] = Field(
+        default=0, ge=0
+    )
+    by_read: Annotated[float, about("of each further read of it", "firings")] = Field(default=0, ge=0)
 
 
 class Refresh(Strict):
     """The periodic refresh: a reader that drains the buffers."""
 
-    wakes: Annotated[float, about("how often it wakes up", "times")] = Field(ge=0)
-    pages: Annotated[float, about("that it takes out in all", "pages")] = Field(default=0, ge=0)
-    buffers: Annotated[int, about("that it looks into", "buffers")] = Field(default=1, ge=1)
+    wakes: Annotated[float | None, about("how often it wakes up; null: as its period says", "times")] = Field(
+        default=None, ge=0
+    )
+    pages: Annotated[float, about("that it takes out in all, where its wakes are given", "pages")] = Field(
+        default=0, ge=0
+    )
+    buffers: Annotated[int, about("that it looks into, where its wakes are given", "buffers")] = Field(default=1, ge=1)
+    period_ns: Annotated[float | None, about("that it sleeps between two looks; null: wakes are given", "ns")] = Field(
+        default=None, gt=0
+    )
+    each: Annotated[bool, about("a reader for each tracefs instance, and not one for all")] = False
+
+    @model_validator(mode="after")
+    def _one(self) -> Refresh:
+        if (self.wakes is None) == (self.period_ns is None):
+            raise ValueError("one of wakes and period_ns, and not both")
+        return self
 
 
 class Script(Strict):

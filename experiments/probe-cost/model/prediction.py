@@ -20,11 +20,18 @@ from .cost import (
     Cost,
     CostModel,
     Counts,
+    Predicate,
     Probe,
+    Program,
     Script,
     Stage,
     Unit,
 )
+from .readers import Looks, buffers_of, looks_of, rings_of
+
+READERS = "(readers)"
+#: Turns until a sum tells the time that it was made for, how alike the two are, and how much longer is without an end.
+TURNS, SAME, MOST = 200, 1e-9, 1e4
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Part:
     """One stage of one probe: `count` times `cost.value` is what it adds."""
 
     probe: str
-    stage: Stage
+    stage: str
     count: float
     cost: Cost
 
@@ -52,6 +59,7 @@ class Prediction:
     unit: Unit
     parts: list[Part]
     firings: float
+    looks: Looks
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -67,49 +75,121 @@ class Prediction:
 def predict(model: CostModel, script: Script) -> Prediction:
     """Add up what `script` costs by `model`.
 
-    UsageError for a workload that the model has not counted, a probe without a firing count, a provider or a stage
-    that the model lacks, and samples that take longer than their period.
+    Readers and samplers wake up as time goes by, and what they take is time too: the sum is repeated until it tells
+    the time that it was made for. UsageError for a workload that the model has not counted, a probe without a firing
+    count, a provider or a stage that the model lacks, and where there is no such time.
     """
     counts = _counts(model, script)
-    notes: list[str] = []
-    parts: list[Part] = []
-    firings = 0.0
-    for index, probe in enumerate(script.probes):
+    for probe in script.probes:
         if probe.provider not in model.providers:
             known = ", ".join(model.providers)
             raise UsageError(f"the model has no provider {probe.provider!r}", hint=f"it has {known}")
-        if probe.provider == "sample":
-            continue
-        count = _firings(probe, counts, script.workload)
-        firings += count
-        parts += _probe_parts(model, probe, _label(probe, index), count, notes)
-    parts += _shared_places(model, script, counts)
-    parts += _passages(model, script, counts)
-    if any(c.record and c.program is None for probe in script.probes for c in probe.consumers if not probe.period_ns):
-        parts += _times("(all)", "switch", counts.switches, model.general)
-    if script.refresh is not None:
-        refresh = script.refresh
-        parts += _times("(all)", "refresh", refresh.wakes, model.general)
-        parts += _times("(all)", "buffer", refresh.wakes * (refresh.buffers - 1), model.general)
-        parts += _times("(all)", "page", refresh.pages, model.general)
-    parts += _samples(model, script, counts.cost + math.fsum(part.added for part in parts), notes)
+    firings = {
+        index: _firings(probe, counts, script.workload)
+        for index, probe in enumerate(script.probes)
+        if probe.provider != "sample"
+    }
+    lasts, looks = counts.cost, Looks()
+    for _ in range(TURNS):
+        looks = _looks(model, script, counts, firings, lasts, looks)
+        notes: list[str] = []
+        parts = _parts(model, script, counts, firings, looks, notes)
+        parts += _samples(model, script, counts.cost + math.fsum(part.added for part in parts), notes)
+        before, lasts = lasts, counts.cost + math.fsum(part.added for part in parts)
+        if abs(lasts - before) <= SAME * lasts:
+            break
+        if lasts > MOST * counts.cost:
+            raise UsageError("saturated: what readers take makes more for them to take, without an end")
     parts = [part for part in parts if part.count]
-    return _sum_up(model, counts, parts, firings + sum(p.count for p in parts if p.stage == "sample"), notes)
+    fired = math.fsum(_with_echo(script, firings, looks).values())
+    return _sum_up(model, counts, parts, looks, fired + sum(p.count for p in parts if p.stage == "sample"), notes)
 
 
-def _sum_up(model: CostModel, counts: Counts, parts: list[Part], firings: float, notes: list[str]) -> Prediction:
+def _with_echo(script: Script, firings: Mapping[int, float], looks: Looks) -> dict[int, float]:
+    """Firings of the workload and of the readers, by the probe's place in the script."""
+    return {
+        index: count + looks.all_wakes * script.probes[index].by_wake + looks.reads * script.probes[index].by_read
+        for index, count in firings.items()
+    }
+
+
+def _looks(
+    model: CostModel, script: Script, counts: Counts, firings: Mapping[int, float], lasts: float, looks: Looks
+) -> Looks:
+    """What the readers do in a run that lasts so long; `looks` is what they did in the one of the turn before."""
+    refresh = script.refresh
+    if refresh is None:
+        return looks
+    buffers = buffers_of(script, counts, _with_echo(script, firings, looks))
+    if refresh.period_ns is None:
+        return Looks(refresh.wakes or 0.0, (refresh.wakes or 0.0) * (refresh.buffers - 1), refresh.pages)
+    rings = len(rings_of(script))
+    own = math.fsum(part.added for part in _reading(model, script, looks) if part.probe == READERS)
+    work = own / looks.all_wakes if looks.all_wakes else 0.0
+    wakes = lasts / (refresh.period_ns + work)
+    return looks_of(refresh, buffers, rings, wakes, wakes)
+
+
+def _reading(model: CostModel, script: Script, looks: Looks) -> list[Part]:
+    """What the readers themselves take."""
+    parts: list[Part] = []
+    for stage, count in (
+        ("refresh", looks.wakes),
+        ("buffer", looks.buffers),
+        ("page", looks.pages),
+        ("partial", looks.partials),
+        ("copied", looks.copied),
+        ("byte", looks.bytes),
+        ("ring-wake", looks.ring_wakes),
+    ):
+        parts += _times(READERS, stage, count, model.general)  # type: ignore[arg-type]
+    return parts
+
+
+def _parts(
+    model: CostModel,
+    script: Script,
+    counts: Counts,
+    plain: Mapping[int, float],
+    looks: Looks,
+    notes: list[str],
+) -> list[Part]:
+    """All but the samples."""
+    firings = _with_echo(script, plain, looks)
+    parts: list[Part] = []
+    for index, count in firings.items():
+        probe = script.probes[index]
+        parts += _probe_parts(model, probe, _label(probe, index), count, notes)
+    parts += _shared_places(model, script, firings)
+    syscalls = counts.syscalls + looks.all_wakes * counts.syscalls_by_wake + looks.reads
+    parts += _passages(model, script, firings, syscalls)
+    if any(c.record and c.program is None for probe in script.probes for c in probe.consumers if not probe.period_ns):
+        # A reader's way in leaves a task that has recorded since the switch before.
+        parts += _times("(all)", "switch", counts.switches + min(looks.all_wakes, sum(firings.values())), model.general)
+    parts += _reading(model, script, looks)
+    if looks.ring_wakes:
+        for probe, kind in rings_of(script):
+            count = firings[script.probes.index(probe)]
+            parts += _times(READERS, "taken" if kind == "ring" else "perf-taken", count, model.general)
+    return parts
+
+
+def _sum_up(
+    model: CostModel, counts: Counts, parts: list[Part], looks: Looks, firings: float, notes: list[str]
+) -> Prediction:
     added = math.fsum(part.added for part in parts)
     low = math.fsum(part.count * part.cost.low for part in parts)
     high = math.fsum(part.count * part.cost.high for part in parts)
     if model.accuracy is None:
         notes.append("no script was held out: the interval is that of the stages alone")
     else:  # what the stages do not know of each other is known from scripts that were held out
-        low, high = low - added * model.accuracy.added_worst, high + added * model.accuracy.added_worst
+        most = model.accuracy.added_worst if model.accuracy.added_most is None else model.accuracy.added_most
+        low, high = low - added * most, high + added * most
     if not firings and not added:
         notes.append("no probe fires: the workload takes exactly what it takes untraced")
     elif not firings:
         notes.append("no probe fires; what is added is what enabled probes cost where they do not fire")
-    return Prediction(counts.cost, added, max(low, 0.0), high, model.unit, parts, firings, notes)
+    return Prediction(counts.cost, added, max(low, 0.0), high, model.unit, parts, firings, looks, notes)
 
 
 def _label(probe: Probe, index: int) -> str:
@@ -164,7 +244,7 @@ def _probe_parts(model: CostModel, probe: Probe, label: str, count: float, notes
     if probe.misses:
         add("miss", probe.misses)
         notes.append(f"{label}: {probe.misses:g} of {count:g} firings are lost; the trace will not show them")
-        count -= probe.misses
+        count = max(0.0, count - probe.misses)
     if probe.provider == "uretprobe" and probe.depth > MOST_DEPTH:
         lost = 1 - MOST_DEPTH / probe.depth
         notes.append(f"{label}: deeper than {MOST_DEPTH} calls, {lost:.0%} of the returns are lost and nothing says so")
@@ -172,49 +252,62 @@ def _probe_parts(model: CostModel, probe: Probe, label: str, count: float, notes
     instances = [consumer for consumer in probe.consumers if consumer.program is None]
     if probe.provider in PROGRAMS_ONLY and instances:
         raise UsageError(f"{label}: only a program can be a consumer of {probe.provider}")
+    if probe.provider in USER and instances and programs:
+        raise UsageError(f"{label}: refused by the kernel: a user probe is traced or has programs, not both")
     # Each program of these is a consumer of the function or the trace point itself, and no part of an event.
     deliveries = count * len(programs) if probe.provider in PROGRAMS_ONLY else count
     add("trap", deliveries if "trap" in costs else 0)
     add("dispatch", deliveries)
+    if probe.provider in PROGRAMS_ONLY and len(programs) > 1:
+        add("iteration", count)
+        add("same-place", count * (len(programs) - 1))
+    deeper = 0
     if probe.provider in TRACE_POINTS and len(instances) + bool(programs) > 1:
         add("iteration", count)
+        deeper = 1  # the function with the loop is a frame of stacks
     fetches = count if probe.provider in USER else count * len(instances)
     for stage, number in probe.fields.numbers().items():
         add(stage, fetches * number)
     for consumer in instances:
-        _consumer(add, consumer, count)
+        _consumer(add, consumer, count, deeper)
     if programs and probe.provider not in PROGRAMS_ONLY:
         add("programs", count)
         add("program", count * len(programs))
     for program in programs:
         add("instruction", count * program.instructions)
         add("aggregation", count * program.aggregations)
+        parts += _calls(model, label, program, count)
     return parts
 
 
-def _consumer(add: Callable[[Stage, float], None], consumer: Consumer, count: float) -> None:
+def _calls(model: CostModel, label: str, program: Program, count: float) -> list[Part]:
+    """The helpers that a program calls."""
+    parts = []
+    for call in program.calls:
+        if call.name not in model.calls:
+            hint = "fit it again with all of its runs"
+            raise UsageError(f"the model has no call {call.name!r} for {label}", hint=hint)
+        cost = model.calls[call.name]
+        byte = cost.byte or Cost(value=0.0, low=0.0, high=0.0)
+        whole = Cost(
+            value=cost.each.value + call.bytes * byte.value,
+            low=cost.each.low + call.bytes * byte.low,
+            high=cost.each.high + call.bytes * byte.high,
+        )
+        parts.append(Part(label, f"call {call.name}", count * call.times, whole))
+    return parts
+
+
+def _consumer(add: Callable[[Stage, float], None], consumer: Consumer, count: float, deeper: int) -> None:
     """A tracefs instance: its record, its filter, its actions."""
     predicate = consumer.predicate
     passes = 1.0 if predicate is None else predicate.passes
-    true, false = count * passes, count * (1 - passes)
+    true = count * passes
     add("consumer", count)
     if not consumer.record:
         add("unrecorded", count)
     if predicate is not None:
-        extra = (predicate.terms_if_true or predicate.terms) - 1
-        evaluated = true * extra + false * (predicate.terms_if_false - 1)
-        if consumer.record:
-            add("predicate", true)
-            add("predicate-false", false)
-            add("term", evaluated)
-        if consumer.histogram is not None:
-            # Aggregated first, then thrown away by the filter: the stage is the difference to having aggregated.
-            add("trigger-predicate", true)
-            add("histogram-false", false)
-            add("term", evaluated)
-        if consumer.stack_frames is not None:
-            add("trigger-predicate", count)
-            add("term", evaluated)
+        _filters(add, consumer, predicate, count)
     if consumer.histogram is not None:
         add("histogram", count)
         add("second-key", true if consumer.histogram.keys > 1 else 0)
@@ -222,19 +315,46 @@ def _consumer(add: Callable[[Stage, float], None], consumer: Consumer, count: fl
         add("value", true * consumer.histogram.values)
     if consumer.stack_frames is not None:
         add("stack", true)
-        add("frame", true * consumer.stack_frames)
+        add("frame", true * (consumer.stack_frames + deeper))
 
 
-def _shared_places(model: CostModel, script: Script, counts: Counts) -> list[Part]:
+def _filters(add: Callable[[Stage, float], None], consumer: Consumer, predicate: Predicate, count: float) -> None:
+    """Its evaluations: of the record's filter, and of each trigger's own."""
+    true, false = count * predicate.passes, count * (1 - predicate.passes)
+    extra = (predicate.terms_if_true or predicate.terms) - 1
+    evaluated = true * extra + false * (predicate.terms_if_false - 1)
+    times = 0
+    if consumer.record:
+        times += 1
+        add("predicate", true)
+        add("predicate-false", false)
+    if consumer.histogram is not None:
+        # Aggregated first, then thrown away by the filter: the stage is the difference to having aggregated.
+        times += 1
+        add("trigger-predicate", true)
+        add("histogram-false", false)
+    if consumer.stack_frames is not None:
+        times += 1
+        add("trigger-predicate", count)
+    add("term", times * evaluated)
+    if predicate.characters is not None:  # the comparison of strings takes the place of that of numbers
+        add("string-predicate", times * count)
+        add("predicate", -times * count)
+        add("compared", times * count * predicate.characters)
+
+
+def _shared_places(model: CostModel, script: Script, fired: Mapping[int, float]) -> list[Part]:
     """Probes on one place are served by one trap: each further one is cheaper by the least that any of them shares."""
-    places: dict[str, list[Probe]] = {}
-    for probe in script.probes:
-        if probe.point and "same-place" in model.providers[probe.provider].stages:
-            places.setdefault(probe.point, []).append(probe)
+    places: dict[str, list[int]] = {}
+    for index in fired:
+        probe = script.probes[index]
+        shared = "same-place" in model.providers[probe.provider].stages and probe.provider not in PROGRAMS_ONLY
+        if probe.point and shared:
+            places.setdefault(probe.point, []).append(index)
     parts: list[Part] = []
-    for point, probes in places.items():
-        firings = sorted(_firings(probe, counts, script.workload) for probe in probes)
-        sharing = {probe.provider for probe in probes}
+    for point, indices in places.items():
+        firings = sorted(fired[index] for index in indices)
+        sharing = {script.probes[index].provider for index in indices}
         if len(sharing) > 1 and sharing <= USER and "uprobe" in model.providers:
             sharing.add("uprobe")  # what two kinds share is the plain trap, neither's second one
         shares = [model.providers[name].stages["same-place"] for name in sorted(sharing)]
@@ -243,20 +363,33 @@ def _shared_places(model: CostModel, script: Script, counts: Counts) -> list[Par
     return parts
 
 
-def _passages(model: CostModel, script: Script, counts: Counts) -> list[Part]:
+def _passages(model: CostModel, script: Script, fired: Mapping[int, float], syscalls: float) -> list[Part]:
     """Probes on system calls cost something at all others: each passes through the slow way in or out."""
     parts: list[Part] = []
     for provider in SYSCALLS:
-        mine = [probe for probe in script.probes if probe.provider == provider]
-        most = max((len(probe.consumers) for probe in mine), default=0)
+        mine = {index: script.probes[index] for index in fired if script.probes[index].provider == provider}
+        # All programs of an event are one consumer of its trace point: perf's.
+        widths = {index: _width(probe) for index, probe in mine.items()}
+        most = max(widths.values(), default=0)
         costs = model.providers[provider].stages if mine else {}
         for consumer in range(most):
-            own = sum(_firings(p, counts, script.workload) for p in mine if len(p.consumers) > consumer)
-            stage: Stage = "passage" if consumer == 0 else "second-passage"
-            parts += _times(f"(all) {provider}", stage, max(0.0, counts.syscalls - own), costs)
+            own = sum(fired[index] for index, width in widths.items() if width > consumer)
+            alone = all(one.program is not None for probe in mine.values() for one in probe.consumers)
+            first: Stage = "program-passage" if alone and "program-passage" in costs else "passage"
+            stage: Stage = first if consumer == 0 else "second-passage"
+            passing = max(0.0, syscalls - own)
+            parts += _times(f"(all) {provider}", stage, passing, costs)
+            if consumer > 1:  # the loop over consumers, which is in the stage, began with the second
+                parts += _times(f"(all) {provider}", "iteration", -passing, costs)
     if all(any(probe.provider == provider for probe in script.probes) for provider in SYSCALLS):
-        parts += _times("(all) syscalls", "shared-passage", counts.syscalls, model.general)
+        parts += _times("(all) syscalls", "shared-passage", syscalls, model.general)
     return parts
+
+
+def _width(probe: Probe) -> int:
+    """How many consumers a trace point of system calls has of a probe."""
+    programs = [consumer for consumer in probe.consumers if consumer.program is not None]
+    return len(probe.consumers) - len(programs) + bool(programs)
 
 
 def _samples(model: CostModel, script: Script, base: float, notes: list[str]) -> list[Part]:
@@ -268,10 +401,6 @@ def _samples(model: CostModel, script: Script, base: float, notes: list[str]) ->
         if period < LEAST_PERIOD_NS:
             notes.append(f"sample {period:g} ns: the kernel takes {LEAST_PERIOD_NS} ns instead")
             period = LEAST_PERIOD_NS
-        if any(consumer.stack_frames is not None for consumer in probe.consumers):
-            notes.append(
-                f"sample {period:g} ns: stacks are taken to be as deep as the fitted ones, whatever the script says"
-            )
         shares.append((probe, period, _sample_cost(model, probe)))
     load = math.fsum(cost.value / period for _, period, cost in shares)
     if load >= 1:
@@ -282,8 +411,20 @@ def _samples(model: CostModel, script: Script, base: float, notes: list[str]) ->
 
 
 def _sample_cost(model: CostModel, probe: Probe) -> Cost:
+    """A sample, and the stack that it takes: that costs something, and each frame of the kernel's and of the user's."""
     stages = model.providers["sample"].stages
-    stage: Stage = "stack" if any(c.stack_frames is not None for c in probe.consumers) else "sample"
-    if stage not in stages:
-        raise UsageError(f"the model has no stage {stage!r} for samples", hint=f"it has {', '.join(stages)}")
-    return stages[stage]
+    programs = [consumer.program for consumer in probe.consumers if consumer.program is not None]
+    # A program that says no is all that is left of a sample: none is recorded.
+    wanted: list[tuple[Stage, float]] = [("programs" if programs else "sample", 1.0)]
+    stacked = [consumer for consumer in probe.consumers if consumer.stack_frames is not None]
+    if stacked:
+        wanted += [("stack", 1.0), ("frame", stacked[0].stack_frames or 0.0), ("user-frame", stacked[0].user_frames)]
+    for stage, count in wanted:
+        if count and stage not in stages:
+            raise UsageError(f"the model has no stage {stage!r} for samples", hint=f"it has {', '.join(stages)}")
+    parts = [Part("", stage, count, stages[stage]) for stage, count in wanted if count]
+    for program in programs:
+        parts += _times("samples", "instruction", program.instructions, model.providers["kprobe-ftrace"].stages)
+        parts += _calls(model, "samples", program, 1.0)
+    ends = [math.fsum(part.count * getattr(part.cost, end) for part in parts) for end in ("value", "low", "high")]
+    return Cost(value=ends[0], low=ends[1], high=ends[2])

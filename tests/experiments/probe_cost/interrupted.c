@@ -2,6 +2,7 @@
 /* probecost's calls on a kernel that interrupts each of them twice before it answers: link with --wrap of each. */
 #include "bpf.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
@@ -53,13 +54,16 @@ static void tell(const char *what, long long answer)
 
 int main(void)
 {
+	struct program program = { .additions = 1 };
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr) };
 
 	tell("perf_event_open", perf_open(&attr));
 	tell("ioctl", perf_control(DESCRIPTOR, PERF_EVENT_IOC_ENABLE, NULL));
 	tell("read", (long long)perf_count(DESCRIPTOR));
-	tell("program", bpf_program(BPF_PROG_TYPE_KPROBE, 0, 1, 0));
+	tell("program", bpf_program(BPF_PROG_TYPE_KPROBE, 0, &program, NULL));
 	tell("fprobe", fprobe_link(DESCRIPTOR, "vfs_read"));
 	tell("raw_tracepoint", raw_tracepoint(DESCRIPTOR, "sched_switch"));
+	left = INT_MAX; /* what the kernel refuses it interrupts for ever */
+	tell("refused", perf_tracepoint("krepro/e0"));
 	return 0;
 }

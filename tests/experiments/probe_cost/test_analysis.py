@@ -32,6 +32,7 @@ TRUTH = CostModel.model_validate(
         **MODEL,
         "providers": {
             "kprobe-int3": {"stages": {k: v for k, v in FULL.items() if k != "trap"}},
+            "kprobe-ftrace": {"stages": {k: v for k, v in FULL.items() if k != "trap"}},
             "uprobe": {"stages": {**FULL, **UPROBE}},
             "tracepoint": {"stages": {**FULL, **SYSCALL, "consumer": cost(600)}},
             "syscall": {"stages": {**FULL, **SYSCALL}},
@@ -60,8 +61,8 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
     bare = BARE.get(work, 1000) + 2 * int(options.get("spin", "0"))
     probes = [line for line in lines if line.startswith("probe ")]
     run: dict[str, Any] = {
-        "run": name, "script": "\n".join(lines), "rounds": rounds, "lap": -1, "problem": "", "frames": 0, "drops": 0,
-        "wakes": 0, "pages": 0, "buffers": [], "took": [bare * rounds] * batches, "plain": [bare * rounds] * batches,
+        "run": name, "script": "\n".join(lines), "rounds": rounds, "lap": -1, "problem": "", "drops": 0,
+        "buffers": [], "took": [bare * rounds] * batches, "plain": [bare * rounds] * batches,
         "syscalls": rounds * batches if work.startswith("get") else 0, "switches": 0, "probes": [],
     }  # fmt: skip
     fires = not (work == "getuid" or work == "nothing")
@@ -70,20 +71,52 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
         uses = uses[: next((i for i, use in enumerate(uses) if use.startswith("probe ")), len(uses))]
         firings = rounds * batches * fires
         passes = [0 if "<0" in use else firings for use in uses]
-        run["probes"].append({"firings": firings, "hits": firings, "misses": 0, "passes": passes})
+        probe = {"firings": firings, "hits": firings, "misses": 0, "passes": passes, "size": 16 + 8 * line.count("=")}
+        # As deep as the names of kind and work are long: stacks of two depths at least are needed.
+        deep = any("stack" in use for use in uses)
+        probe |= {"frames": float(len(line.split()[1]) + len(line.split()[2]) % 5) if deep else 0.0}
+        probe |= {"user_frames": float(options.get("depth", 1)) if line.split()[1] == "sample" and deep else 0.0}
+        probe["executed"] = [executed(use) for use in uses]
+        run["probes"].append(probe)
         run["buffers"] = max(run["buffers"], [{"entries": 10**6, "overrun": 0}] * len(uses), key=len)
-        run["frames"] = len(line.split()[1]) if any("stack=1" in use for use in uses) else run["frames"]
     if probes:
         try:
-            added = predict(TRUTH, scripts.script(Run.model_validate(run))).added
+            found = predict(TRUTH, scripts.script(Run.model_validate(run)))
         except UsageError as error:
             run |= {"problem": str(error), "took": None}
             del run["plain"]
             return run
+        added, looks = found.added, found.looks
+        if looks.all_wakes:  # a guest counts whole ones: those cost what they cost
+            events, size = run["probes"][0]["firings"], 4 + run["probes"][0]["size"]
+            pages = round(looks.pages * batches)
+            copied = events - pages * (4080 // size) if looks.partials else 0
+            counted = {
+                "refresh": round(looks.wakes * batches), "page": pages, "partial": round(looks.partials * batches),
+                "copied": copied, "byte": copied * size, "ring-wake": round(looks.ring_wakes * batches),
+            }  # fmt: skip
+            exact = (looks.wakes, looks.pages, looks.partials, looks.copied, looks.bytes, looks.ring_wakes)
+            for (stage, count), was in zip(counted.items(), exact, strict=True):
+                added += TRUTH.general[stage].value * (count / batches - was)
+            wakes = counted["refresh"] + counted["ring-wake"]
+            switches = [min(number, events / batches) for number in (wakes / batches, looks.all_wakes)]
+            if any(use == "use" for use in lines):
+                added += TRUTH.general["switch"].value * (switches[0] - switches[1])
+            run |= {"wakes": wakes, "pages": pages + counted["partial"], "whole": pages}
+            run["records"] = events if looks.ring_wakes else 0
         run["took"] = [bare * rounds + added] * batches
     if options.get("check") != "1":
         del run["plain"]
     return run
+
+
+def executed(use: str) -> int:
+    """Of a program that does what a line says: none of the guest's own, but more for more."""
+    options = words(use.removeprefix("use"))
+    if "bpf" not in options:
+        return 0
+    calls = sum(7 * int(call.split(":")[1]) for call in options.get("calls", "").split(",") if call)
+    return 3 + int(options["bpf"]) + 8 * int(options.get("map", "0")) + calls + 9 * ("ring" in use or "perf" in use)
 
 
 def schedule(folder: Path, *, wait_ns: int) -> None:
@@ -120,7 +153,7 @@ def test_the_stages_of_a_known_machine_are_found_again(tables):
     stages = tables["stages"][tables["stages"]["point"] == ""]
     found = stages.set_index(["provider", "stage"])["value"].to_dict()
     for provider in ("kprobe-int3", "uprobe", "tracepoint", "syscall"):
-        truth = TRUTH.providers[provider].stages
+        truth = {**TRUTH.general, **TRUTH.providers[provider].stages}
         names = {stage for name, stage in found if name == provider}
         assert {"delivery", "consumer", "predicate", "term", "histogram", "program", "aggregation"} <= names
         assert not names & {"trap", "dispatch"}, "only an oracle tells them apart"
@@ -128,9 +161,28 @@ def test_the_stages_of_a_known_machine_are_found_again(tables):
             parts = [part for part in ("trap", "dispatch") if part in truth] if stage == "delivery" else [stage]
             expected = sum(truth[part].value for part in parts)
             assert found[provider, stage] == pytest.approx(expected), (provider, stage)
-    assert found["general", "stack"] == pytest.approx(2000)
-    assert found["general", "frame"] == pytest.approx(300)
-    assert found["sample", "sample"] == pytest.approx(1000)
+    for stage in (
+        "frame",
+        "page",
+        "partial",
+        "copied",
+        "byte",
+        "refresh",
+        "buffer",
+        "ring-wake",
+        "taken",
+        "perf-taken",
+    ):
+        # what readers take is told apart by equations that are nearly alike
+        assert found["general", stage] == pytest.approx(TRUTH.general[stage].value, rel=1e-3), stage
+    for stage in ("string", "character", "string-predicate", "compared"):
+        assert found["general", stage] == pytest.approx(TRUTH.general[stage].value), stage
+    for stage, truth in TRUTH.providers["sample"].stages.items():
+        assert found["sample", stage] == pytest.approx(truth.value), stage
+    for name, truth in TRUTH.calls.items():
+        assert found["call", name] == pytest.approx(truth.each.value), name
+        if truth.byte is not None:
+            assert found["call", f"{name}-byte"] == pytest.approx(truth.byte.value), name
 
 
 def test_what_could_not_be_set_up_is_absent_and_not_zero(tables):
@@ -163,11 +215,11 @@ def test_scripts_are_read_as_the_guest_ran_them():
         "probe sample 5000",
         "use",
     ]
-    run = measured(lines) | {"frames": 7, "wakes": 10, "pages": 20, "took": [1] * 5}
-    run["probes"][0]["passes"] = [5, 0]
+    run = measured(lines) | {"took": [1] * 5}
+    run["probes"][0] |= {"passes": [5, 0], "frames": 7.0}
     script = scripts.script(Run.model_validate(run))
     probe, sample = script.probes
-    assert probe.fields.numbers() == {"register": 1, "memory": 1, "comm": 1}
+    assert {name: n for name, n in probe.fields.numbers().items() if n} == {"register": 1, "memory": 1, "comm": 1}
     assert probe.firings == 10
     first, second = probe.consumers
     assert (first.predicate.terms, first.predicate.terms_if_true, first.predicate.terms_if_false) == (2, 1, 2)
@@ -175,7 +227,28 @@ def test_scripts_are_read_as_the_guest_ran_them():
     assert first.stack_frames == 7
     assert (second.record, second.histogram.keys, second.histogram.values) == (False, 2, 1)
     assert sample.period_ns == 5000
-    assert (script.refresh.wakes, script.refresh.pages, script.refresh.buffers) == (2, 4, 2)
+    assert (script.refresh.wakes, script.refresh.period_ns, script.refresh.each) == (None, 100_000, False)
+
+
+def test_nothing_of_a_prediction_is_from_the_traced_batches():
+    lines = [
+        "run x work=pipe rounds=10 check=1 drain=100 readers=2",
+        "probe kprobe-int3 vfs_read a=%di",
+        "use filter=a==1 stack=1",
+        "use bpf=3 calls=pid:2,look/8:1 ring=16",
+        "probe sample 50000",
+        "use stack=1",
+    ]
+    run = measured(lines)
+    run["probes"][1]["user_frames"] = 3.0
+    before = scripts.script(Run.model_validate(run))
+    traced = {"took": [7] * 5, "wakes": 999, "pages": 999, "whole": 99, "records": 999, "drops": 9, "buffers": []}
+    for probe in run["probes"]:
+        probe |= {"hits": 12345, "misses": 678}
+    assert scripts.script(Run.model_validate(run | traced)) == before
+    counted = json.loads(json.dumps(run))
+    counted["probes"][0]["by_wake"] = 3.5
+    assert scripts.script(Run.model_validate(counted)) != before, "what was counted before it does"
 
 
 def test_events_are_those_that_the_counted_firings_make():
@@ -193,7 +266,7 @@ def test_events_are_those_that_the_counted_firings_make():
         "probe sample 5000",
         "use",
     ]
-    run = measured(lines) | {"frames": 7, "took": [1] * 5}
+    run = measured(lines) | {"took": [1] * 5}
     for probe, firings, passes in zip(run["probes"], (51, 50, 50, 9), ([0, 4], [0, 20], [0, 0], [0]), strict=True):
         probe |= {"firings": firings, "passes": passes}
     # 50 with a stack each (one firing is probecost's own call) and 50; 4 with a stack each and 20.

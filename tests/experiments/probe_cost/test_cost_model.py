@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.probe_cost.fit import line
+from experiments.probe_cost.fitlines import line, solved
+from experiments.probe_cost.fittimes import PLAIN, SIZES
 from experiments.probe_cost.model.cost import Cost, CostModel, Script, stages
 from experiments.probe_cost.model.prediction import Prediction, predict
 from rich.console import Console
@@ -32,6 +33,7 @@ UPROBE = {"dispatch": cost(800), "consumer": cost(600), "register": cost(95), "s
 STEP = {**UPROBE, "dispatch": cost(1300), "same-place": cost(-1200)}
 SYSCALL = {
     "dispatch": cost(40), "consumer": cost(580), "iteration": cost(22), "passage": cost(70), "second-passage": cost(45),
+    "program-passage": cost(73),
 }  # fmt: skip
 MODEL: dict[str, Any] = {
     "experiment": "probe-cost", "arm": "virtual", "kernel": "modern-6.1", "fidelity": "virtual", "unit": "instructions",
@@ -44,13 +46,32 @@ MODEL: dict[str, Any] = {
         "tracepoint": {"stages": {**SYSCALL}, "points": {"task/task_rename": cost(600)}},
         "syscall": {"stages": SYSCALL},
         "syscall-return": {"stages": SYSCALL},
-        "fprobe": {"stages": {"trap": cost(60), "dispatch": cost(90), "instruction": cost(1)}},
-        "sample": {"stages": {"sample": cost(1_000), "stack": cost(3_000)}},
+        "fprobe": {
+            "stages": {
+                "trap": cost(60), "dispatch": cost(90), "instruction": cost(1), "iteration": cost(24),
+                "same-place": cost(62), "aggregation": cost(130),
+            },
+        },
+        "sample": {
+            "stages": {
+                "sample": cost(1_000), "stack": cost(600), "frame": cost(300), "user-frame": cost(40),
+                "programs": cost(900),
+            },
+        },
     },
     "general": {
         "stack": cost(2000), "frame": cost(300), "second-key": cost(120), "key": cost(100), "value": cost(50),
         "shared-passage": cost(-44), "switch": cost(380), "refresh": cost(6000), "buffer": cost(700),
-        "page": cost(7000),
+        "page": cost(7000), "partial": cost(1500), "copied": cost(130), "byte": cost(0.5), "ring-wake": cost(5000),
+        "taken": cost(12), "perf-taken": cost(30), "string": cost(300), "character": cost(3),
+        "string-predicate": cost(110), "compared": cost(8),
+    },
+    "calls": {
+        **{name: {"each": cost(10 * at)} for at, name in enumerate(PLAIN, 1)},
+        **{name: {"each": cost(100 + at), "byte": cost(1.5 + at)} for at, name in enumerate(SIZES, 1)},
+        "delete": {"each": cost(1), "byte": cost(1)}, "array": {"each": cost(11)},
+        "stack": {"each": cost(200), "byte": cost(400)}, "ring": {"each": cost(150), "byte": cost(0.25)},
+        "perf": {"each": cost(540), "byte": cost(0.5)},
     },
     "workloads": {
         "loop": {
@@ -71,6 +92,7 @@ def added(probe: dict[str, Any], **fields: Any) -> float:
     return predicted([{"firings": 10, **probe}], **fields).added / 10
 
 
+CALLS = [{"name": "stack", "bytes": 4}, {"name": "array", "times": 2}]
 INT3 = {"provider": "kprobe-int3", "point": "f"}
 
 
@@ -100,8 +122,28 @@ INT3 = {"provider": "kprobe-int3", "point": "f"}
         # a trace point calls more than one consumer in a loop
         ({"provider": "tracepoint", "point": "task/task_rename", "consumers": [{}, {}]}, 40 + 22 + 2 * 600),
         ({"provider": "tracepoint", "point": "other"}, 40 + 580),
-        # each program is a consumer of the function itself
-        ({"provider": "fprobe", "consumers": [{"program": {}}, {"program": {"instructions": 5}}]}, 2 * 150 + 5),
+        # each program is a consumer of the function itself, and from the second on there is a list of them
+        (
+            {"provider": "fprobe", "consumers": [{"program": {}}, {"program": {"instructions": 5}}]},
+            2 * 150 + 5 + 24 + 62,
+        ),
+        # a filter on a string takes the place of one on a number
+        ({**INT3, "consumers": [{"predicate": {"characters": 5}}]}, 150 + 500 + 110 + 5 * 8),
+        ({**INT3, "consumers": [{"predicate": {"characters": 5, "passes": 0}}]}, 150 + 500 - 300 + 110 - 40 + 5 * 8),
+        ({**INT3, "fields": {"strings": 1, "characters": 20}}, 650 + 300 + 20 * 3),
+        # helpers, by what they are about
+        (
+            {
+                **INT3,
+                "consumers": [{"program": {"calls": CALLS}}],
+            },
+            150 + 80 + 20 + 200 + 4 * 400 + 2 * 11,
+        ),
+        # the loop over consumers is a frame of a trace point's stack
+        (
+            {"provider": "tracepoint", "point": "other", "consumers": [{"stack_frames": 5}, {}]},
+            40 + 22 + 2 * 580 + 2000 + 6 * 300,
+        ),
     ],
 )
 def test_one_firing_costs_the_sum_of_its_stages(probe, expected):
@@ -123,6 +165,11 @@ def test_calls_that_pass_a_probed_one_cost_too():
     assert both.added == 2 * 1000 * 70 - 1000 * 44
     two = predicted([{"provider": "syscall", "firings": 0, "consumers": [{}, {}]}], workload=workload)
     assert two.added == 1000 * (70 + 45)
+    three = predicted([{"provider": "syscall", "firings": 0, "consumers": [{}, {}, {}]}], workload=workload)
+    assert three.added == 1000 * (70 + 45 + 45 - 22), "the loop over consumers began with the second"
+    program = {"program": {}}
+    programs = predicted([{"provider": "syscall", "firings": 0, "consumers": [program, program]}], workload=workload)
+    assert programs.added == 1000 * 73, "perf is one consumer, however many programs it runs"
 
 
 def test_probes_on_one_place_share_a_trap():
@@ -137,7 +184,45 @@ def test_probes_on_one_place_share_a_trap():
 
 def test_the_refresh_adds_its_own_term():
     found = predicted([{**INT3, "firings": 1}], refresh={"wakes": 3, "pages": 5, "buffers": 2})
-    assert found.added == 650 + 3 * (6000 + 700) + 5 * 7000
+    # one of the wake-ups leaves a task that has recorded
+    assert found.added == 650 + 3 * (6000 + 700) + 5 * 7000 + 380
+    assert predicted([{**INT3, "firings": 1}], refresh={"wakes": 3}, workload={"cost": 1e6}).looks.wakes == 3
+
+
+def test_a_reader_with_a_period_takes_what_is_there_and_what_it_makes_itself():
+    probe = {**INT3, "firings": 1000, "event_bytes": 16}
+    found = predicted([probe], refresh={"period_ns": 100_000})
+    looks = found.looks
+    own = 6000 * looks.wakes + 1500 * looks.partials + 130 * looks.copied + 0.5 * looks.bytes
+    assert looks.wakes == pytest.approx((1e6 + found.added) / (100_000 + own / looks.wakes))
+    assert (looks.pages, looks.copied, looks.bytes) == (0, 1000, 20_000)
+    assert looks.partials == pytest.approx(looks.wakes + 20_000 / 4080)
+    # Two readers wake up twice as often; what each read fires is fired too, and is read again.
+    each = predicted([{**probe, "consumers": [{}, {}]}], refresh={"period_ns": 100_000, "each": True}).looks
+    assert each.wakes > 1.8 * looks.wakes
+    echo = predicted([{**probe, "by_wake": 2, "by_read": 1}], refresh={"period_ns": 100_000})
+    assert echo.firings == pytest.approx(1000 + 2 * echo.looks.wakes + echo.looks.reads)
+    seldom = predicted([{**probe, "firings": 100_000}], refresh={"period_ns": 20_000_000}).looks
+    assert seldom.pages == pytest.approx(100_000 * 20 / 4080 - seldom.wakes), (
+        "whole pages, but for the last of each look"
+    )
+    with pytest.raises(UsageError, match="saturated"):
+        predicted([{**probe, "by_wake": 1e3}], refresh={"period_ns": 10_000})
+
+
+def test_rings_of_programs_have_readers_of_their_own():
+    ring = {"program": {"calls": [{"name": "ring", "bytes": 32}]}}
+    found = predicted([{**INT3, "firings": 100, "consumers": [ring, ring]}], refresh={"period_ns": 100_000})
+    assert found.looks.wakes == 0
+    assert found.looks.ring_wakes == pytest.approx(2 * (1e6 + found.added) / 105_000)
+    reading = sum(part.added for part in found.parts if part.probe == "(readers)")
+    assert reading == pytest.approx(5000 * found.looks.ring_wakes + 2 * 100 * 12)
+
+
+def test_equations_are_solved_to_the_last_digit():
+    assert solved([(1, 2), (3, 4), (5, 6)], [5, 11, 17]) == [1, 2]
+    with pytest.raises(ValueError, match="do not tell"):
+        solved([(1, 2), (2, 4)], [1, 2])
 
 
 def test_samples_lengthen_what_they_sample():
@@ -146,9 +231,9 @@ def test_samples_lengthen_what_they_sample():
     short = predicted([{"provider": "sample", "period_ns": 1_000}])
     assert short.slowdown == pytest.approx(one.slowdown), "the kernel takes no shorter period"
     assert "10000 ns instead" in short.notes[0]
-    stacks = predicted([{"provider": "sample", "period_ns": 10_000, "consumers": [{"stack_frames": 3}]}])
-    assert stacks.slowdown == pytest.approx(1 / (1 - 0.3))
-    assert "as deep as the fitted ones" in stacks.notes[0]
+    deep = {"stack_frames": 3, "user_frames": 5}
+    stacks = predicted([{"provider": "sample", "period_ns": 10_000, "consumers": [deep]}])
+    assert stacks.slowdown == pytest.approx(1 / (1 - (1000 + 600 + 3 * 300 + 5 * 40) / 10_000))
     dear = {**MODEL, "providers": {"sample": {"stages": {"sample": cost(20_000)}}}}
     with pytest.raises(UsageError, match="saturated"):
         predicted([{"provider": "sample", "period_ns": 10_000}], dear)
@@ -228,7 +313,7 @@ def test_what_the_interval_is_worth_is_said(tmp_path):
     text = printed(
         tmp_path, "workload: loop\nprobes: [{provider: kprobe-int3, point: f}]\n", MODEL | {"accuracy": errors}
     )
-    assert "worst error of 12 held-out scripts: no 95 % interval" in " ".join(text.split())
+    assert "the error that 19 of 20 of 12 other scripts were within" in " ".join(text.split())
 
 
 def test_a_script_that_never_fires_is_answered(tmp_path):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bpf.h: eBPF programs from raw bpf(2), without a compiler: some additions, or a counter in a hash map. */
+/* bpf.h: eBPF programs from raw bpf(2), without a compiler: additions, counters, calls of helpers, events. */
 #ifndef BPF_H
 #define BPF_H
 
@@ -8,11 +8,46 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 
+enum { MAX_CALLS = 8 };
+
+/* A helper that a program calls so often, on so many bytes. */
+struct call {
+	char name[16];
+	long bytes, times;
+};
+
 /*
- * A program of `additions` additions; with `aggregate` it also looks a key up in a hash map and adds 1 to what it
- * finds there, `aggregate` times. Returns its descriptor, or -1 with the reason in `problem`.
+ * What a program does: `additions`; `aggregate` times a key looked up in a hash map and 1 added to what is there;
+ * calls of helpers; and with `out` an event of so many bytes into a ring of its own (of perf's with `perf`). `executed`
+ * is what it executes of a firing, as the kernel's compiler has it: an immediate of 64 bits is one instruction.
  */
-int bpf_program(enum bpf_prog_type type, unsigned int expected, long additions, long aggregate);
+struct program {
+	long additions, aggregate, out;
+	bool used, perf;
+	struct call calls[MAX_CALLS];
+	int n_calls;
+	long executed;
+};
+
+/* The ring of a program's events, as user space has it. */
+struct ring {
+	int map, event;
+	bool perf;
+	char *control, *data;
+};
+
+/* "NAME[/BYTES]:TIMES,…" into a program's calls. */
+void parse_calls(char *text, struct program *program);
+
+/* Load it, with its ring if it has one. Returns its descriptor, or -1 with the reason in `problem`. */
+int bpf_program(enum bpf_prog_type type, unsigned int expected, struct program *program, struct ring *ring);
+
+/* To be called by a child before it takes: false with errno. */
+bool ring_of_child(struct ring *ring);
+
+/* How many records were in it; it is empty after that. */
+long ring_take(struct ring *ring);
+void ring_close(struct ring *ring);
 
 /* perf_event_open(2) for all tasks of CPU 0, and ioctl(2) on what it opened; interrupted calls are made again. */
 int perf_open(struct perf_event_attr *attr);

@@ -7,15 +7,17 @@
  * ticks: the time-stamp counter, which counts instructions under the virtual clock with shift 0. A run is
  *
  *   run NAME work=WORK [rounds=N] [batches=N] [spin=LOOPS] [drain=MICROSECONDS] [others=N] [buffer=KIB] [check=1]
- *            [depth=N] [sleepers=N] [cmdlines=0]
+ *            [depth=N] [sleepers=N] [cmdlines=0] [readers=2] [path=LENGTH]
  *   probe PROVIDER TARGET [maxactive=N] [FETCH-ARGUMENT ...]
- *   use [record=0] [filter=EXPRESSION] [hist=KEYS] [stack=1] [bpf=ADDITIONS [map=N]]    a consumer of that probe
+ *   use [record=0] [filter=EXPRESSION] [hist=KEYS] [stack=1]                            a consumer of that probe
+ *   use bpf=ADDITIONS [map=N] [calls=NAME[/BYTES]:TIMES,…] [ring=BYTES | perf=BYTES]    a program that consumes it
  *   go
  *
  * With check=1 the workload runs without probes first, then with firings counted, then with the probes.
  */
 #include "bpf.h"
 #include "probes.h"
+#include "readers.h"
 #include "work.h"
 #include "krepro-roi.h"
 
@@ -26,20 +28,15 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { MAX_BATCHES = 64, LINE = 512, OTHERS = 256, READS = 256 };
+enum { MAX_BATCHES = 64, LINE = 512, OTHERS = 256, LOOK_ROUNDS = 4, ECHO_WAKES = 40, ECHO_READS = 4 };
 
 struct run {
 	char name[64];
 	const struct work *work;
-	long rounds, batches, drain, others, buffer, check, cmdlines;
-};
-
-struct drained {
-	volatile long stop, wakes, pages;
+	long rounds, batches, drain, readers, others, buffer, check, cmdlines;
 };
 
 static char echo[8192];
-static struct drained *drained;
 static int laps;
 
 /* The value after "key=" in a line of words, up to the next blank; or NULL. */
@@ -83,6 +80,7 @@ static void parse_run(char *line, struct run *run)
 	run->rounds = number(line, "rounds", 400);
 	run->batches = number(line, "batches", 7);
 	run->drain = number(line, "drain", 0);
+	run->readers = number(line, "readers", 1);
 	run->others = number(line, "others", 0);
 	run->buffer = number(line, "buffer", 0);
 	run->check = number(line, "check", 0);
@@ -90,8 +88,9 @@ static void parse_run(char *line, struct run *run)
 	spin_loops = number(line, "spin", 0);
 	depth = number(line, "depth", 1);
 	sleepers = number(line, "sleepers", 1);
+	path_length = number(line, "path", 20);
 	if (run->batches < 1 || run->batches > MAX_BATCHES || run->rounds < 1 || run->others > OTHERS ||
-	    sleepers > 64)
+	    sleepers > 64 || path_length < 8 || path_length > 200)
 		die("out of range: %s", line);
 }
 
@@ -109,57 +108,24 @@ static void parse_use(char *line)
 {
 	struct probe *probe = &probes[n_probes - 1];
 	struct consumer *consumer = n_probes ? &probe->consumers[probe->n_consumers++] : NULL;
+	char calls[160];
 
 	if (!consumer || probe->n_consumers > MAX_CONSUMERS)
 		die("no probe, or too many consumers: %s", line);
-	consumer->additions = number(line, "bpf", -1);
-	consumer->aggregate = number(line, "map", 0);
-	consumer->program = consumer->additions >= 0;
-	consumer->record = !consumer->program && number(line, "record", 1);
+	consumer->program.additions = number(line, "bpf", -1);
+	consumer->program.aggregate = number(line, "map", 0);
+	consumer->program.out = number(line, "ring", number(line, "perf", 0));
+	consumer->program.perf = number(line, "perf", 0);
+	consumer->program.used = consumer->program.additions >= 0;
+	if (word(line, "calls", calls, sizeof(calls)))
+		parse_calls(calls, &consumer->program);
+	consumer->record = !consumer->program.used && number(line, "record", 1);
 	consumer->stack = number(line, "stack", 0);
 	word(line, "filter", consumer->filter, sizeof(consumer->filter));
 	word(line, "hist", consumer->hist, sizeof(consumer->hist));
 }
 
 /* -- what runs beside ---------------------------------------------------------------------------------- */
-
-/* The periodic refresh: a process that empties every instance's buffer, page by page. */
-static pid_t start_drain(long microseconds, int instances)
-{
-	struct sched_param first = { .sched_priority = 1 };
-	static char page[4096];
-	int pipe[MAX_CONSUMERS];
-	pid_t child;
-
-	memset((void *)drained, 0, sizeof(*drained));
-	if (!microseconds)
-		return 0;
-	child = fork();
-	if (child)
-		return child;
-	/* It runs when it is time, not when the scheduler finds it fair. */
-	if (sched_setscheduler(0, SCHED_FIFO, &first))
-		die("sched_setscheduler: %s", strerror(errno));
-	prctl(PR_SET_TIMERSLACK, 1);
-	for (int i = 0; i < instances; i++) {
-		char path[128];
-
-		snprintf(path, sizeof(path), TRACEFS "/%s", in_instance(i, "per_cpu/cpu0/trace_pipe_raw%s", ""));
-		pipe[i] = (int)TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK));
-	}
-	while (!drained->stop) {
-		sleep_ns((uint64_t)microseconds * 1000);
-		drained->wakes++;
-		for (int i = 0; i < instances; i++) {
-			ssize_t got;
-
-			/* Bounded: where reading itself is traced, every read makes something to read. */
-			for (int n = 0; n < READS && (got = TEMP_FAILURE_RETRY(read(pipe[i], page, sizeof(page)))) > 0; n++)
-				drained->pages++;
-		}
-	}
-	_exit(0);
-}
 
 /*
  * Other probes of the first probe's provider, enabled where nothing runs (functions of acpi, a place that is never
@@ -241,19 +207,12 @@ static void print_series(const char *name, const struct run *run, const uint64_t
 	printf("]");
 }
 
-/* How many frames the first recorded stack has, and what each instance's ring buffer says of losses. */
+/* What each instance's ring buffer says of losses. */
 static void print_buffers(int instances)
 {
-	static char text[1 << 16];
-	int frames = 0;
+	static char text[1 << 12];
 
-	for (int i = 0; i < instances && !frames; i++) {
-		const char *at = strstr(get(in_instance(i, "trace%s", ""), text, sizeof(text)), "<stack trace>");
-
-		for (at = at ? strchr(at, '\n') : NULL; at && !strncmp(at, "\n => ", 5); at = strchr(at + 1, '\n'))
-			frames++;
-	}
-	printf(", \"frames\": %d, \"buffers\": [", frames);
+	printf(", \"buffers\": [");
 	for (int i = 0; i < instances; i++) {
 		get(in_instance(i, "per_cpu/cpu0/stats%s", ""), text, sizeof(text));
 		printf("%s{\"entries\": %lld, \"overrun\": %lld, \"dropped\": %lld}", i ? ", " : "",
@@ -283,34 +242,139 @@ static void print_probes(void)
 	for (int i = 0; i < n_probes; i++) {
 		const struct probe *probe = &probes[i];
 
-		printf("%s{\"firings\": %llu, \"hits\": %lld, \"misses\": %lld, \"passes\": [", i ? ", " : "",
-		       (unsigned long long)probe->firings, probe->hits, probe->misses);
+		printf("%s{\"firings\": %llu, \"hits\": %lld, \"misses\": %lld, \"size\": %ld, \"frames\": %.4f, "
+		       "\"user_frames\": %.4f, \"by_wake\": %.4f, \"by_read\": %.4f, \"passes\": [", i ? ", " : "",
+		       (unsigned long long)probe->firings, probe->hits, probe->misses, probe->size, probe->frames,
+		       probe->user_frames, probe->by_wake, probe->by_read);
 		for (int c = 0; c < probe->n_consumers; c++)
 			printf("%s%llu", c ? ", " : "", (unsigned long long)probe->consumers[c].passed);
+		printf("], \"executed\": [");
+		for (int c = 0; c < probe->n_consumers; c++)
+			printf("%s%ld", c ? ", " : "", probe->consumers[c].program.executed);
 		printf("]}");
 	}
 	printf("]");
 }
 
-/* Without probes, then with firings counted: what a prediction is made from. */
+/* -- before the trace: what a prediction is made from -------------------------------------------------- */
+
+/* What is counted beside the probes: system calls, and switches of tasks. */
+enum { SYSCALLS, SWITCHES, BESIDE };
+
+static void open_counters(int *beside)
+{
+	start_counting();
+	beside[SYSCALLS] = perf_tracepoint("raw_syscalls/sys_enter");
+	beside[SWITCHES] = perf_tracepoint("sched/sched_switch");
+}
+
+static void close_counters(const int *beside)
+{
+	close(beside[SYSCALLS]);
+	close(beside[SWITCHES]);
+	stop_all();
+}
+
+/*
+ * What the readers themselves fire: they look into empty buffers while somebody counts and nobody traces. Per wake-up
+ * of each, and per call of read beyond the first.
+ */
+static void count_echo(const struct run *run)
+{
+	double first[MAX_PROBES + BESIDE] = { 0 };
+
+	for (long empty = 0; empty <= ECHO_READS && !problem[0]; empty += ECHO_READS) {
+		int beside[BESIDE];
+		uint64_t until;
+
+		define_all();
+		open_counters(beside);
+		if (problem[0])
+			return;
+		start_readers(run->drain, run->readers > 1, empty);
+		prctl(PR_TASK_PERF_EVENTS_ENABLE);
+		for (until = now() + (uint64_t)run->drain * 1000 * ECHO_WAKES; now() < until;)
+			;
+		prctl(PR_TASK_PERF_EVENTS_DISABLE);
+		stop_readers();
+		for (int i = 0; i < n_probes + BESIDE; i++) {
+			int counter = i < n_probes ? probes[i].counter : beside[i - n_probes];
+			double each = counter > 0 && taken->wakes ? (double)perf_count(counter) / (double)taken->wakes : 0;
+
+			if (!empty)
+				first[i] = each;
+			else if (i < n_probes)
+				probes[i].by_wake = first[i], probes[i].by_read = (each - first[i]) / ECHO_READS;
+			else
+				printf(", \"%s_by_wake\": %.4f", i - n_probes == SYSCALLS ? "syscalls" : "switches", first[i]);
+		}
+		close_counters(beside);
+	}
+}
+
+/* The mean number of frames of the stacks in a text of tracefs. */
+static double frames_in(const char *text)
+{
+	long stacks = 0, frames = 0;
+
+	for (const char *at = text; (at = strstr(at, "<stack trace>")); at++, stacks++)
+		for (const char *line = strchr(at, '\n'); line && !strncmp(line, "\n => ", 5); line = strchr(line + 1, '\n'))
+			frames++;
+	return stacks ? (double)frames / (double)stacks : 0;
+}
+
+static bool takes_stacks(const struct consumer *consumer)
+{
+	bool takes = consumer->stack;
+
+	for (int i = 0; i < consumer->program.n_calls; i++)
+		takes |= !strcmp(consumer->program.calls[i].name, "stack");
+	return takes;
+}
+
+/* A few rounds with one consumer that takes stacks: how deep they are. */
+static void look_at_stacks(const struct run *run)
+{
+	static char text[1 << 18];
+
+	for (int i = 0; i < n_probes && !problem[0]; i++)
+		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++) {
+			struct consumer *consumer = &probes[i].consumers[c];
+			bool clock = is(&probes[i], "sample"), sampled = clock || consumer->program.used;
+
+			if (!takes_stacks(consumer) || probes[i].frames > 0)
+				continue;
+			define_all();
+			start_one(&probes[i], c);
+			for (long round = 0; round < (clock ? run->rounds * run->batches : LOOK_ROUNDS) && !problem[0]; round++) {
+				run->work->once(round);
+				spin(spin_loops);
+			}
+			if (sampled && !problem[0])
+				sampled_frames(&probes[i]);
+			else
+				probes[i].frames = frames_in(get(in_instance(c, "trace%s", ""), text, sizeof(text)));
+			stop_all();
+		}
+}
+
+/* Without probes, then with firings counted. */
 static void measure_plain(const struct run *run, uint64_t *plain)
 {
 	uint64_t counted[MAX_BATCHES];
-	int syscalls, switches;
+	int beside[BESIDE];
 
 	batches(run, plain);
 	define_all();
-	start_counting(); /* an open counter costs something even while it is off: none before here */
-	syscalls = perf_tracepoint("raw_syscalls/sys_enter");
-	switches = perf_tracepoint("sched/sched_switch");
+	open_counters(beside); /* an open counter costs something even while it is off: none before here */
 	if (problem[0])
 		return;
 	/* All at once, so that none counts what the others do. */
 	prctl(PR_TASK_PERF_EVENTS_ENABLE);
 	batches(run, counted);
 	prctl(PR_TASK_PERF_EVENTS_DISABLE);
-	printf(", \"syscalls\": %llu, \"switches\": %llu", (unsigned long long)perf_count(syscalls),
-	       (unsigned long long)perf_count(switches));
+	printf(", \"syscalls\": %llu, \"switches\": %llu", (unsigned long long)perf_count(beside[SYSCALLS]),
+	       (unsigned long long)perf_count(beside[SWITCHES]));
 	for (int i = 0; i < n_probes; i++) {
 		if (probes[i].counter > 0)
 			probes[i].firings = perf_count(probes[i].counter);
@@ -318,16 +382,15 @@ static void measure_plain(const struct run *run, uint64_t *plain)
 			if (probes[i].consumers[c].passes > 0)
 				probes[i].consumers[c].passed = perf_count(probes[i].consumers[c].passes);
 	}
-	close(syscalls);
-	close(switches);
-	stop_all();
+	close_counters(beside);
+	if (run->drain)
+		count_echo(run);
 }
 
 static void execute(struct run *run)
 {
 	uint64_t plain[MAX_BATCHES] = { 0 }, took[MAX_BATCHES] = { 0 };
 	int instances = 1, lap = -1;
-	pid_t drain;
 
 	for (int i = 0; i < n_probes; i++)
 		instances = probes[i].n_consumers > instances ? probes[i].n_consumers : instances;
@@ -335,10 +398,13 @@ static void execute(struct run *run)
 	if (run->check)
 		measure_plain(run, plain);
 	if (!problem[0])
+		look_at_stacks(run);
+	if (!problem[0])
 		define_all();
 	if (!problem[0])
 		others(run->others, false);
 	put("options/record-cmd", run->cmdlines ? "1" : "0", 0);
+	read_sizes();
 	if (!problem[0])
 		start_all();
 	if (!problem[0] && run->buffer) {
@@ -350,26 +416,19 @@ static void execute(struct run *run)
 	for (int i = 0; i < instances && !problem[0]; i++) /* what setting up left there */
 		put(in_instance(i, "trace%s", ""), "", O_TRUNC);
 	if (!problem[0]) {
-		drain = start_drain(run->drain, instances);
-		if (drain)
-			sched_yield();
+		start_readers(run->drain, run->readers > 1, 0);
 		lap = laps++;
 		roi_lap_begin();
 		batches(run, took);
 		roi_lap_end();
-		if (drain) {
-			drained->stop = 1;
-			TEMP_FAILURE_RETRY(waitpid(drain, NULL, 0));
-		}
-		for (int i = 0; i < n_probes; i++)
-			if (probes[i].ring) /* records of one size, but with stacks */
-				probes[i].firings = *(volatile uint64_t *)(probes[i].ring + 1024);
+		stop_readers();
 		read_hits();
 		if (run->check)
 			print_series("plain", run, plain);
 		print_series("took", run, took);
 		print_probes();
-		printf(", \"drops\": %lld, \"wakes\": %ld, \"pages\": %ld", hist_drops(), drained->wakes, drained->pages);
+		printf(", \"drops\": %lld, \"wakes\": %ld, \"pages\": %ld, \"whole\": %ld, \"records\": %ld", hist_drops(),
+		       taken->wakes, taken->pages, taken->whole, taken->records);
 		print_buffers(instances);
 	}
 	others(run->others, true);
@@ -410,7 +469,7 @@ int main(int argc, char **argv)
 	counts_instructions = !strcmp(argv[1], "ticks");
 	mkdir(TRACEFS, 0700);
 	mount("tracefs", TRACEFS, "tracefs", 0, NULL);
-	drained = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	prepare_readers();
 	prepare_works();
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "#\n")] = 0;

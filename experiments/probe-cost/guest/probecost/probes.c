@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "probes.h"
-#include "bpf.h"
 #include "work.h"
 
 #include <elf.h>
@@ -8,7 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, ENDBR = 4, OPTIMISER_NS = 300000000 };
+/* A look at the stacks of samples takes LOOKS times fewer; a sample has at most MOST_SAMPLE bytes. */
+enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, ENDBR = 4, OPTIMISER_NS = 300000000, LOOKS = 3, MOST_SAMPLE = 1280 };
 
 struct probe probes[MAX_PROBES];
 int n_probes;
@@ -87,7 +87,8 @@ static uint64_t user_place(const char *name)
 		const char *name;
 		void *address;
 	} places[] = { { "u_nop", u_nop },	 { "u_push", u_push },	   { "u_step", u_step },
-		       { "u_deep", u_deep },	 { "usdt_mark", usdt_mark } };
+		       { "u_deep", u_deep },	 { "u_frames", u_frames },
+		       { "usdt_mark", usdt_mark } };
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
 		if (!strcmp(places[i].name, name))
@@ -215,14 +216,27 @@ static void await_kind(const struct probe *probe)
 		fail("%s is served by %s, not %s", probe->target, *kind ? kind : "nothing", wanted);
 }
 
-static void start_sampler(struct probe *probe)
+/*
+ * A sampler of the probe's own kind: of the clock, or of its trace event, each of them. `slower`: that much rarer, and
+ * what is there is not overwritten.
+ */
+static void start_sampler(struct probe *probe, unsigned int slower)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
 					.config = PERF_COUNT_SW_CPU_CLOCK,
-					.sample_period = strtoull(probe->target, NULL, 10),
+					.sample_period = slower * strtoull(probe->target, NULL, 10),
 					.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME };
 
-	if (probe->n_consumers && probe->consumers[0].stack)
+	if (!is(probe, "sample")) {
+		char path[160], text[32];
+
+		snprintf(path, sizeof(path), "events/%s/id", probe->event);
+		attr.type = PERF_TYPE_TRACEPOINT;
+		attr.config = strtoull(get(path, text, sizeof(text)), NULL, 10);
+		attr.sample_period = 1;
+		attr.exclude_callchain_user = 1;
+	}
+	if (probe->n_consumers && (probe->consumers[0].stack || !is(probe, "sample")))
 		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	attr.disabled = 1;
 	put("/proc/sys/kernel/perf_cpu_time_max_percent", "0", 0); /* no throttling: what it costs is what is asked */
@@ -231,10 +245,18 @@ static void start_sampler(struct probe *probe)
 		fail("perf sampling: %s", strerror(errno));
 		return;
 	}
-	/* Mapped read-only: the newest samples overwrite the oldest. */
-	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ, MAP_SHARED, probe->sampler, 0);
+	/* Mapped read-only the newest samples overwrite the oldest. */
+	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ | (slower > 1 ? PROT_WRITE : 0), MAP_SHARED,
+			   probe->sampler, 0);
 	if (probe->ring == MAP_FAILED)
 		fail("perf ring: %s", strerror(errno));
+	if (is(probe, "sample") && probe->n_consumers && probe->consumers[0].program.used) {
+		struct consumer *consumer = &probe->consumers[0];
+
+		consumer->bpf = bpf_program(BPF_PROG_TYPE_PERF_EVENT, 0, &consumer->program, &consumer->ring);
+		if (!perf_control(probe->sampler, PERF_EVENT_IOC_SET_BPF, (void *)(intptr_t)consumer->bpf))
+			fail("program on samples: %s", strerror(errno));
+	}
 	if (!perf_control(probe->sampler, PERF_EVENT_IOC_ENABLE, NULL))
 		fail("perf sampling: %s", strerror(errno));
 }
@@ -250,14 +272,14 @@ static void start_program(struct probe *probe, struct consumer *consumer)
 {
 	bool fprobe = is(probe, "fprobe");
 
-	consumer->bpf = bpf_program(program_type(probe), fprobe ? BPF_TRACE_KPROBE_MULTI : 0, consumer->additions,
-				    consumer->aggregate);
+	consumer->bpf = bpf_program(program_type(probe), fprobe ? BPF_TRACE_KPROBE_MULTI : 0, &consumer->program,
+				    &consumer->ring);
 	if (consumer->bpf < 0)
 		return;
 	if (fprobe) {
-		probe->link = fprobe_link(consumer->bpf, probe->target);
+		consumer->link = fprobe_link(consumer->bpf, probe->target);
 	} else if (is(probe, "raw-tracepoint")) {
-		probe->link = raw_tracepoint(consumer->bpf, strchr(probe->target, '/') + 1);
+		consumer->link = raw_tracepoint(consumer->bpf, strchr(probe->target, '/') + 1);
 	} else {
 		consumer->event = perf_tracepoint(probe->event);
 		if (!perf_control(consumer->event, PERF_EVENT_IOC_SET_BPF, (void *)(intptr_t)consumer->bpf) ||
@@ -271,7 +293,7 @@ static void start_consumer(struct probe *probe, int number)
 	struct consumer *consumer = &probe->consumers[number];
 	const char *event = probe->event;
 
-	if (consumer->program) {
+	if (consumer->program.used) {
 		start_program(probe, consumer);
 		return;
 	}
@@ -307,6 +329,63 @@ void define_all(void)
 	}
 }
 
+void start_one(struct probe *probe, int number)
+{
+	make_instances(number + 1);
+	put(in_instance(number, "trace%s", ""), "", O_TRUNC);
+	if (is(probe, "sample") || probe->consumers[number].program.used)
+		start_sampler(probe, LOOKS);
+	else
+		start_consumer(probe, number);
+	if (is_kprobe(probe) && !problem[0])
+		await_kind(probe); /* a jump leads to another stack than an int3 */
+}
+
+void sampled_frames(struct probe *probe)
+{
+	const struct perf_event_mmap_page *page = (struct perf_event_mmap_page *)probe->ring;
+	const char *data = probe->ring + 4096;
+	uint64_t samples = 0, kernel = 0, user = 0;
+
+	for (uint64_t at = 0; at < page->data_head && at + MOST_SAMPLE < SAMPLE_PAGES * 4096;) {
+		const struct perf_event_header *header = (const struct perf_event_header *)(data + at);
+		/* ip, tid and time come before the number of entries, and those. */
+		const uint64_t *chain = (const uint64_t *)(header + 1) + 3;
+		uint64_t *counted = &kernel;
+
+		if (header->type == PERF_RECORD_SAMPLE) {
+			samples++;
+			for (uint64_t i = 1; i <= chain[0] && i < MOST_SAMPLE / 8; i++)
+				if (chain[i] >= PERF_CONTEXT_MAX)
+					counted = chain[i] == PERF_CONTEXT_USER ? &user : &kernel;
+				else
+					++*counted;
+		}
+		at += header->size;
+	}
+	probe->frames = samples ? (double)kernel / (double)samples : 0;
+	probe->user_frames = samples ? (double)user / (double)samples : 0;
+}
+
+void read_sizes(void)
+{
+	static char text[1 << 14];
+
+	for (int i = 0; i < n_probes; i++) {
+		char path[160];
+
+		if (is(&probes[i], "sample"))
+			continue;
+		snprintf(path, sizeof(path), "events/%s/format", probes[i].event);
+		get(path, text, sizeof(text));
+		for (const char *at = text; (at = strstr(at, "offset:")); at++) {
+			long end = number_after(at, "offset:") + number_after(at, "size:");
+
+			probes[i].size = end > probes[i].size ? end : probes[i].size;
+		}
+	}
+}
+
 void start_all(void)
 {
 	int most = 1;
@@ -318,7 +397,7 @@ void start_all(void)
 		put(in_instance(i, "trace%s", ""), "", O_TRUNC);
 	for (int i = 0; i < n_probes && !problem[0]; i++) {
 		if (is(&probes[i], "sample")) {
-			start_sampler(&probes[i]);
+			start_sampler(&probes[i], 1);
 			continue;
 		}
 		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++)
@@ -345,7 +424,6 @@ void stop_all(void)
 		struct probe *probe = &probes[i];
 
 		close_once(&probe->counter);
-		close_once(&probe->link);
 		if (probe->ring && probe->ring != MAP_FAILED)
 			munmap(probe->ring, (1 + SAMPLE_PAGES) * 4096);
 		probe->ring = NULL;
@@ -354,10 +432,12 @@ void stop_all(void)
 			struct consumer *consumer = &probe->consumers[c];
 			char text[320];
 
+			close_once(&consumer->link);
 			close_once(&consumer->passes);
 			close_once(&consumer->event);
 			close_once(&consumer->bpf);
-			if (consumer->program || is(probe, "sample") || !probe->event[0])
+			ring_close(&consumer->ring);
+			if (consumer->program.used || is(probe, "sample") || !probe->event[0])
 				continue;
 			if (consumer->record)
 				put(in_instance(c, "events/%s/enable", probe->event), "0", 0);

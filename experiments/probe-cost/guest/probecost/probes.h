@@ -3,26 +3,30 @@
 #ifndef PROBES_H
 #define PROBES_H
 
-#include "util.h"
+#include "bpf.h"
 
 enum { MAX_PROBES = 12, MAX_CONSUMERS = 8 };
 
 /* One consumer of a probe: a tracefs instance that records, filters, aggregates; or an eBPF program. */
 struct consumer {
-	bool record, stack, program;
+	bool record, stack;
 	char filter[128], hist[160];
-	long additions, aggregate;
-	int bpf, event, passes; /* descriptors; 0: none */
+	struct program program;
+	struct ring ring;
+	int bpf, event, link, passes; /* descriptors; 0: none */
 	uint64_t passed;
 };
 
 struct probe {
 	char provider[32], target[64], definition[256], event[96];
 	struct consumer consumers[MAX_CONSUMERS];
-	int n_consumers, counter, link, sampler;
+	int n_consumers, counter, sampler;
 	char *ring;
 	uint64_t firings;
 	long long hits, misses;
+	/* Of its events and stacks, as a look of a few rounds found them; what readers of empty buffers fire a thousand times. */
+	double frames, user_frames, by_wake, by_read;
+	long size;
 };
 
 extern struct probe probes[MAX_PROBES];
@@ -43,6 +47,18 @@ void stop_all(void);
 
 /* Count firings without a consumer, and how many of them pass each consumer's filter. */
 void start_counting(void);
+
+/* How long the events of the probes that have one are, without strings and stacks. */
+void read_sizes(void);
+
+/*
+ * One consumer that takes stacks, alone; or a sampler that takes them: the clock's, slower, or of the event of a probe
+ * whose program takes them, for perf and programs have the same stacks. `start_one` and stop_all go together.
+ */
+void start_one(struct probe *probe, int number);
+
+/* The mean number of frames of the kernel's and of the user's stacks that a sampler's ring has. */
+void sampled_frames(struct probe *probe);
 
 /* What the kernel says of hits and misses; -1 where it says nothing. */
 void read_hits(void);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -15,11 +16,14 @@
  * it is, and a semaphore that the kernel raises while somebody listens.
  */
 __asm__(".text\n"
-	".globl u_nop, u_push, u_step, u_others, usdt_mark, usdt_semaphore, u_deep\n"
+	".globl u_nop, u_push, u_step, u_others, usdt_mark, usdt_semaphore, u_deep, u_frames\n"
 	"u_nop:	nop\n	mov %rdi, %rax\n	ret\n"
 	"u_push:	push %rbp\n	pop %rbp\n	mov %rdi, %rax\n	ret\n"
 	"u_step:	lea 1(%rdi), %rax\n	ret\n"
 	"u_deep:	push %rbp\n	dec %rdi\n	jz 1f\n	call u_deep\n1:	pop %rbp\n	ret\n"
+	/* Calls itself %rdi times with frame pointers, and turns %rsi times in the innermost. */
+	"u_frames: push %rbp\n	mov %rsp, %rbp\n	dec %rdi\n	jle 3f\n	call u_frames\n	pop %rbp\n	ret\n"
+	"3:	dec %rsi\n	jg 3b\n	pop %rbp\n	ret\n"
 	"u_mark:	cmpw $0, usdt_semaphore(%rip)\n	je 2f\nusdt_mark:	nop\n2:	mov %rdi, %rax\n	ret\n"
 	"u_others:	.fill 4096, 1, 0x90\n	ret\n"
 	".section .probes, \"aw\"\nusdt_semaphore:	.short 0\n"
@@ -28,7 +32,9 @@ __asm__(".text\n"
 	"6:	.8byte usdt_mark, 0, usdt_semaphore\n	.asciz \"krepro\"\n	.asciz \"mark\"\n	.asciz \"8@%rdi\"\n"
 	"7:	.balign 4\n.text\n");
 
-long spin_loops, depth = 1, sleepers = 1;
+long spin_loops, depth = 1, sleepers = 1, path_length = 20;
+
+enum { FRAME_TURNS = 100000, PATHS = 10 };
 
 static int pipes[2], ping[2], pong[2], file = -1;
 static volatile long sink;
@@ -43,6 +49,9 @@ static void w_upush(long i) { sink = u_push(i % 100); }
 static void w_ustep(long i) { sink = u_step(i % 100); }
 static void w_umark(long i) { sink = u_mark(i % 100); }
 static void w_udeep(long i) { (void)i; u_deep(depth); }
+static void w_frames(long i) { (void)i; u_frames(depth, FRAME_TURNS); }
+static void w_close(long i) { (void)i; close(-1); }
+static void w_yield(long i) { (void)i; sched_yield(); }
 
 static void w_itimer(long i)
 {
@@ -67,6 +76,40 @@ static void w_files(long i)
 	if (fd < 0 || pread(fd, block, sizeof(block), (i & 7) * 512) != sizeof(block))
 		die("/run/probecost.data: %s", strerror(errno));
 	close(fd);
+}
+
+/* One of ten paths that are not there, which differ in the last of their characters. */
+static void w_path(long i)
+{
+	static char path[256] = "/run/";
+
+	memset(path + 5, 'p', (size_t)path_length - 5);
+	path[path_length - 1] = (char)('0' + i % PATHS);
+	path[path_length] = 0;
+	if (open(path, O_RDONLY) >= 0)
+		die("%s is there", path);
+}
+
+/* What a shell does to find a program: names that are not there, then one that is, whose first bytes it reads. */
+static void w_search(long i)
+{
+	static const char *const names[] = { "/usr/local/bin/probe", "/usr/bin/probe", "/run/probecost.data" };
+	struct stat found;
+
+	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+		if (!stat(names[k], &found))
+			access(names[k], R_OK);
+	w_files(i);
+}
+
+/* Memory that is taken, written and given back, as an allocator does it. */
+static void w_brk(long i)
+{
+	char *end = sbrk(8192);
+
+	end[0] = end[4096] = (char)i;
+	if (sbrk(-8192) == (void *)-1)
+		die_errno("sbrk");
 }
 
 static void w_faults(long i)
@@ -168,6 +211,8 @@ static const struct work works[] = {
 	{ "signal", w_signal },	{ "fork", w_fork },	    { "sort", w_sort },	      { "pingpong", w_pingpong },
 	{ "sleepers", w_sleepers }, { "service", w_service }, { "hot", w_hot },	      { "unop", w_unop },
 	{ "upush", w_upush },	{ "ustep", w_ustep },	    { "umark", w_umark },     { "udeep", w_udeep },
+	{ "frames", w_frames },	{ "close", w_close },	    { "yield", w_yield },     { "path", w_path },
+	{ "search", w_search },	{ "brk", w_brk },
 };
 
 const struct work *find_work(const char *name)

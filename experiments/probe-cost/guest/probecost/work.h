@@ -6,11 +6,11 @@
 #include "util.h"
 
 /* Places for uprobes. */
-extern long u_nop(long), u_push(long), u_step(long), u_deep(long), u_mark(long);
+extern long u_nop(long), u_push(long), u_step(long), u_deep(long), u_mark(long), u_frames(long, long);
 extern char u_others[], usdt_mark[], usdt_semaphore[];
 
-/* What a script says of its workload: turns of spin() after each round, frames of u_deep(), threads of "sleepers". */
-extern long spin_loops, depth, sleepers;
+/* What a script says of its workload: turns of spin() after each round, frames, threads of "sleepers", a path's length. */
+extern long spin_loops, depth, sleepers, path_length;
 
 /* Inline: it is part of every round that is measured. */
 static inline void spin(long loops)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""A script in another tool's language, as that tool compiled it: each probe into the model, or named as one without.
+
+Nothing is taken for granted silently: what is not known is asked for, bounded, or named.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.errors import UsageError
+from harness.yamlfile import Strict, about
+
+from .model import compiled
+from .model.compiled import Executed
+from .model.cost import Call, Consumer, CostModel, Probe, Program
+
+#: What a firing of an empty program takes, which is in the stage `program`.
+BARE = 3
+#: Providers that a kind of probe of bpftrace's may be, the likely one first; of several the place decides.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "kprobe": ("kprobe-ftrace",),
+    "kprobe+": ("kprobe-int3", "kprobe-optimised"),
+    "kretprobe": ("kretprobe",),
+    "tracepoint": ("tracepoint",),
+    "rawtracepoint": ("raw-tracepoint",),
+    "uprobe": ("uprobe", "uprobe-step"),
+    "uretprobe": ("uretprobe",),
+    "usdt": ("usdt",),
+    "kfunc": ("fprobe",),
+}
+ONCE = ("BEGIN", "END")
+#: Of a stack whose depth nobody has told; the most is what bpftrace takes.
+LIKELY_FRAMES, MOST_FRAMES = 10.0, 127.0
+_PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3}
+
+
+class Compiled(Strict):
+    """One program of the tool's."""
+
+    probe: Annotated[str, about("as the script names it; several are separated by commas")]
+    code: Annotated[str, about("its instructions, in hexadecimal digits")]
+
+
+class Table(Strict):
+    """A map of the programs; its number is its place."""
+
+    name: Annotated[str, about("in the script")]
+    kind: Annotated[str, about("`percpu`, `hash`, `stack` or `perf`")]
+    key: Annotated[float, about("of a key", "bytes")] = Field(ge=0)
+
+
+class Foreign(Strict):
+    """A script that its own tool has compiled, and how often its probes fire."""
+
+    tool: Annotated[str, about("that compiled it")]
+    programs: Annotated[list[Compiled], about("in the script's order")] = Field(min_length=1)
+    maps: Annotated[list[Table], about("by number")] = []
+    seconds: Annotated[float, about("that the firings were counted for", "s")] = Field(default=1.0, gt=0)
+    cpus: Annotated[int, about("of the machine", "CPUs")] = Field(default=1, ge=1)
+    firings: Annotated[dict[str, float], about("by probe, in that time", "firings")] = {}
+    passes: Annotated[dict[str, float], about("share of firings that no filter ends, by probe", "ratio")] = {}
+    frames: Annotated[dict[str, float], about("of the stacks that a probe takes, on average, by probe", "frames")] = {}
+    syscalls: Annotated[float | None, about("of all kinds, in that time; null: not counted", "calls")] = None
+    budget: Annotated[float | None, about("of a CPU's time, to stay below; null: none", "ratio")] = None
+    absent: Annotated[dict[str, str], about("why a probe's firings could not be counted, by probe")] = {}
+
+
+@dataclass
+class Priced:
+    """One probe of the script as the model has it: as it likely is, at least, and at most.
+
+    `firings` is None where nobody has counted them.
+    """
+
+    probe: str
+    provider: str
+    likely: Probe
+    least: Probe
+    most: Probe
+    firings: float | None
+    accepted: Executed
+    notes: list[str] = field(default_factory=list)
+
+    def calls(self) -> list[Call]:
+        """The helpers that it is likely to call."""
+        return [call for consumer in self.likely.consumers if consumer.program for call in consumer.program.calls]
+
+
+@dataclass
+class Reading:
+    """What a script is made of: what has a price, and what has none, with the reason."""
+
+    priced: list[Priced]
+    unpriced: list[tuple[str, str]]
+
+
+def read(script: Foreign, model: CostModel) -> Reading:
+    """Each probe of the script by itself."""
+    found = Reading([], [])
+    maps = {number: compiled.Map(table.kind, table.key) for number, table in enumerate(script.maps)}
+    for program in script.programs:
+        try:
+            code = compiled.Program(bytes.fromhex(program.code), maps)
+            executed = code.accepted
+        except (ValueError, UsageError) as error:
+            found.unpriced.append((program.probe, str(error)))
+            continue
+        if code.unknown:
+            found.unpriced.append(
+                (program.probe, f"it calls {', '.join(sorted(set(code.unknown)))}, which has no price")
+            )
+            continue
+        for probe in _split(program.probe):
+            _one(found, script, model, probe, code, executed)
+    return found
+
+
+def _split(probes: str) -> Iterator[str]:
+    """The probes of a program; a comma in a path is none of ours."""
+    yield from (probe.strip() for probe in probes.split(",") if probe.strip())
+
+
+def _one(
+    found: Reading, script: Foreign, model: CostModel, probe: str, code: compiled.Program, executed: Executed
+) -> None:
+    kind, _, rest = probe.partition(":")
+    if kind in ONCE:
+        found.unpriced.append((probe, "it runs once, when the trace begins or ends"))
+        return
+    if kind == "interval":
+        found.unpriced.append((probe, "a timer of bpftrace's own process, as is what it prints"))
+        return
+    period = None
+    if kind == "profile":
+        unit, _, number = rest.partition(":")
+        if unit not in _PERIODS or not number.isdecimal() or not int(number):
+            found.unpriced.append((probe, f"its period {rest!r} is not known"))
+            return
+        period = _PERIODS[unit] / int(number) if unit == "hz" else _PERIODS[unit] * int(number)
+    names = _providers(kind, rest)
+    names = [name for name in (["sample"] if period else names) if name in model.providers]
+    if not names:
+        found.unpriced.append((probe, f"the model has no provider for {kind}"))
+        return
+    passes = _told(script.passes, probe)
+    notes = []
+    if code.filters and passes is None:
+        notes.append("it has a filter; how often a firing passes is not told: least is never, most is always")
+    if code.parts_ways:
+        notes.append("its way hangs on data: half of the firings are taken to go each way")
+    if len(names) > 1:
+        notes.append(f"its place decides between {' and '.join(names)}")
+    if any(char in rest for char in "*?"):
+        notes.append("a pattern: so many probes as it meets, each with this cost a firing")
+    passing = 1.0 if passes is None or not code.filters else passes
+    mean = Executed().plus(executed, passing).plus(code.rejected, 1 - passing) if passing < 1 else executed
+    unsure = code.filters and passes is None
+    firings = _told(script.firings, probe)
+    if period is not None and firings is None:
+        firings = script.cpus * script.seconds * 1e9 / period
+    frames = _told(script.frames, probe)
+    if frames is None and any(name == "stack" for name, _ in executed.calls):
+        notes.append(
+            f"how deep its stacks are is not told: taken are {LIKELY_FRAMES} frames, least 1, most {MOST_FRAMES}"
+        )
+    if any(name in ("string", "ustring") for name, _ in executed.calls):
+        notes.append("strings are taken to be as long as they may be; least: one character")
+    depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
+    ways = ((names[0], mean, depths[0], False), (names[0], code.rejected if unsure else mean, depths[1], True))
+    likely, least, most = (
+        _probe(name, rest, _filled(one, deep, short), firings, period)
+        for name, one, deep, short in (*ways, (names[-1], mean, depths[2], False))
+    )
+    found.priced.append(Priced(probe, names[0], likely, least, most, firings, executed, notes))
+
+
+def _filled(executed: Executed, frames: float, short: bool) -> Executed:
+    """With stacks so deep, and strings of one character if they are `short`."""
+    calls: dict[tuple[str, float], float] = {}
+    for (name, size), times in executed.calls.items():
+        told = frames if name == "stack" else 1.0 if short and name in ("string", "ustring") else size
+        calls[name, told] = calls.get((name, told), 0.0) + times
+    return Executed(executed.instructions, calls)
+
+
+def _providers(kind: str, rest: str) -> list[str]:
+    if kind == "tracepoint" and rest.startswith("syscalls:sys_enter_"):
+        return ["syscall"]
+    if kind == "tracepoint" and rest.startswith("syscalls:sys_exit_"):
+        return ["syscall-return"]
+    if kind == "kprobe" and "+" in rest:
+        return list(KINDS["kprobe+"])
+    return list(KINDS.get(kind, ()))
+
+
+def _told(told: Mapping[str, float], probe: str) -> float | None:
+    """What is told of a probe, by its name or by a pattern."""
+    if probe in told:
+        return told[probe]
+    return next((value for name, value in told.items() if fnmatch.fnmatchcase(probe, name)), None)
+
+
+def _probe(provider: str, rest: str, executed: Executed, firings: float | None, period: float | None) -> Probe:
+    calls = [Call(name=name, bytes=size, times=times) for (name, size), times in sorted(executed.calls.items())]
+    program = Program(instructions=max(0.0, executed.instructions - BARE), calls=calls)
+    consumer = Consumer(program=program)
+    point = rest.replace(":", "/", 1)
+    if period is not None:
+        return Probe(provider=provider, point=f"{period:g}", period_ns=period, consumers=[consumer])
+    return Probe(provider=provider, point=point, firings=firings or 0.0, consumers=[consumer])

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Scripts that bpftrace has compiled: what a firing executes, by hand; what has a price and what has none; advice."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from experiments.probe_cost.foreign import Foreign, read
+from experiments.probe_cost.model.compiled import Map, Program
+from experiments.probe_cost.model.cost import CostModel
+from experiments.probe_cost.predict import predict
+from experiments.probe_cost.runs import words
+
+from harness.errors import UsageError
+from harness.image.programs import build_program
+from harness.paths import EXPERIMENTS
+from tests.conftest import needs_guest_packages
+from tests.experiments.probe_cost.test_cost_model import MODEL, cost
+
+GUEST = EXPERIMENTS / "probe-cost" / "guest"
+#: bpftrace 0.17 of `kprobe:vfs_read { @[comm] = count(); }`.
+COUNT = (
+    "b7010000000000007b1af0ff000000007b1ae8ff00000000bfa600000000000007060000e8ffffffbf61000000000000b7020000100000008500"
+    "00001000000018110000000000000000000000000000bf620000000000008500000001000000b701000001000000150002000000000079010000"
+    "0000000007010000010000007b1af8ff0000000018110000000000000000000000000000bfa200000000000007020000e8ffffffbfa300000000"
+    "000007030000f8ffffffb7040000000000008500000002000000b7000000000000009500000000000000"
+)
+#: And of `kprobe:vfs_read /pid == 7/ { @[comm] = count(); printf("%d", pid); }`.
+FILTER = (
+    "bf16000000000000850000000e000000180100000000000000000000ffffffff5f10000000000000180100000000000000000000070000001d10"
+    "020000000000b7000000000000009500000000000000b7080000000000007b8af8ff000000007b8af0ff00000000bfa700000000000007070000"
+    "f0ffffffbf71000000000000b702000010000000850000001000000018110000000000000000000000000000bf72000000000000850000000100"
+    "0000b7010000010000001500020000000000790100000000000007010000010000007b1ae8ff0000000018110000000000000000000000000000"
+    "bfa200000000000007020000f0ffffffbfa300000000000007030000e8ffffffb70400000000000085000000020000007b8af0ff000000008500"
+    "00000e00000077000000200000007b0af8ff0000000018120000010000000000000000000000bfa400000000000007040000f0ffffffbf610000"
+    "0000000018030000ffffffff0000000000000000b70500001000000085000000190000000500d7ff00000000"
+)
+MAPS = [{"name": "@", "kind": "percpu", "key": 16}, {"name": "", "kind": "perf", "key": 4}]
+FTRACE = {**MODEL["providers"]["kprobe-int3"]["stages"]}
+WITH_FTRACE: dict[str, Any] = {
+    **MODEL,
+    "providers": {
+        **MODEL["providers"],
+        "kprobe-ftrace": {"stages": {**FTRACE, "programs": cost(80)}},
+        "sample": {"stages": {**MODEL["providers"]["sample"]["stages"], "programs": cost(900)}},
+    },
+}
+
+
+def foreign(*programs: tuple[str, str], **fields: Any) -> Foreign:
+    listed = [{"probe": probe, "code": code} for probe, code in programs]
+    return Foreign.model_validate({"tool": "bpftrace", "programs": listed, "maps": MAPS, **fields})
+
+
+def test_a_counter_executes_what_its_code_has():
+    program = Program(bytes.fromhex(COUNT), {0: Map("percpu", 16)})
+    found = program.accepted
+    # 25 instructions of 27 words, for a map's number takes two; a comparison has its jump; one register is saved.
+    assert found.instructions == 25 + 1 + 2
+    assert found.calls == {("comm", 0.0): 1, ("look", 16.0): 1, ("put", 16.0): 1}
+    assert not program.filters
+    assert program.bounds(lambda one: one.instructions) == (found.instructions - 2, found.instructions)
+
+
+def test_a_filter_is_told_from_what_it_lets_pass():
+    program = Program(bytes.fromhex(FILTER), {0: Map("percpu", 16)})
+    assert program.accepted.calls[("perf", 16.0)] == 1
+    assert program.filters
+    assert program.rejected.calls == {("pid", 0.0): 1}
+    assert program.rejected.instructions < program.accepted.instructions / 3
+
+
+def test_hash_maps_are_others_than_those_of_each_cpu():
+    assert ("hlook", 16.0) in Program(bytes.fromhex(COUNT), {0: Map("hash", 16)}).accepted.calls
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("", "1 to 4096 instructions"),
+        ("b700", "not 2 bytes"),
+        ("b700000000000000", "leads behind its end"),
+        ("85000000010000000500feff000000009500000000000000", "a loop"),
+    ],
+)
+def test_what_is_no_program_without_loops_is_refused(code, says):
+    with pytest.raises(UsageError, match=says):
+        _ = Program(bytes.fromhex(code), {}).accepted
+
+
+def test_each_probe_has_a_price_or_a_reason():
+    model = CostModel.model_validate(WITH_FTRACE)
+    odd = "85000000ff0000009500000000000000"
+    found = read(
+        foreign(
+            ("kprobe:f,kprobe:g+4", COUNT), ("BEGIN", COUNT), ("interval:s:1", COUNT), ("kretfunc:f", COUNT),
+            ("kprobe:h", odd), ("profile:hz:99", COUNT), ("tracepoint:syscalls:sys_enter_x", FILTER), cpus=3,
+        ),
+        model,
+    )  # fmt: skip
+    assert [(one.probe, one.provider) for one in found.priced] == [
+        ("kprobe:f", "kprobe-ftrace"),
+        ("kprobe:g+4", "kprobe-int3"),
+        ("profile:hz:99", "sample"),
+        ("tracepoint:syscalls:sys_enter_x", "syscall"),
+    ]
+    assert found.priced[2].firings == pytest.approx(3 * 99)
+    assert "least is never" in found.priced[3].notes[0]
+    assert dict(found.unpriced)["kprobe:h"] == "it calls helper 255, which has no price"
+    assert dict(found.unpriced)["kretfunc:f"] == "the model has no provider for kretfunc"
+    assert len(found.unpriced) == 4
+
+
+def test_the_hook_adds_up_what_was_counted_and_advises(tmp_path):
+    script = tmp_path / "script.json"
+    fields = {
+        "firings": {"kprobe:vfs_read": 30_000, "kprobe:x*": 1000}, "passes": {"kprobe:xyz": 0.5}, "budget": 0.02,
+    }  # fmt: skip
+    made = foreign(("kprobe:vfs_read", COUNT), ("kprobe:xyz", FILTER), ("kprobe:other", COUNT), **fields)
+    script.write_text(made.model_dump_json())
+    tables, lines = predict(WITH_FTRACE, script)
+    each = tables["Each firing"].set_index("probe")
+    # trap, dispatch, programs, program and its own instructions; comm, a look and a put of a key of 16 bytes.
+    comm = WITH_FTRACE["calls"]["comm"]["each"]["value"]
+    by_hand = 100 + 50 + 80 + 20 + (28 - 3)
+    look, put = (WITH_FTRACE["calls"][name] for name in ("look", "put"))
+    by_hand += comm + sum(one["each"]["value"] + 16 * one["byte"]["value"] for one in (look, put))
+    assert float(each.loc["kprobe:vfs_read", each.columns[2]].replace(",", "")) == pytest.approx(by_hand, abs=1)
+    assert any(line.startswith("not in the sum: kprobe:other: how often it fires is not known") for line in lines)
+    assert "kfunc (as dear as an fprobe, at most)" in set(tables["Cheaper, one at a time"]["instead"])
+    assert lines[0].startswith("as it is: ")
+    calm = json.loads(script.read_text()) | {"budget": 0.9}
+    script.write_text(json.dumps(calm))
+    assert "which is below 90.00%" in predict(WITH_FTRACE, script)[1][0]
+
+
+def triples(script: str) -> set[tuple[str, str, str]]:
+    """(provider, point, workload) of every probe of a script of probecost's."""
+    found, work = set(), ""
+    for line in script.splitlines():
+        if line.startswith("run "):
+            work = words(line)["work"]
+        elif line.startswith("probe ") and line.split()[1] != "sample":
+            found.add((line.split()[1], line.split()[2], work))
+    return found
+
+
+@needs_guest_packages
+def test_what_is_drawn_was_never_fitted(tmp_path):
+    program = tmp_path / "probedraw"
+    build_program("x86_64", GUEST / "probedraw.c", program, tmp_path / "log")
+
+    def drawn(seed: int, scripts: int) -> str:
+        done = subprocess.run([program, str(scripts)], env={"KREPRO_SEED": str(seed)}, capture_output=True, check=True)
+        return done.stdout.decode()
+
+    text = drawn(7, 1000)
+    assert text == drawn(7, 1000) != drawn(8, 1000)
+    assert len(re.findall(r"^run ", text, re.MULTILINE)) == 1000
+    assert len({provider for provider, _, _ in triples(text)}) >= 11
+    fitted = triples(_fit(tmp_path))
+    assert fitted
+    assert not triples(text) & fitted
+
+
+def _fit(folder: Path) -> str:
+    """The text of fit.sh's script, by its shell."""
+    program = folder / "bin" / "probecost"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ncat\n")
+    program.chmod(0o755)
+    text = (GUEST / "fit.sh").read_text().replace("/run/", f"{folder}/")
+    environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "KREPRO_UNIT": "ticks"}
+    return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
