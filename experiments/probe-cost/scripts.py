@@ -80,10 +80,7 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
         counted = counted.model_copy(update={"frames": float(run.frames)})
     _, provider, target, *arguments = line.split()
     if provider == "sample":
-        consumers = [
-            Consumer(stack_frames=counted.frames, user_frames=counted.user_frames) if "stack=1" in use else Consumer()
-            for use in uses
-        ]
+        consumers = [_sampler(use, counted, number) for number, use in enumerate(uses)]
         return Probe(provider=provider, point=target, period_ns=float(target), consumers=consumers)
     kinds = [argument.split("=", 1)[1] for argument in arguments if not argument.startswith("maxactive=")]
     comm = sum(kind == "$comm" for kind in kinds)
@@ -112,6 +109,13 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
         by_wake=counted.by_wake,
         by_read=counted.by_read,
     )
+
+
+def _sampler(use: str, counted: Counted, number: int) -> Consumer:
+    if "bpf=" in use:
+        return _consumer(use, 1.0, counted, number, ())
+    stacks = {"stack_frames": counted.frames, "user_frames": counted.user_frames} if "stack=1" in use else {}
+    return Consumer(**stacks)
 
 
 def paths_of(run: Run) -> list[str]:
