@@ -66,7 +66,8 @@ def test_a_wrong_figure_is_seen_and_mended():
     text = "99.1 %<!-- original-is-stale --> of 4,301,801<!-- slot_checks/virtual-original -->, <!-- given: x --> 7"
     claims = json.loads((ROOT / "results/reference/shim/values.json").read_text())["claims"]
     (stale,) = (claim["measured"] for claim in claims if claim["id"] == "original-is-stale")
-    good = f"{stale * 100:.1f} %<!-- original-is-stale --> of 4,301,800<!-- slot_checks/virtual-original -->, <!-- given: x --> 7"
+    right = f"{stale * 100:.1f} %"
+    good = f"{right}<!-- original-is-stale --> of 4,301,800<!-- slot_checks/virtual-original -->, <!-- given: x --> 7"
     assert [printed != stored for printed, stored in figures(SHIM, text)] == [True, True]
     assert updated(SHIM, text) == good
     there = "44 %<!-- irq-hotspot:larger-n-is-finer low --> to 44 %<!-- irq-hotspot:larger-n-is-finer high -->"
