@@ -14,7 +14,7 @@ def patches(
     kind: Annotated[str, Option("a feature that has a series in `kernel-patches`", word=True)],
     kernel: Annotated[str, Option("the kernel's version, like 6.1", word=True)],
 ) -> None:
-    """Print a series of kernel patches, for `git am` on the kernel's own source.
+    """Print a series of our kernel patches, for git am.
 
     Each patch has the new files that it names, as a kernel developer would send it.
     """
