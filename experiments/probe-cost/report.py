@@ -152,10 +152,10 @@ def summaries(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         made[f"Actions, {arm}: {unit} each time"] = _wide(
             wide, register="register", memory="memory", predicate="true", histogram="hist", aggregation="map"
         )
-    for (arm, source), checks in undisturbed(tables["validation"], tables["trials"]).groupby(
+    for (place, source), checks in undisturbed(tables["validation"], tables["trials"]).groupby(
         ["arm", "source"], sort=False
     ):
-        made[f"{SOURCES[str(source)]}, {arm}"] = _validation(checks)
+        made[f"{SOURCES[str(source)]}, {place}"] = _validation(checks)
     losses = tables["losses"]
     if not losses.empty:
         columns = ["executed", "hits", "misses", "recorded", "lost"]

@@ -114,8 +114,9 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
 def _sampler(use: str, counted: Counted, number: int) -> Consumer:
     if "bpf=" in use:
         return _consumer(use, 1.0, counted, number, ())
-    stacks = {"stack_frames": counted.frames, "user_frames": counted.user_frames} if "stack=1" in use else {}
-    return Consumer(**stacks)
+    if "stack=1" in use:
+        return Consumer(stack_frames=counted.frames, user_frames=counted.user_frames)
+    return Consumer()
 
 
 def paths_of(run: Run) -> list[str]:

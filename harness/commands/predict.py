@@ -28,7 +28,9 @@ def predict(
         int | None,
         Option("count the script's probes on this host, as root, for so many seconds", least=1, most=60),
     ] = None,
-    set_: Annotated[Path | None, Option("a YAML file that says how often probes fire, see [commands.md](commands.md)")] = None,
+    set_: Annotated[
+        Path | None, Option("a YAML file that says how often probes fire, see [commands.md](commands.md)")
+    ] = None,
     below: Annotated[
         str | None, Option("per cent of a CPU's time: the cheapest variants of the script that take no more")
     ] = None,

@@ -99,7 +99,8 @@ def _told(result: FilterComparison, losses: dict[str, int]) -> FilterComparison:
 
 
 def _unknown(name: str, log: int, reason: str | None) -> FilterComparison:
-    return FilterComparison(name, log, *[_NAN] * 10, reason, _examples([]))
+    nothing = (_NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
+    return FilterComparison(name, log, *nothing, reason, _examples([]))
 
 
 def identities(events: Events) -> pd.MultiIndex:
