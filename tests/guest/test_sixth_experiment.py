@@ -8,6 +8,7 @@ says must not depend on what becomes of its folder, nor of the harness.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -184,7 +185,7 @@ def test_it_runs_and_says_what_its_numbers_are(finished):
 def test_its_own_hook_predicts_by_its_own_document(finished, tmp_path):
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"times": 3}))
-    done = invoke(ROOT, "predict", finished.path, script)
+    done = invoke(ROOT, "predict", "--result", shlex.join([str(finished.path), str(script)]))
     assert done.returncode == 0, done.stderr
     assert "sum: 90" in done.stdout
 
