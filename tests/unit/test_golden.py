@@ -10,7 +10,7 @@ import pytest
 from tests.golden import GOLDEN, decoded, golden_names, text, unpack
 
 #: All golden trials together, bytes.
-MOST_BYTES = 2 << 20
+MOST_BYTES = 9 << 18
 
 
 @pytest.mark.parametrize("name", golden_names())

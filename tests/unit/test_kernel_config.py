@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +107,7 @@ def test_inputs_follow_contents_not_places(tmp_path):
         copy = tmp_path / path.name
         copy.write_bytes(path.read_bytes())
         copies.append(copy)
-    moved = type(recipe)(recipe.spec, recipe.version, recipe.fragments, tuple(copies))
+    moved = replace(recipe, patches=tuple(copies))
     assert kernel_inputs(moved, {"archive": {"x": "y"}}) == inputs
     copies[0].write_text(copies[0].read_text() + "\n")
     assert kernel_inputs(moved, {"archive": {"x": "y"}}) != inputs
