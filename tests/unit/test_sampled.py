@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 
 import pytest
 
 from harness.errors import RunError
 from harness.measure.symbols import read_system_map
-from harness.program.profile.code import Files
-from harness.program.profile.sampled import FORK, LOST, MMAP2, SAMPLE, Sampled, read_samples
+from harness.program.profile.calls import Call, Calls, Thread
+from harness.program.profile.code import Files, Place
+from harness.program.profile.sampled import FORK, LOST, MMAP2, SAMPLE, Sampled, compared, read_samples, told
 from tests.compiling import run
 
 USER, KERNEL = 2, 1
@@ -63,6 +65,17 @@ def test_a_sample_is_of_the_function_that_its_process_had_there(program):
     )
     expected = {("spin", "/prog"): 2, ("vfs_read", "kernel"): 1, ("(unknown)", "[no file]"): 2}
     assert found == Sampled(expected, 5)
+
+
+def test_without_a_sample_there_is_no_share(program):
+    calls = Calls(
+        [Thread(1, "prog", 0, True, 5, Call("main", Place("main", "/prog", 0), own=5, total=5))], Counter(), 0
+    )
+    none = read(program)
+    table = compared(calls, none)
+    assert table[["instructions", "share", "samples"]].to_numpy().tolist() == [[5, 1.0, 0]]
+    assert table[["sampled", "off"]].isna().all(axis=None)
+    assert told(table, none) == ["perf record -F 4000 would have taken no sample: the program is too short."]
 
 
 @pytest.mark.parametrize(("data", "says"), [(sample(1, 1)[:-3], "damaged record"), (b"abc", "ends inside a record")])

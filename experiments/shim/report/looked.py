@@ -36,7 +36,6 @@ class Looked:
     parts     the same for each part of the time that it had: part, pid, cycles, counters
     runs      one row each time that a thread had the CPU, as far as was seen: pid, begin, end, cycles from `begin`
     begin     clock of the first reading; `end`, of the last
-    switches  counted by whoever publishes, readings or not
     """
 
     observed: Observed
@@ -46,7 +45,11 @@ class Looked:
     runs: pd.DataFrame
     begin: int
     end: int
-    switches: int
+
+    @property
+    def switches(self) -> int:
+        """Counted by whoever publishes, readings or not."""
+        return self.observed.switches_slot
 
     @property
     def hz(self) -> float:
@@ -75,7 +78,7 @@ def read_looked(left: Path, stream: Path) -> Looked:
     threads = sums.drop(columns="part").groupby(["pid", "tgid"], as_index=False).sum()
     runs = _joined([run for _, run in windows])
     parts = sums.drop(columns="tgid")
-    return Looked(observed, counters, threads, parts, runs, begin, end, observed.switches_slot)
+    return Looked(observed, counters, threads, parts, runs, begin, end)
 
 
 def _ends(stream: Path, kind: np.dtype[np.void]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ The records are those of perf_event_open(2), as the kernel wrote them: its own t
 
 from __future__ import annotations
 
+import math
 import struct
 from bisect import bisect_right
 from collections import Counter
@@ -116,16 +117,17 @@ def _user(found: tuple[str, int] | None, files: Files) -> Place:
 def compared(calls: Calls, sampled: Sampled) -> pd.DataFrame:
     """A row for each function of the program's threads: its exact share of their instructions, and the samples' share.
 
-    Columns: function, file, instructions, share, samples, sampled, off (in points of a hundred).
+    Columns: function, file, instructions, share, samples, sampled, off (in points of a hundred); the last two are NaN
+    where there is no sample at all.
     """
     exact: Counter[tuple[str, str]] = Counter()
     for call, _, _ in calls.of_program():
         if call.own:
             exact[(call.place.name, call.place.file) if call.place else (call.label, KERNEL)] += call.own
-    whole, taken = max(sum(exact.values()), 1), max(sum(sampled.functions.values()), 1)
+    whole, taken = max(sum(exact.values()), 1), sum(sampled.functions.values())
     rows = []
     for key in exact.keys() | sampled.functions.keys():
-        share, seen = exact[key] / whole, sampled.functions[key] / taken
+        share, seen = exact[key] / whole, sampled.functions[key] / taken if taken else math.nan
         rows.append((*key, exact[key], share, sampled.functions[key], seen, round((seen - share) * 100, 2)))
     columns = ["function", "file", "instructions", "share", "samples", "sampled", "off"]
     table = pd.DataFrame(rows, columns=columns)
