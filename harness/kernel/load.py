@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.kernel.arch import ArchName
-from harness.kernel.fragments import read_fragment, requested_options
+from harness.kernel.fragments import read_fragment
 from harness.kernel.given import find_given, is_package, is_tree, package_release
 from harness.kernel.packaged import PREFIX, find_packaged, series_of
 from harness.kernel.series import Series, read_series
@@ -91,8 +91,7 @@ def load_kernel(name: str, beside: Path | None = None) -> KernelRecipe:
     for file in fragments:
         read_fragment(file)  # told before anything is fetched
     series = [_find_series(feature, version, path, beside) for feature in spec.patches]
-    recipe = _patched(KernelRecipe(spec, version, tuple(fragments), (), config, beside), series)
-    return recipe if written == name else _shared(recipe)
+    return _patched(KernelRecipe(spec, version, tuple(fragments), (), config, beside), series)
 
 
 def _in_version(spec: KernelSpec, name: str, path: Path) -> KernelSpec:
@@ -102,22 +101,7 @@ def _in_version(spec: KernelSpec, name: str, path: Path) -> KernelSpec:
         raise UsageError(f"kernel {name}: {spec.name} has a source of one version", where=str(path))
     told = spec.description.replace(_version(spec, path), str(version))
     source = Source(debian=f"{SOURCE}{version}")
-    return spec.model_copy(update={"name": name, "source": source, "description": told, "steps": None})
-
-
-def _shared(recipe: KernelRecipe) -> KernelRecipe:
-    """The recipe of a kernel in another version, as the build of a spec for that version that has all it asks for:
-    its own are command line and machine. Of a kernel without patches, it has a build of its own.
-    """
-    wanted = requested_options(recipe.fragments).items()
-    for path in sorted(KERNELS.glob("*.yaml")) if recipe.patches else ():
-        if version_in(path.stem) != recipe.version:
-            continue
-        other = load_kernel(path.stem)
-        alike = (other.spec.arch, other.spec.source) == (recipe.spec.arch, recipe.spec.source)
-        if alike and wanted <= requested_options(other.fragments).items() and {*recipe.patches} <= {*other.patches}:
-            return replace(recipe, fragments=other.fragments, patches=other.patches, sources=other.sources)
-    return recipe
+    return spec.model_copy(update={"name": name, "source": source, "description": told})
 
 
 def find_feature(feature: str, version: str) -> Series:

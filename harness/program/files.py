@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -202,13 +201,6 @@ class GuestFiles:
             raise UsageError(f"cannot be copied: {reason}", where=str(source)) from error
         except OSError as error:
             raise UsageError(f"cannot be copied: {error.strerror}", where=str(error.filename or path)) from error
-
-    def setting_times(self) -> str:
-        """Shell text that sets the files' times, where a kernel forgets them; files of one package are set together."""
-        files: dict[int, list[str]] = {}
-        for name, time in self.times.items():
-            files.setdefault(time, []).append(name)
-        return "".join(f"touch -d @{time} -- {shlex.join(names)}\n" for time, names in sorted(files.items()))
 
     def finish(self, folder: Path) -> None:
         """The folder that the program begins in, and who is who."""

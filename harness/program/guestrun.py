@@ -89,8 +89,7 @@ def planned(store: Store, it: Subject, kernel: str, *, seed: int = SEED, repetit
     loaded = load_words(store, built, module_folders(request.modules), it.things.root)
     layouts = _layouts(store, built, it.experiment, tracer)
     debug = debug_file(store, built.recipe) if request.lines else None
-    forgets = "CONFIG_INITRAMFS_PRESERVE_MTIME=y" not in built.kernel.file("config").read_text()
-    text = command(tracer.command, it.folder, [*loaded, *it.words], request.timeout, set_times=forgets)
+    text = command(tracer.command, it.folder, [*loaded, *it.words], request.timeout)
     only = _only(arm, text, request.timeout + MORE_S)
     spec = _trial(store, it, scratch_folder(it.scratch, "guest"), only, built, PlannedTrial(NAME, repetition, seed))
     spec = spec.model_copy(update={"file_bytes": (request.most_mib << 20) + MORE_BYTES})

@@ -10,8 +10,6 @@ from harness.program.ownmodules import BUSYBOX
 
 #: Where the program's root lies in the guest, and its standard input in that.
 ROOT, STDIN = "/program", "/.stdin"
-#: In that root, what sets the files' times before the program begins.
-TIMES = "/.times"
 #: The guest's own folders that the program and its tracer see.
 SHARED = ("dev", "proc", "sys", "run", "krepro")
 #: In what came out of the guest: the program was ended at its timeout; and its exit status.
@@ -24,12 +22,8 @@ ASKED_S, KILLED_S = 5, 5
 BELOW = "/run/krepro"
 
 
-def command(tracer: str, folder: str, words: Sequence[str], timeout_s: int, *, set_times: bool = False) -> str:
-    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders.
-
-    `set_times`: the kernel forgets those of an initramfs, so they are set first.
-    """
-    times = f"(cd {ROOT} && sh .{TIMES}) || exit" if set_times else ""
+def command(tracer: str, folder: str, words: Sequence[str], timeout_s: int) -> str:
+    """The workload's shell text: the tracer's command in the program's root, beside the guest's own folders."""
     inside = f'cd "$1" || exit; shift\n{_until_timeout(timeout_s)}{tracer}'
     return f"""\
 export KREPRO_OUT=/run/krepro/out/$KREPRO_WORKLOAD
@@ -37,7 +31,6 @@ for at in {" ".join(SHARED)}; do
 	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
 done
 cp /bin/busybox {BUSYBOX} || exit
-{times}
 export PATH=/krepro/bin:{GUEST_PATH}
 exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
 """

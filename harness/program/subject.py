@@ -25,7 +25,7 @@ from harness.measure.tracer import Tracer, TracerFile, Traces, tracing_experimen
 from harness.paths import EXPERIMENTS
 from harness.program.files import GuestFiles
 from harness.program.firstrun import files_found
-from harness.program.insideguest import GUEST_PATH, ROOT, STDIN, TIMES
+from harness.program.insideguest import GUEST_PATH, ROOT, STDIN
 from harness.program.ownmodules import module_folders
 from harness.progress import note
 from harness.scratch import discard, scratch_folder
@@ -100,7 +100,6 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
             _first_run(things, words, here)
         things.arguments(words[1:], here)
         things.finish(here)
-        (things.root / TIMES.strip("/")).write_text(things.setting_times())
         for text in things.notes:
             note(text)
         yield Subject(request, folder, tracer, kernel, tuple(words), things, str(here), scratch)
