@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from experiments.page_trace.trace.records import EXEC, LOST, TASK, VISIT, Trace, totals
+from experiments.page_trace.trace.records import EXEC, LOST, TASK, VISIT, Trace
 from experiments.page_trace.trace.stats import TraceStats
+from experiments.page_trace.trace.totals import totals
 
 from harness.artefacts.store import Store
 from harness.experiment.model import Experiment

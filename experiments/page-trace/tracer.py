@@ -16,7 +16,7 @@ for at in /sys/class/virtio-ports/*; do
 done
 follow=
 [ "$KREPRO_FOLLOW" = on ] && follow=-f
-until_timeout in-place pagetrace -z -l "$KREPRO_MOST_BYTES" -w "$KREPRO_WINDOW" $follow -o "$port" \\
+until_timeout in-place pagetrace -W -z -l "$KREPRO_MOST_BYTES" -w "$KREPRO_WINDOW" $follow -o "$port" \\
 	-s "$KREPRO_OUT/trace.json" -m "$KREPRO_OUT/maps" -- "$@"
 status=$?
 [ -s "$KREPRO_OUT/trace.json" ] || exit "$status"

@@ -18,10 +18,11 @@ from experiments.page_trace.report.program import report
 from experiments.page_trace.trace.accessmap import AccessMap
 from experiments.page_trace.trace.comparison import compare
 from experiments.page_trace.trace.pages import PageTable
-from experiments.page_trace.trace.records import EXEC, Trace, code_pages, totals
+from experiments.page_trace.trace.records import EXEC, Trace
 from experiments.page_trace.trace.reuse import ReuseDistances
 from experiments.page_trace.trace.streams import Streams
 from experiments.page_trace.trace.tables import Table, fill
+from experiments.page_trace.trace.totals import code_pages, totals
 from experiments.page_trace.trace.transitions import Transitions
 from experiments.page_trace.trace.visits import visits
 from experiments.page_trace.trace.workingset import WorkingSet, WorkingSetCurve

@@ -12,6 +12,9 @@ import shutil
 import subprocess
 
 import pytest
+from experiments.page_trace.report.spaces import Spaces
+from experiments.page_trace.trace.records import Trace
+from experiments.page_trace.trace.visits import visit_table, visits
 
 from harness.paths import ROOT
 from tests.chromium import Chromium
@@ -40,6 +43,25 @@ int main(int argc, char **argv)
 		execl(argv[0], argv[0], "child", (char *)0);
 	wait(0);
 	return 0;
+}
+"""
+
+#: One array is changed, one read, one written; it prints where they are.
+WRITING = """\
+#include <stdio.h>
+static volatile struct { char at[4096]; } __attribute__((aligned(4096))) changed[256], taken[256], put[256];
+int main(void)
+{
+	int sum = 0;
+	for (int page = 0; page < 256; page++) changed[page].at[0] = taken[page].at[0] = put[page].at[0] = 1;
+	for (int again = 0; again < 4; again++)
+		for (int page = 0; page < 256; page++) {
+			changed[page].at[7]++;
+			sum += taken[page].at[0];
+			put[page].at[11] = 1;
+		}
+	printf("%p %p %p\\n", (void *)changed, (void *)taken, (void *)put);
+	return sum == 4 * 256 ? 0 : 1;
 }
 """
 
@@ -159,13 +181,24 @@ def test_a_walk_by_column_is_told_with_line_and_array_and_the_page_is_drawn(tmp_
     assert seen[0][2] > 500
 
 
+def test_a_visit_that_begins_with_a_read_and_writes_is_told_from_one_that_reads(tmp_path):
+    (tmp_path / "writing.c").write_text(WRITING)
+    run("gcc", "-O1", "-static", "-o", "writing", "writing.c", cwd=tmp_path)
+    report = report_of(inv(tmp_path, "trace", "--", "./writing"))
+    first = [int(word, 16) >> 12 for word in (report / "stdout").read_text().split()]
+    table = visit_table(visits(Spaces(Trace(report / "trace")).chunks()))
+    seen = [table[table["page"].between(page, page + 255)] for page in first]
+    # Once to be set, four times in the loop.
+    assert [(len(part), int(part["write"].sum())) for part in seen] == [(1280, 1280), (1280, 256), (1280, 1280)]
+
+
 @pytest.mark.deep
 def test_threads_are_told_what_they_share_and_what_is_their_own(tmp_path):
     (tmp_path / "threads.c").write_text(THREADS)
     run("gcc", "-g", "-O1", "-o", tmp_path / "threads", tmp_path / "threads.c", "-pthread")
     done = inv(tmp_path, "trace", "--", "./threads")
     report_of(done)
-    assert re.search(r"^place: threads: zeroed data: 1 page that can be written", done.stdout, re.MULTILINE)
+    assert re.search(r"^place: threads: zeroed data: 1 page with writes, shared by up to 2 threads", done.stdout, re.MULTILINE)
     assert len(re.findall(r"^place: 6\d pages of own\[\] are thread \d+'s alone", done.stdout, re.MULTILINE)) == 2
 
 

@@ -204,11 +204,8 @@ def advise_pairs(pairs: pd.DataFrame, total: int, objects: Mapping[int, str]) ->
     return advice
 
 
-def advise_threads(sharing: pd.DataFrame, named: Callable[[int], str], writable: Callable[[int], bool]) -> list[Advice]:
-    """Memory that threads share, and memory of one thread alone. `sharing` as `Sharing` has it.
-
-    Who writes is not known: a visit that begins with a read may write later.
-    """
+def advise_threads(sharing: pd.DataFrame, named: Callable[[int], str]) -> list[Advice]:
+    """Memory that threads share and write, and memory of one thread alone. `sharing` as `Sharing` has it."""
     if sharing.empty or sharing["tid"].nunique() < 2:
         return []
     total = int(sharing["visits"].sum())
@@ -218,20 +215,19 @@ def advise_threads(sharing: pd.DataFrame, named: Callable[[int], str], writable:
     several = active[active >= LEAST_SHARE * total].groupby(level=0).size()
     sharing = sharing[np.isin(space, several.index[several > 1])]
     by_page = sharing.groupby("page").agg(
-        threads=("tid", "nunique"), visits=("visits", "sum"), changes=("changes", "first")
+        threads=("tid", "nunique"), visits=("visits", "sum"), writes=("writes", "sum"), changes=("changes", "first")
     )
     by_page["memory"] = [named(int(page)) for page in by_page.index]
     advice = []
-    by_page["writable"] = [writable(int(page)) for page in by_page.index]
-    shared = by_page[(by_page["threads"] > 1) & by_page["writable"]]
+    shared = by_page[(by_page["threads"] > 1) & (by_page["writes"] > 0)]
     for memory, rows in shared.groupby("memory", sort=False):
         share = int(rows["visits"].sum()) / total
         if share < LEAST_SHARE:
             continue
         text = (
-            f"{memory}: {_pages(len(rows))} that can be written are shared by up to {int(rows['threads'].max())} "
-            f"threads, and change from one to another {_number(int(rows['changes'].sum()))} times. If they use "
-            "different parts, give each pages of its own; else place them where the thread that uses them most runs."
+            f"{memory}: {_pages(len(rows))} with writes, shared by up to {int(rows['threads'].max())} threads, changed "
+            f"hands {_number(int(rows['changes'].sum()))} times. If they use different parts, give each pages of its "
+            "own; else place them where the thread that uses them most runs."
         )
         advice.append(Advice("place", str(memory), text, share))
     alone = sharing[sharing["page"].isin(by_page.index[by_page["threads"] == 1])]

@@ -38,7 +38,7 @@ class _Numbered:
 
 
 class _Visits:
-    """Visits by pairs, and those of them that begin with a write; both drop the rarest where there are too many."""
+    """Visits by pairs, and those of them that write; both drop the rarest where there are too many."""
 
     def __init__(self) -> None:
         self._visits, self._writes = PairCounts(), PairCounts()

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..trace.pages import PageTable
-from ..trace.records import Records, Totals
+from ..trace.records import Records
 from ..trace.tables import Table, fill
+from ..trace.totals import Totals
 from ..trace.transitions import Transitions
 from ..trace.workingset import WorkingSet
 from .habits import Instructions, Sharing

@@ -151,11 +151,6 @@ class Names:
     def _whose(self, space: int, name: str) -> str:
         return name if space == self._main else f"program {space + 1}: {name}"
 
-    def writable(self, page: int) -> bool:
-        """Whether the program may have written to a page; where its mapping is not known any more, it may."""
-        mapping = self._mapping(page)
-        return mapping is None or mapping.writable
-
     def library(self, page: int) -> bool:
         """Whether a page is a library's, or the loader's: not what who wrote the program can lay out otherwise."""
         mapping = self._mapping(page)

@@ -115,17 +115,17 @@ def _tables(measured: Measured, told: Told, functions: dict[int, str]) -> list[S
     by_function = by_function.sort_values("visits", ascending=False, kind="stable").head(TOP)
     tables = [
         Shown(
-            "functions", "Functions", ("function", "visits", "share", "begin with a write", "pages"),
+            "functions", "Functions", ("function", "visits", "share", "write", "pages"),
             [(str(name), int(row.visits), _share(row.visits, measured), int(row.writes), int(row.pages))
              for name, row in by_function.iterrows()],
             "Which code the visits began in.",
         ),
         Shown(
-            "hot", "Hot pages", ("page", "memory", "visits", "share", "begin with a write", "visited by"),
+            "hot", "Hot pages", ("page", "memory", "visits", "share", "write", "visited by"),
             _hot(measured, visits, told.named), "The pages with most visits, and the functions that visit them most.",
         ),
         Shown(
-            "memory", "Memory", ("memory", "pages", "visits", "share", "begin with a write"),
+            "memory", "Memory", ("memory", "pages", "visits", "share", "write"),
             _memory(measured, told.regions), "",
         ),
     ]  # fmt: skip

@@ -3,11 +3,11 @@
 
 A tile is COLUMNS intervals of time by all rows; level 0 is one tile, and each further one has twice the tiles. A row
 is a page; where there are too many, `grouped` tells how many a level's rows are, as a power of two. A tile holds its
-cells that have visits: key = row * COLUMNS + column, and how many visits, how many of them begin with a write. Levels
+cells that have visits: key = row * COLUMNS + column, and how many visits, how many of them write. Levels
 whose cells would be too many are left out, from the deepest up.
 
 A tile's text is base64 of zlib of: keys as differences in LEB128, then a byte a cell: log2(visits) * 8 rounded, at most
-127, and 128 where a visit begins with a write.
+127, and 128 where a visit writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LEAST_VISITS = 2
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of one tile, shape (n,): distinct keys, sorted; visits; writes, of them those that begin with one."""
+    """Cells of one tile, shape (n,): distinct keys, sorted; visits; writes, of them those that write."""
 
     key: Words
     visits: Ints

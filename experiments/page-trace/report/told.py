@@ -46,7 +46,7 @@ def tell(measured: Measured, names: Names) -> Told:
         advise_habits(found, total),
         advise_passed(measured.pages, named, measured.span_ns),
         advise_pairs(measured.transitions.frame(TOP_PAIRS), measured.transitions.total, named_objects),
-        advise_threads(measured.sharing.frame(), named, names.writable),
+        advise_threads(measured.sharing.frame(), named),
     )[:MOST_ADVICE]
     own = measured.pages[[not names.library(int(page)) for page in measured.pages["page"]]]
     return Told(regions, named, visits, places, advice + advise_hot(own, len(measured.pages) - len(own), named))

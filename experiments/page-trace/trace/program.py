@@ -12,7 +12,8 @@ import numpy as np
 from harness.errors import RunError
 
 from .cost import NOTHING, Cost, own_time
-from .records import EXEC, RECORD_BYTES, VISIT, Records, Trace, Words, code_pages
+from .records import EXEC, RECORD_BYTES, VISIT, Records, Trace, Words
+from .totals import code_pages
 
 
 @dataclass(frozen=True)

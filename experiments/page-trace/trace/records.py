@@ -12,7 +12,7 @@ that were lost before it, a TASK record's the parent's tid.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from harness.errors import RunError
 
 from .anew import KERNEL, SAME, Marks, Tid, replaced
 from .packed import Block, Coded, blocks, joined, scan
+from .wrote import later_writes, within
 
 MAGIC = b"KRPTRACE"
 #: Of files whose records are words, and of packed ones.
@@ -33,7 +35,9 @@ RECORD_BYTES = 24
 PAGE_SHIFT = 12
 MAX_WINDOW = 64
 WRITE = 1
-VISIT, CODE, LOST, TASK, EXEC, EXIT = range(6)
+VISIT, CODE, LOST, TASK, EXEC, EXIT, WROTE = range(7)
+#: Of a header: there are WROTE records.
+TELLS_WRITES = 4
 
 HEADER = np.dtype(
     [
@@ -81,12 +85,12 @@ class Records:
 
     time_ns  int64   since the start of the trace
     page     uint64  page number; of LOST records a count, of TASK records a tid
-    write    bool    the visit begins with a write
+    write    bool    the visit begins with a write; of a trace with WROTE records: it writes
     kernel   bool    by the kernel on the task's behalf
     same     bool    by the instruction of the visit before
     ip       uint64  instruction pointer
     tid      uint32
-    type     uint8   VISIT, CODE, LOST, TASK, EXEC, EXIT
+    type     uint8   VISIT, CODE, LOST, TASK, EXEC, EXIT; of a whole file WROTE too, which is told by `write` here
     """
 
     time_ns: npt.NDArray[np.int64]
@@ -150,6 +154,26 @@ class _Changed(_Late):
     def _made(self, column: str) -> npt.NDArray[np.generic]:
         values: npt.NDArray[np.generic] = getattr(self._whole, column)
         return values
+
+
+class _Written(_Late):
+    """The visits at `places` write."""
+
+    _whole: Records
+    _places: npt.NDArray[np.int64]
+
+    def __init__(self, whole: Records, places: npt.NDArray[np.int64]) -> None:
+        vars(self).update(_whole=whole, page=whole.page, _places=places)
+
+    def _made(self, column: str) -> npt.NDArray[np.generic]:
+        values: npt.NDArray[np.generic] = getattr(self._whole, column)
+        if column == "write":
+            values = values.copy()
+            values[self._places] = True
+        return values
+
+    def coded(self, column: str) -> Coded | None:
+        return self._whole.coded(column)
 
 
 class _Decoded(_Late):
@@ -238,6 +262,7 @@ class Trace:
             raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
         self.header = _header(raw, path)
         self.packed = self.header.packed
+        self._last = WROTE if self.header.flags & TELLS_WRITES else EXIT
         if self.packed:
             self.records = scan(path, HEADER.itemsize)
             return
@@ -277,6 +302,23 @@ class Trace:
 
         return replaced(counted()), visits
 
+    @cached_property
+    def _later_writes(self) -> npt.NDArray[np.int64]:
+        """Positions of visits that write, but do not begin with that. Reads the whole file, where it tells them."""
+        return later_writes(self._pages()) if self._last == WROTE else np.empty(0, dtype=np.int64)
+
+    def _pages(self) -> Iterator[pd.DataFrame]:
+        for first, records in self._every(CHUNK):
+            told = (records.type == VISIT) | (records.type == WROTE)
+            table = {
+                "at": first + np.flatnonzero(told),
+                "tid": records.tid[told],
+                "page": records.page[told],
+                "wrote": records.type[told] == WROTE,
+                "write": records.write[told],
+            }
+            yield pd.DataFrame(table)
+
     def _threads(self) -> Iterator[tuple[Marks, Tid]]:
         """Flags, types and threads alone, piece by piece."""
         if self.packed:
@@ -288,22 +330,28 @@ class Trace:
 
     def chunks(self, records: int = CHUNK) -> Iterator[Records]:
         """All records but those `replaced`, at most `records` at a time. RunError names the record that is damaged."""
+        for first, decoded in self._every(records):
+            gone = within(self.replaced, first, len(decoded))
+            told, kept = decoded, None
+            if self._last == WROTE:
+                told = _Written(decoded, within(self._later_writes, first, len(decoded)))
+                kept = decoded.type != WROTE
+            if gone.size:
+                kept = np.ones(len(decoded), dtype=bool) if kept is None else kept
+                kept[gone] = False
+            yield told if kept is None else told.where(kept)
+
+    def _every(self, records: int) -> Iterator[tuple[int, Records]]:
+        """All records as they stand in the file, with the position of the first."""
         first = 0
         for decoded in self._unpacked(records) if self.packed else self._decoded(records):
-            n = len(decoded)
-            low, high = np.searchsorted(self.replaced, [first, first + n])
-            if low < high:
-                kept = np.ones(n, dtype=bool)
-                kept[self.replaced[low:high] - first] = False
-                yield decoded.where(kept)
-            else:
-                yield decoded
-            first += n
+            yield first, decoded
+            first += len(decoded)
 
     def _decoded(self, records: int) -> Iterator[Records]:
         for first, words in self._words(records):
             decoded = decode(words)
-            _check(words, decoded, first, self.path)
+            _check(words, decoded, first, self.path, self._last)
             yield decoded
 
     def _words(self, records: int) -> Iterator[tuple[int, Words]]:
@@ -321,8 +369,8 @@ class Trace:
         room = _Room(min(records, left))
         for block in blocks(self.path, HEADER.itemsize):
             block.check()
-            if block.marks.max() >= EXIT + 1 << 4:
-                at = int(np.flatnonzero(block.marks >= EXIT + 1 << 4)[0])
+            if block.marks.max() >= self._last + 1 << 4:
+                at = int(np.flatnonzero(block.marks >= self._last + 1 << 4)[0])
                 raise RunError(f"record {at} of a block is damaged: type {block.marks[at] >> 4}", where=block.where)
             taken = 0
             while taken < len(block) and left:
@@ -362,52 +410,6 @@ class _Room:
         return _Unpacked(self._times, self._tids, self._marks, {"page": self._pages, "ip": self._ips})
 
 
-@dataclass
-class Totals:
-    """How many records there were of each type; `lost` is the sum of what the LOST records say, in visits."""
-
-    visits: int = 0
-    code: int = 0
-    losses: int = 0
-    lost: int = 0
-    tasks: int = 0
-    execs: int = 0
-    exits: int = 0
-    last_ns: int = 0
-
-    def add(self, records: Records) -> None:
-        """Count one chunk more."""
-        count = np.bincount(records.type, minlength=EXIT + 1).tolist()
-        self.visits += count[VISIT]
-        self.code += count[CODE]
-        self.losses += count[LOST]
-        self.tasks += count[TASK]
-        self.execs += count[EXEC]
-        self.exits += count[EXIT]
-        if count[LOST]:
-            self.lost += int(records.page[records.type == LOST].sum())
-        if len(records):
-            self.last_ns = max(self.last_ns, int(records.time_ns[-1]))
-
-
-def totals(chunks: Iterable[Records]) -> Totals:
-    """Totals of a whole trace."""
-    sums = Totals()
-    for records in chunks:
-        sums.add(records)
-    return sums
-
-
-def code_pages(chunks: Iterable[Records]) -> Words:
-    """Pages that CODE records name: sorted, shape (m,). The trace is blind to them once they are accessible."""
-    pages = np.empty(0, dtype=np.uint64)
-    for records in chunks:
-        more = records.page[records.type == CODE]
-        if more.size:
-            pages = np.union1d(pages, more)
-    return pages
-
-
 def _header(raw: bytes, path: Path) -> Header:
     if len(raw) < HEADER.itemsize:
         raise RunError(f"is cut short: a header of {len(raw)} bytes", where=str(path))
@@ -438,10 +440,10 @@ def _fill(file: Any, part: Words, path: Path) -> None:
         filled += got
 
 
-def _check(words: Words, records: Records, first: int, path: Path) -> None:
+def _check(words: Words, records: Records, first: int, path: Path, last: int) -> None:
     # All at once; which record it was is looked for only when there is one.
-    if int(np.bitwise_or.reduce(words[:, 0])) & _UNUSED_BITS or (len(records) and records.type.max() > EXIT):
-        bad = (words[:, 0] & _UNUSED_BITS != 0) | (records.type > EXIT)
+    if int(np.bitwise_or.reduce(words[:, 0])) & _UNUSED_BITS or (len(records) and records.type.max() > last):
+        bad = (words[:, 0] & _UNUSED_BITS != 0) | (records.type > last)
         at = int(np.flatnonzero(bad)[0])
         raise RunError(
             f"record {first + at} is damaged: flags {int(words[at, 0]) & 0xFFF:#05x}",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from experiments.page_trace.trace.comparison import compare
 from experiments.page_trace.trace.lcs import Lcs
-from experiments.page_trace.trace.records import KERNEL, SAME, code_pages, decode
+from experiments.page_trace.trace.records import KERNEL, SAME, decode
+from experiments.page_trace.trace.totals import code_pages
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,13 +15,11 @@ from experiments.page_trace.trace.records import (
     TASK,
     VISIT,
     Records,
-    Totals,
     Trace,
-    code_pages,
     decode,
-    totals,
 )
 from experiments.page_trace.trace.stats import TraceStats
+from experiments.page_trace.trace.totals import Totals, code_pages, totals
 from experiments.page_trace.trace.visits import NO_PAGE, visit_table, visits
 from hypothesis import given
 from hypothesis import strategies as st

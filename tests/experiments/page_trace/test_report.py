@@ -256,16 +256,18 @@ def test_objects_that_are_used_in_turn_are_to_be_packed():
 
 
 def test_threads_that_share_are_told_how_often_the_page_changes_hands():
-    rows = [(record(7, tid=tid), record(2000 + 50 * tid + n % 40, tid=tid)) for n in range(100) for tid in (1, 2)]
+    rows = [
+        (record(7, tid=tid, flags=n == 50), record(2000 + 50 * tid + n % 40, tid=tid))
+        for n in range(100) for tid in (1, 2)
+    ]  # fmt: skip
     sharing = measured(words_of(row for pair in rows for row in pair), 13)[2].frame()
-    place, *alone = advise_threads(sharing, named, lambda page: True)
-    assert place.text.startswith("stack: 1 page that can be written are shared by up to 2 threads, and change from one")
-    assert "to another 199 times" in place.text
+    place, *alone = advise_threads(sharing, named)
+    assert place.text.startswith("stack: 1 page with writes, shared by up to 2 threads, changed hands 199 times.")
     assert [one.text.partition(".")[0] for one in alone] == [
         f"40 pages of b[] are thread {tid}'s alone" for tid in (1, 2)
     ]
-    assert [one.kind for one in advise_threads(sharing, named, lambda page: False)] == ["place", "place"]
-    assert advise_threads(sharing[sharing["tid"] == 1], named, lambda page: True) == []
+    assert [one.kind for one in advise_threads(sharing.assign(writes=0), named)] == ["place", "place"]
+    assert advise_threads(sharing[sharing["tid"] == 1], named) == []
 
 
 @given(
@@ -380,7 +382,6 @@ def test_zeroed_data_is_told_from_the_heap_behind_it(program, tmp_path):
         (5, 2, "given back before the end 1"),
     ]
     assert names.objects(pages)[data + 1][0] == "b"
-    assert names.writable(data)
     assert not any(names.library(int(page)) for page in pages)
     of_another = Names({0: maps}, 0, tmp_path, "/another")
     assert [of_another.library(int(page)) for page in pages] == [True, True, False, False, False, False, False]

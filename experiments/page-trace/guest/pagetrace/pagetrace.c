@@ -2,12 +2,13 @@
 /*
  * pagetrace: record the order of the pages that a command, or a running process, touches.
  *
- *   pagetrace [-w N] [-f] [-c] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] [-m MAPS] [--] COMMAND...
- *   pagetrace [-w N] [-f] [-c] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] -p PID
+ *   pagetrace [-w N] [-f] [-c] [-W] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] [-m MAPS] [--] COMMAND...
+ *   pagetrace [-w N] [-f] [-c] [-W] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] -p PID
  *
  *   -w N        data pages that stay accessible, 1 to 64 (1: every visit is seen; more: some are not)
  *   -f          trace children too
  *   -c          record pages of code too
+ *   -W          record which visits began with a read and wrote later
  *   -z          pack the trace: 5 to 8 bytes a visit instead of 24 (output.c)
  *   -l BYTES    size of the trace at most; visits that there is no room for are left out at its end, and counted
  *   -r RECORDS  size of the ring between kernel and launcher, a power of two (262144)
@@ -35,7 +36,7 @@
 #include <sys/wait.h>
 
 #define DEVICE	"/dev/page_trace"
-#define USAGE	"usage: pagetrace [-w N] [-f] [-c] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] " \
+#define USAGE	"usage: pagetrace [-w N] [-f] [-c] [-W] [-z] [-l BYTES] [-r RECORDS] [-o FILE] [-s STATS] " \
 		"[-m MAPS] [--] COMMAND... | -p PID"
 
 enum {
@@ -80,11 +81,12 @@ static void parse(struct options *options, int argc, char **argv)
 	int option;
 
 	opterr = 0;
-	while ((option = getopt(argc, argv, "+w:fczl:r:o:s:m:p:")) != -1) {
+	while ((option = getopt(argc, argv, "+w:fcWzl:r:o:s:m:p:")) != -1) {
 		switch (option) {
 		case 'w': options->window = argument("-w", optarg, 1, PAGE_TRACE_MAX_WINDOW); break;
 		case 'f': options->flags |= PAGE_TRACE_FOLLOW; break;
 		case 'c': options->flags |= PAGE_TRACE_CODE; break;
+		case 'W': options->flags |= PAGE_TRACE_WROTE; break;
 		case 'z': options->packed = true; break;
 		case 'l': options->most_bytes = argument("-l", optarg, LEAST_BYTES, INT64_MAX); break;
 		case 'r': options->records = argument("-r", optarg, LEAST_RECORDS, MOST_RECORDS); break;

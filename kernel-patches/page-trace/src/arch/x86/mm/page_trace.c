@@ -101,19 +101,6 @@ static unsigned long pool_get(struct page_trace_task *pt, bool leaf)
 	return __pa(pt->pool[i]) | _PAGE_TABLE;
 }
 
-/*
- * The task is current: only its own CPU can have the page table in use, and
- * forgets all of it before a page of it gets another meaning.
- */
-static void recycle(struct page_trace_task *pt)
-{
-	clear_user_pgds(pt);
-	flush_tlb_local();
-	pt->pool_used = 0;
-	pt->pages = 0;
-	pt->stats.recycled++;
-}
-
 /* The entry of @address, or NULL where it would need a new table. */
 static pte_t *find_entry(struct page_trace_task *pt, unsigned long address)
 {
@@ -134,6 +121,51 @@ static pte_t *find_entry(struct page_trace_task *pt, unsigned long address)
 	if (pmd_none(*pmd))
 		return NULL;
 	return pte_offset_kernel(pmd, address);
+}
+
+/* Low bit of page_trace_task.page[]: the visit began with a write. */
+#define PAGE_WRITTEN	1UL
+
+/*
+ * Take a data page away, and say so if its visit began with a read and wrote
+ * later. Clear it first: a CPU that has not set the dirty bit yet must look at
+ * the entry again to write.
+ */
+static void take(struct page_trace_task *pt, unsigned long page)
+{
+	pte_t *ptep = find_entry(pt, page & PAGE_MASK);
+	pte_t old;
+
+	if (!(pt->trace->flags & PAGE_TRACE_WROTE)) {
+		set_pte(ptep, __pte(0));
+		return;
+	}
+	old = __pte(xchg(&ptep->pte, 0));
+	if (!(page & PAGE_WRITTEN) && pte_flags(old) & _PAGE_DIRTY)
+		page_trace_record(pt->trace, PAGE_TRACE_TYPE(WROTE),
+				  page >> PAGE_SHIFT, pt->tid, 0);
+}
+
+static void take_all(struct page_trace_task *pt)
+{
+	unsigned int i;
+
+	for (i = 0; i < pt->pages; i++)
+		take(pt, pt->page[(pt->first + i) % PAGE_TRACE_MAX_WINDOW]);
+	pt->pages = 0;
+}
+
+/*
+ * The task is current: only its own CPU can have the page table in use, and
+ * forgets all of it before a page of it gets another meaning.
+ */
+static void recycle(struct page_trace_task *pt)
+{
+	take_all(pt);
+	clear_user_pgds(pt);
+	flush_tlb_local();
+	pt->pool_used = 0;
+	pt->stats.recycled++;
 }
 
 /* The same with new tables; the task is current. */
@@ -163,9 +195,6 @@ static pte_t *make_entry(struct page_trace_task *pt, unsigned long address)
 	return pte_offset_kernel(pmd, address);
 }
 
-/* Low bit of page_trace_task.page[]: the visit began with a write. */
-#define PAGE_WRITTEN	1UL
-
 /* Take all but the @keep youngest data pages away; the task is current. */
 static void shrink(struct page_trace_task *pt, unsigned int keep)
 {
@@ -173,7 +202,7 @@ static void shrink(struct page_trace_task *pt, unsigned int keep)
 	while (pt->pages > keep) {
 		unsigned long address = pt->page[pt->first] & PAGE_MASK;
 
-		set_pte(find_entry(pt, address), __pte(0));
+		take(pt, pt->page[pt->first]);
 		flush_tlb_one_user(address);
 		pt->gone[pt->n_gone++] = address;
 		pt->first = (pt->first + 1) % PAGE_TRACE_MAX_WINDOW;
@@ -193,7 +222,7 @@ static void drop_operand(struct page_trace_task *pt, bool write)
 			pt->page[(pt->first + kept++) % PAGE_TRACE_MAX_WINDOW] = page;
 			continue;
 		}
-		set_pte(find_entry(pt, page), __pte(0));
+		take(pt, page);
 		flush_tlb_one_user(page & PAGE_MASK);
 	}
 	pt->pages = kept;
@@ -203,11 +232,11 @@ static void drop_all(struct page_trace_task *pt)
 {
 	unsigned int i;
 
+	pt->stats.drops += pt->pages;
+	take_all(pt);
 	/* The tables above stay: another CPU may have them in use. */
 	for_each_set_bit(i, pt->leaf, pt->pool_used)
 		clear_page((void *)pt->pool[i]);
-	pt->stats.drops += pt->pages;
-	pt->pages = 0;
 }
 
 static void drop_range(struct page_trace_task *pt, unsigned long start,
@@ -218,8 +247,10 @@ static void drop_range(struct page_trace_task *pt, unsigned long start,
 
 	for (i = 0; i < pt->pages; i++) {
 		address = pt->page[(pt->first + i) % PAGE_TRACE_MAX_WINDOW];
-		if ((address & PAGE_MASK) >= start && address < end)
+		if ((address & PAGE_MASK) >= start && address < end) {
+			take(pt, address);
 			continue;
+		}
 		pt->page[(pt->first + kept++) % PAGE_TRACE_MAX_WINDOW] = address;
 	}
 	pt->stats.drops += pt->pages - kept;
@@ -688,6 +719,10 @@ static bool fault(struct page_trace_task *pt, struct pt_regs *regs,
 	entry = __pte(real & ~_PAGE_GLOBAL);
 
 	ptep = find_entry(pt, address);
+	/* The copy is dirty if the task has written since it began to read. */
+	if ((pt->trace->flags & PAGE_TRACE_WROTE) && !(*error_code & X86_PF_WRITE) &&
+	    !(ptep && pte_flags(*ptep) & _PAGE_DIRTY))
+		entry = pte_clear_flags(entry, _PAGE_DIRTY);
 	if (ptep && pte_present(*ptep)) {
 		if (permits(pte_val(*ptep), *error_code))
 			pt->stats.spurious++;

@@ -42,7 +42,7 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
  * @running:	and it has not been stopped; page_trace_mutex
  * @privileged:	whoever started it may trace any process
  * @window:	data pages that stay accessible
- * @flags:	PAGE_TRACE_FOLLOW, PAGE_TRACE_CODE
+ * @flags:	PAGE_TRACE_FOLLOW, PAGE_TRACE_CODE, PAGE_TRACE_WROTE
  * @start_ns:	ktime_get_mono_fast_ns() at the start
  * @ns:		for the tids in records
  * @gone:	counts of tasks that are traced no longer; page_trace_lock

@@ -408,7 +408,7 @@ static long page_trace_start(struct page_trace *trace,
 	long ret;
 
 	if (start->window < 1 || start->window > PAGE_TRACE_MAX_WINDOW ||
-	    start->flags & ~(PAGE_TRACE_FOLLOW | PAGE_TRACE_CODE) ||
+	    start->flags & ~(PAGE_TRACE_FOLLOW | PAGE_TRACE_CODE | PAGE_TRACE_WROTE) ||
 	    start->records < MIN_RECORDS || start->records > MAX_RECORDS ||
 	    !is_power_of_2(start->records) || trace->started)
 		return -EINVAL;

@@ -12,6 +12,7 @@
 /* page_trace_start.flags */
 #define PAGE_TRACE_FOLLOW	(1u << 0)	/* trace children too */
 #define PAGE_TRACE_CODE		(1u << 1)	/* PAGE_TRACE_T_CODE records */
+#define PAGE_TRACE_WROTE	(1u << 2)	/* PAGE_TRACE_T_WROTE records */
 
 #define PAGE_TRACE_MAX_WINDOW	64
 
@@ -19,7 +20,7 @@
  * struct page_trace_start - what to trace
  * @pid:	a process, in the caller's pid namespace
  * @window:	data pages that stay accessible, 1 to PAGE_TRACE_MAX_WINDOW
- * @flags:	PAGE_TRACE_FOLLOW, PAGE_TRACE_CODE
+ * @flags:	PAGE_TRACE_FOLLOW, PAGE_TRACE_CODE, PAGE_TRACE_WROTE
  * @records:	size of the ring: a power of two, 1024 to 4194304
  */
 struct page_trace_start {
@@ -99,6 +100,7 @@ struct page_trace_record {
 #define PAGE_TRACE_T_TASK	3	/* traced from here on; page: its parent's tid or 0 */
 #define PAGE_TRACE_T_EXEC	4	/* has a new address space */
 #define PAGE_TRACE_T_EXIT	5	/* traced no longer */
+#define PAGE_TRACE_T_WROTE	6	/* page's last visit began with a read, and wrote */
 
 /**
  * struct page_trace_ring - first page of the mapping; records begin at @offset
