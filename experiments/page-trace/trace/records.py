@@ -166,9 +166,8 @@ class _Written(_Late):
         vars(self).update(_whole=whole, page=whole.page, _places=places)
 
     def _made(self, column: str) -> npt.NDArray[np.generic]:
-        values: npt.NDArray[np.generic] = getattr(self._whole, column)
+        values: npt.NDArray[np.generic] = getattr(self._whole, column).copy()
         if column == "write":
-            values = values.copy()
             values[self._places] = True
         return values
 
