@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
@@ -137,6 +138,37 @@ def _sorted(named: dict[tuple[int, int], str]) -> list[Symbol]:
 
 def _unwound(elf: ELFFile) -> list[Symbol]:
     """Functions by the table for unwinding, which a stripped file has too."""
+    places = _searched(elf)
+    if places is None:
+        places = _parsed(elf)
+    return _sorted({place: f"function {place[0]:#x}" for place in places})
+
+
+def _searched(elf: ELFFile) -> list[tuple[int, int]] | None:
+    """First address and size of each function, by the sorted table that unwinders search; None if it is unusual.
+
+    `.eh_frame_hdr` has the address of each function and of its entry in `.eh_frame`, where the size stands behind it:
+    https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/ehframechpt.html
+    """
+    sections = [section for name in (".eh_frame_hdr", ".eh_frame") if (section := elf.get_section_by_name(name))]
+    if len(sections) < 2 or not elf.little_endian:
+        return None
+    (head, at), (frames, begin) = ((section.data(), section["sh_addr"]) for section in sections)
+    if len(head) < 12 or head[:4] != bytes([1, 0x1B, 0x03, 0x3B]):
+        return None
+    table = np.frombuffer(head[12:], "<i4")[: 2 * int.from_bytes(head[8:12], "little")].reshape(-1, 2).astype(np.int64)
+    first, entry = table[:, 0] + at, table[:, 1] + at - begin
+    if not len(table) or entry.min() < 0 or entry.max() + 16 > len(frames):
+        return None
+    raw = np.frombuffer(frames, np.uint8)
+    told, size = (raw[entry[:, None] + np.arange(by, by + 4)].copy().view("<i4")[:, 0] for by in (8, 12))
+    if (told + begin + entry + 8 != first).any():
+        return None
+    return list(zip(first.tolist(), size.astype(np.uint32).tolist(), strict=True))
+
+
+def _parsed(elf: ELFFile) -> list[tuple[int, int]]:
+    """The same, entry by entry."""
     try:
         if not elf.has_dwarf_info() and elf.get_section_by_name(".eh_frame") is None:
             return []
@@ -144,15 +176,8 @@ def _unwound(elf: ELFFile) -> list[Symbol]:
         entries = dwarf.EH_CFI_entries() if dwarf.has_EH_CFI() else []
     except (DWARFError, ELFError, KeyError, ValueError, AssertionError):
         return []
-    places = {
-        (
-            entry.header["initial_location"],
-            entry.header["address_range"],
-        ): f"function {entry.header['initial_location']:#x}"
-        for entry in entries
-        if isinstance(entry, FDE)
-    }
-    return _sorted(places)
+    headers = [entry.header for entry in entries if isinstance(entry, FDE)]
+    return [(header["initial_location"], header["address_range"]) for header in headers]
 
 
 def _linker_stubs(elf: ELFFile) -> Iterator[tuple[int, int, list[str]]]:
