@@ -88,21 +88,27 @@ class Calls:
     functions: Counter[tuple[Place, str]]
     lost_calls: int
 
-    def entered(self) -> Counter[Place]:
-        """How often each function was called."""
-        counts: Counter[Place] = Counter()
-        for call, _ in self._walk():
-            if call.place is not None:
-                counts[call.place] += call.calls
-        return counts
-
-    def totals(self) -> Counter[Place]:
-        """Instructions of each function with all below it; where it calls itself, once."""
-        counts: Counter[Place] = Counter()
-        for call, above in self._walk():
-            if call.place is not None and call.place not in above:
-                counts[call.place] += call.total
-        return counts
+    def by_function(self) -> tuple[Counter[Place], Counter[Place]]:
+        """How often each function was called, and its instructions with all below it; where it calls itself, once."""
+        entered: Counter[Place] = Counter()
+        totals: Counter[Place] = Counter()
+        for thread in self.threads:
+            above: set[Place] = set()
+            stack: list[tuple[Call, Place | None]] = [(thread.call, None)]  # or the function that ends
+            while stack:
+                call, ends = stack.pop()
+                place = call.place
+                if ends is not None:
+                    above.discard(ends)
+                    continue
+                if place is not None:
+                    entered[place] += call.calls
+                    if place not in above:
+                        totals[place] += call.total
+                        above.add(place)
+                        stack.append((call, place))
+                stack += [(below, None) for below in call.below.values()]
+        return entered, totals
 
     def of_program(self) -> Iterator[tuple[Call, bool, str]]:
         """Every call of the program's threads: whether an interrupt made it, and the system call that it is below."""
@@ -132,27 +138,6 @@ class Calls:
                 if call.own:
                     yield f"{path} {call.own}"
                 stack += [(below, f"{path};{_folded(below)}") for below in reversed(call.sorted())]
-
-    def _walk(self) -> Iterator[tuple[Call, set[Place]]]:
-        """Every call, with the functions above it."""
-        for thread in self.threads:
-            above: set[Place] = set()
-            stack: list[tuple[Call, bool]] = [(thread.call, False)]
-            added: list[Place | None] = []
-            while stack:
-                call, done = stack.pop()
-                if done:
-                    place = added.pop()
-                    if place is not None:
-                        above.discard(place)
-                    continue
-                yield call, above
-                new = call.place if call.place is not None and call.place not in above else None
-                added.append(new)
-                if new is not None:
-                    above.add(new)
-                stack.append((call, True))
-                stack += [(below, False) for below in call.below.values()]
 
 
 def _rescheduled(call: Call, caller: str) -> bool:

@@ -70,6 +70,7 @@ class Files:
         self._root = root
         self._places: dict[bytes, list[tuple[Path, int]]] | None = None
         self._binaries: dict[Path, Binary] = {}
+        self._found: dict[tuple[Path, int], Place] = {}
 
     def name(self, path: Path) -> str:
         """The file as the guest knew it."""
@@ -77,6 +78,11 @@ class Files:
 
     def place(self, path: Path, offset: int) -> Place:
         """The function that an offset in a file lies in."""
+        if (path, offset) not in self._found:  # programs that are run again and again are asked for again and again
+            self._found[path, offset] = self._place(path, offset)
+        return self._found[path, offset]
+
+    def _place(self, path: Path, offset: int) -> Place:
         binary, file = self.binary(path), self.name(path)
         own = binary.address_of(offset)
         if own is None:

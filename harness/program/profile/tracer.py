@@ -93,7 +93,7 @@ def traced(program: Traced, out: Path) -> list[str]:
 def _functions(calls: Calls, counted: pd.DataFrame) -> pd.DataFrame:
     """A row for each function and context; `place` is the Place."""
     entries = counted.groupby(["function", "context"])["entries"].sum().to_dict()
-    entered, totals = calls.entered(), calls.totals()
+    entered, totals = calls.by_function()
     rows = [
         (
             place.name,

@@ -259,7 +259,7 @@ int main(int argc, char **argv)
 	answer("window-0", start_as(0, 0, 4096), EINVAL);
 	answer("window-65", start_as(65, 0, 4096), EINVAL);
 	answer("window-64", start_as(64, 0, 4096), 0);
-	answer("flags", start_as(1, 4, 4096), EINVAL);
+	answer("flags", start_as(1, PAGE_TRACE_WROTE << 1, 4096), EINVAL);
 	answer("records-512", start_as(1, 0, 512), EINVAL);
 	answer("records-1000", start_as(1, 0, 1000), EINVAL);
 	answer("records-0", start_as(1, 0, 0), EINVAL);
