@@ -20,6 +20,7 @@ from pydantic import (
 from harness.choices import OracleMode, Profile
 from harness.errors import UsageError
 from harness.experiment.claim import Claim
+from harness.experiment.elsewhere import VERSIONS, Elsewhere
 from harness.experiment.expect import least
 from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen, Matrix, arms_of, chosen_version
 from harness.experiment.reading import PAPER, Reading
@@ -161,6 +162,7 @@ class Experiment(Strict):
     repetitions: Annotated[Repetitions, about("of arms that have none of their own")] = Repetitions()
     claims: Annotated[list[Claim], about("what is checked")] = []
     reading: Annotated[Reading | None, about("paper.yaml, sentence by sentence; null: there is none")] = None
+    elsewhere: Annotated[Elsewhere | None, about("versions.yaml, by version of Linux; null: there is none")] = None
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -364,17 +366,25 @@ def find_experiment(text: str) -> Path:
 
 
 def load_experiment(folder: Path, chosen: Chosen | None = None) -> Experiment:
-    """Read and validate `folder`/experiment.yaml and paper.yaml, and see that its analysis.py is there.
+    """Read and validate `folder`/experiment.yaml, paper.yaml and versions.yaml, and see that its analysis.py is there.
 
-    A matrix has those values of `chosen` too that it does not give a dimension itself.
+    A matrix has those values of `chosen` too that it does not give a dimension itself. Of claims is known what is known
+    in the version of Linux that is chosen.
     """
     experiment = load_model(folder / "experiment.yaml", Experiment, {"chosen": chosen or {}})
     if not (folder / "analysis.py").is_file():
         raise UsageError("has no analysis.py", where=str(folder), hint="docs/writing-an-experiment.md")
-    if experiment.reading is not None:
-        where = line_of(folder / "experiment.yaml", ("reading",))
-        raise UsageError(f"field reading: the paper's sentences stand in {PAPER}", where=where)
-    if not (folder / PAPER).exists():
-        return experiment
-    reading = load_model(folder / PAPER, Reading, {"claims": experiment.claims})
-    return experiment.model_copy(update={"reading": reading})
+    for field, name in (("reading", PAPER), ("elsewhere", VERSIONS)):
+        if getattr(experiment, field) is not None:
+            where = line_of(folder / "experiment.yaml", (field,))
+            raise UsageError(f"field {field}: write it in {name}", where=where)
+    context = {"claims": experiment.claims}
+    update: dict[str, object] = {}
+    if (folder / PAPER).exists():
+        update["reading"] = load_model(folder / PAPER, Reading, context)
+    if (folder / VERSIONS).exists():
+        elsewhere = load_model(folder / VERSIONS, Elsewhere, context)
+        version = chosen_version(chosen or {})
+        claims = elsewhere.in_version(experiment.claims, version) if version else experiment.claims
+        update |= {"elsewhere": elsewhere, "claims": claims}
+    return experiment.model_copy(update=update)

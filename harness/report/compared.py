@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.errors import EXIT_OK, UsageError
+from harness.experiment.elsewhere import VERSIONS
 from harness.experiment.model import Arm
 from harness.experiment.reading import PAPER
 from harness.measure.comparison import Compared, compare_metrics
@@ -106,7 +107,7 @@ def _objections(a: ResultSet, b: ResultSet, pairs: list[tuple[str, str]]) -> lis
 def _version(result: ResultSet) -> dict[str, str]:
     """What makes the experiment what it is: the hashes of its files but its prose."""
     files = result.manifest.experiment_files
-    return {name: value for name, value in files.items() if name != PAPER and not name.endswith(".md")}
+    return {name: value for name, value in files.items() if name not in (PAPER, VERSIONS) and not name.endswith(".md")}
 
 
 def _arms(result: ResultSet) -> list[str]:

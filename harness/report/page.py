@@ -57,6 +57,7 @@ def set_page(result: ResultSet, index: str | None = None) -> str:
         index=index,
         groups=_claim_groups(claims, manifest.trials),
         reading=manifest.experiment.reading,
+        elsewhere=manifest.experiment.elsewhere,
         by_id={claim.id: claim for claim in claims},
         unjudged=_unjudged(manifest),
         notes=set_lines(result),

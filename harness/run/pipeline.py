@@ -19,6 +19,7 @@ from harness.analysis.contained import Contained
 from harness.artefacts.store import Store, hash_tree
 from harness.choices import FILE_MIB
 from harness.errors import KreproError, RunError
+from harness.experiment.matrix import chosen_version
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.kernel.spec import KernelRecipe
 from harness.machine.plugin import plugin_api
@@ -84,7 +85,7 @@ def run(request: RunRequest, console: Console) -> RunOutcome:
     reference = None
     if wanted is not None:
         name = load_experiment(find_experiment(request.experiment)).name
-        reference = find_reference(wanted, name, request.results)
+        reference = find_reference(wanted, name, request.results, chosen_version(request.chosen))
     done = measure(request)
     if done.unanalysed is None:
         tell(console, done.result, verbose=request.verbose, also=stage_lines(stagetimes.taken()))

@@ -13,7 +13,10 @@ from pydantic import Field, ValidationError
 
 from harness.artefacts.store import hash_of
 from harness.errors import RunError, UsageError
+from harness.experiment.elsewhere import VERSIONS
+from harness.experiment.matrix import chosen_version
 from harness.machine.qemu import qemu_version
+from harness.measure.known import news_lines
 from harness.paths import ROOT
 from harness.sets.digest import first_difference
 from harness.sets.listing import MANIFEST, set_paths
@@ -157,17 +160,24 @@ def foreign_inputs(reference: Reference) -> dict[str, Any]:
     return foreign
 
 
-def reference_file(folder: Path, qemu: str) -> Path:
+def reference_file(folder: Path, qemu: str, linux: str | None = None) -> Path:
     """The reference in an experiment's `folder` for a QEMU, by the first line of its `--version`: its own, or the main.
 
-    Versions of QEMU count a guest's time differently, so each has bits of its own.
+    Versions of QEMU count a guest's time differently, so each has bits of its own. `linux`: the version of all kernels,
+    as `--kernel` gave it, which has a reference of its own, too.
     """
+    if linux is not None:
+        return _linux_file(folder, linux)
     own = _own_file(folder, qemu)
     return own if own.is_file() else folder / DIGEST
 
 
 def _own_file(folder: Path, qemu: str) -> Path:
     return folder / f"{Path(DIGEST).stem}-qemu-{_version(qemu)}.json"
+
+
+def _linux_file(folder: Path, linux: str) -> Path:
+    return folder / f"{Path(DIGEST).stem}-linux-{linux}.json"
 
 
 def _version(qemu: str) -> str:
@@ -180,9 +190,17 @@ def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Pa
     """Make this set the reference of its experiment, below `references`; the files written.
 
     A set without virtual-clock trials has values but no digest. One of another version of QEMU than the reference
-    there is put beside it, as a digest alone. UsageError for a set with failed trials.
+    there, or of another version of Linux, is put beside it, as a digest alone. UsageError for a set with failed trials,
+    and for one of another Linux with verdicts that versions.yaml does not have.
     """
     folder = references / result.manifest.experiment.name
+    if (linux := chosen_version(result.manifest.chosen)) is not None:
+        values_of(result)  # which refuses what failed
+        if told := news_lines(result.claims):
+            raise UsageError(f"in Linux {linux} {told[0]}", where=str(result.path), hint=f"say why in {VERSIONS}")
+        folder.mkdir(parents=True, exist_ok=True)
+        reference_of(result).write(_linux_file(folder, linux))
+        return [_linux_file(folder, linux)]
     main = folder / DIGEST
     if main.is_file() and result.manifest.digest is not None:
         there, here = load_reference(main).inputs["qemu"], result.manifest.qemu
@@ -200,13 +218,13 @@ def write_reference(result: ResultSet, references: Path = REFERENCES) -> list[Pa
     return [digest_file, *written]
 
 
-def find_reference(wanted: str, experiment: str, results: Path) -> Reference | None:
-    """The reference that `wanted` means: a digest in hex, a reference file, a result set, or `reference`.
+def find_reference(wanted: str, experiment: str, results: Path, linux: str | None = None) -> Reference | None:
+    """The reference that `wanted` means: a digest in hex, a reference file, a result set, or `reference`, of a Linux.
 
     A digest is looked for among the committed references and the result sets; None when nobody knows its files.
     """
     if wanted == "reference":
-        return load_reference(reference_file(REFERENCES / experiment, qemu_version()))
+        return load_reference(reference_file(REFERENCES / experiment, qemu_version(), linux))
     if Path(wanted).is_file():
         return load_reference(Path(wanted))
     if not is_digest(wanted):

@@ -25,6 +25,7 @@ from harness.cli import terminal
 from harness.cli.declaration import spelled_out
 from harness.commands.catalogue import COMMANDS
 from harness.commands.optiontables import with_tables
+from harness.experiment.elsewhere import Elsewhere, Otherwise
 from harness.experiment.expect import Expect
 from harness.experiment.model import (
     Arm,
@@ -227,6 +228,8 @@ FIELDS: list[tuple[Path, str, type[BaseModel]]] = [
     (WRITING, "Expect", Expect),
     (WRITING, "Reading", Reading),
     (WRITING, "Sentence", Sentence),
+    (WRITING, "Elsewhere", Elsewhere),
+    (WRITING, "Otherwise", Otherwise),
     (WRITING, "Kernel", KernelSpec),
     (WRITING, "Source", Source),
     (WRITING, "Hardware", Hardware),
@@ -268,7 +271,7 @@ def test_every_model_of_a_file_has_its_place():
 
 def test_required_fields_are_said_to_be_required():
     models = {heading: model for page, heading, model in FIELDS if page == WRITING and model is not Source}
-    assert len(models) == 12
+    assert len(models) == 14
     for heading, model in models.items():
         rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+) \|", section(WRITING, heading), re.MULTILINE)
         said = {name for name, default in rows if default == "required"}

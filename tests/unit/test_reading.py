@@ -69,7 +69,7 @@ def test_it_stands_in_its_own_file_alone(example):
     with pytest.raises(UsageError) as caught:
         load_experiment(example)
     where = f"{path}:{len(lines.splitlines()) + 1}"
-    assert str(caught.value) == f"{where}: field reading: the paper's sentences stand in paper.yaml"
+    assert str(caught.value) == f"{where}: field reading: write it in paper.yaml"
 
 
 def test_a_manifest_that_names_no_claim_is_refused(paper):

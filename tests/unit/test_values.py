@@ -65,6 +65,23 @@ def test_another_qemu_s_bits_are_put_beside_the_reference(tmp_path):
     assert [path.name for path in write_reference(ResultSet(SET), tmp_path)] == list(FILES), "of its own QEMU: both"
 
 
+def test_the_bits_of_another_linux_are_put_beside_the_reference_if_its_verdicts_are_known(tmp_path):
+    main, values = write_reference(ResultSet(SET), tmp_path)
+    kept = [main.read_bytes(), values.read_bytes()]
+    other = changed(tmp_path, chosen={"kernel": ["7.3"]}, digest="1" * 64)
+    claims = json.loads((other.path / "claims.json").read_text())
+    unknown = [claim | {"known": "contradicted" if claim["kind"] == "paper" else "refuted"} for claim in claims]
+    (other.path / "claims.json").write_text(json.dumps(unknown))
+    with pytest.raises(UsageError, match=r"in Linux 7.3 .* is (reproduced|confirmed), known as (contradicted|refuted)"):
+        write_reference(ResultSet(other.path), tmp_path)
+    (other.path / "claims.json").write_text(json.dumps([claim | {"known": None} for claim in claims]))
+    (own,) = write_reference(ResultSet(other.path), tmp_path)
+    assert own.name == "digest-linux-7.3.json"
+    assert [main.read_bytes(), values.read_bytes()] == kept
+    assert reference_file(main.parent, OTHER, "7.3") == own
+    assert load_reference(reference_file(main.parent, OTHER, "7.3")).digest == "1" * 64
+
+
 def test_a_failed_set_of_another_qemu_is_no_reference_either(tmp_path):
     write_reference(ResultSet(SET), tmp_path)
     trials = json.loads((SET / MANIFEST).read_text())["trials"]
@@ -112,7 +129,10 @@ def test_the_committed_references_can_be_used_and_are_small(folder):
     found = load_values(folder)
     assert found is not None
     assert found.experiment == folder.name
-    declared = {claim.id: claim.metric for claim in load_experiment(EXPERIMENTS / folder.name).claims}
+    experiment = load_experiment(EXPERIMENTS / folder.name)
+    versions = experiment.elsewhere.versions if experiment.elsewhere else ()
+    assert {path.name for path in folder.glob("*linux*")} == {f"digest-linux-{version}.json" for version in versions}
+    declared = {claim.id: claim.metric for claim in experiment.claims}
     stale = [one.id for one in found.claims if declared.get(one.id) != one.metric]
     assert not stale, "figures of claims that are gone or have another metric"
     assert sum(path.stat().st_size for path in folder.iterdir()) < 250_000
