@@ -7,7 +7,8 @@ waiters is known has tested that. The filters decide by numbers of waits, or by 
 
 Hooks are a little before or after what they tell of. For sure a wait begins when that is written down, and a hold
 lasts until its release is. Perhaps the wait began with its attempt: the trylock failed in between. And perhaps the hold
-lasted until the next acquisition of the lock: a release is written down before the lock is let go.
+lasted longer, since a release is written down before the lock is let go: until somebody got the lock whom the holder
+kept out, but no longer than until the holder's own next event, which comes after that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from .blame import blamed
-from .events import ACQUIRED, CONTEXT_BITS, WAITS, Events, Flags
+from .events import ACQUIRED, CONTEXT_BITS, SHARED, WAITS, Events, Flags
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def truth_of(log: Events, taken: pd.DataFrame) -> Truth:
     for_ever = taken.assign(acquired=got.mask(taken["contended"] & got.isna() & end.isna(), np.inf))
     begins = for_ever["begin"].mask(taken["contended"], _begins(log, taken))
     surely = _holders(for_ever.assign(begin=begins))
-    perhaps = _holders(for_ever.assign(end=end.mask(got.notna(), _until(taken))))
+    perhaps = _holders(for_ever.assign(end=end.mask(got.notna(), _until(log, taken))))
     return Truth(taken, taken["contended"].to_numpy(bool), surely, perhaps, (got.notna() & end.isna()).to_numpy())
 
 
@@ -85,17 +86,33 @@ def _begins(log: Events, taken: pd.DataFrame) -> pd.Series[float]:
     return after["waits"].reindex(taken.index)
 
 
-def _until(taken: pd.DataFrame) -> pd.Series[float]:
-    """When each hold had surely ended: at the next acquisition of the lock; if there is none, at its release."""
-    ends = taken[["lock", "end"]].dropna().sort_values("end")
-    gets = taken[["lock", "acquired"]].dropna().sort_values("acquired").rename(columns={"acquired": "next"})
-    after = pd.merge_asof(
-        ends.reset_index(),
-        gets,
-        left_on="end",
-        right_on="next",
-        by="lock",
-        allow_exact_matches=False,
-        direction="forward",
-    ).set_index("index")
-    return after["next"].fillna(after["end"]).reindex(taken.index)
+def _until(log: Events, taken: pd.DataFrame) -> pd.Series[float]:
+    """When each hold had surely ended; its release, if nothing follows. That of a reader is its own thread's."""
+    shared = taken["type"].isin(SHARED)
+    gets = taken.loc[taken["acquired"].notna(), ["lock", "type", "acquired"]].rename(columns={"acquired": "next"})
+    ends = taken[["lock", "end"]].assign(**_who(taken)).dropna(subset=["end"])
+    events = pd.DataFrame({"next": log["time"].astype(np.float64), **_who(pd.DataFrame({n: log[n] for n in _WHO}))})
+    readers, others = ends.loc[shared[ends.index]], ends.loc[~shared[ends.index]]
+    found = [
+        _next(others, gets, ["lock"]),
+        _next(readers, gets.loc[~gets["type"].isin(SHARED)], ["lock"]),
+        _next(readers, events, ["thread", "within"]),
+    ]
+    return pd.concat(found).groupby(level=0).min().reindex(taken.index).fillna(taken["end"])
+
+
+_WHO = ("pid", "cpu", "context")
+
+
+def _who(table: pd.DataFrame) -> dict[str, pd.Series[int]]:
+    """Thread and context of each row; the CPUs' idle tasks, all of pid 0, are told apart by them."""
+    pid, cpu = table["pid"].astype(np.int64), table["cpu"].astype(np.int64)
+    return {"thread": pid.where(pid != 0, -1 - cpu), "within": table["context"].astype(np.int64) & CONTEXT_BITS}
+
+
+def _next(ends: pd.DataFrame, events: pd.DataFrame, by: list[str]) -> pd.Series[float]:
+    """When the first of `events` of the same lock or thread came behind each end, by the end's index."""
+    return pd.merge_asof(
+        ends.sort_values("end").reset_index(), events.sort_values("next")[["next", *by]],
+        left_on="end", right_on="next", by=by, allow_exact_matches=False, direction="forward",
+    ).set_index("index")["next"].dropna()  # fmt: skip

@@ -93,6 +93,20 @@ def test_who_came_before_the_lock_was_let_go_is_perhaps_waited_for():
     assert (told.awaited.tolist(), told.perhaps.tolist()) == ([False, False], [True, False])
 
 
+@pytest.mark.parametrize(("next_of_the_reader", "perhaps"), [(False, True), (True, False)])
+def test_a_reader_has_perhaps_not_let_go_when_another_reader_gets_the_lock(next_of_the_reader, perhaps):
+    """But it has when its own next event comes. A writer then waits for the other reader."""
+    first = [(A, READ, 0, 1), (Q, READ, 0, 1), (A, READ, 1, 2), (R, READ, 0, 1), (Q, READ, 1, 2)]
+    own = [(A, READ, 0, 3), (Q, READ, 0, 3), (R, READ, 0, 3)] if next_of_the_reader else []
+    rest = [(A, WRITE, 2, 4), (W, WRITE, 2, 4), (R, READ, 1, 2), (Q, WRITE, 2, 4), (R, WRITE, 2, 4)]
+    told = truth(
+        encode([Made(0, kind, type_, thread, number) for kind, type_, thread, number in [*first, *own, *rest]])
+    )
+    by = dict(zip(told.taken["begin"], zip(told.awaited, told.perhaps, strict=True), strict=True))
+    assert by[told.taken["begin"].min()] == (False, perhaps)
+    assert (True, True) in by.values()
+
+
 def by_counter(made: list[Made]) -> list[bool]:
     """The sentence, word for word: a block in which the counter reaches 2 is saved until it ends."""
     kept = [False] * len(made)
