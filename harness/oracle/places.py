@@ -89,7 +89,9 @@ def describe_places(symbols: SymbolMap, config: str, locks: Sequence[str] = ()) 
         context = next((context for context, pattern in isa.entries if re.fullmatch(pattern, name)), None)
         if context is not None:
             lines.append(f"entry {context:x} {address:x} {address + 1:x} 1")
-    lines.append(f"returns {need('__entry_text_start'):x} {need('__entry_text_end'):x}")
+    # From 6.12 on this is where a kernel for i386 ends, and so no symbol within it.
+    entry_end = names.get("__entry_text_end", symbols.etext)
+    lines.append(f"returns {need('__entry_text_start'):x} {entry_end:x}")
     softirq = need("handle_softirqs", "__do_softirq")
     lines.append(f"softirq {softirq:x} {_next_address(symbols, softirq):x}")
     lines += [f"task {names[name]:x}" for name in TASK_ONLY if name in names]

@@ -249,6 +249,10 @@ def test_places_name_the_ways_into_the_kernel():
     assert f"exec {ADDRESS['begin_new_exec']:x} {ADDRESS['setup_new_exec']:x}" in lines
     assert f"exit {ADDRESS['do_group_exit']:x} {ADDRESS['exit_mmap']:x}" in lines
     assert f"lock {READ:x}" in lines
+    start, end = ADDRESS["__entry_text_start"], ADDRESS["__entry_text_end"]
+    assert f"returns {start:x} {end:x}" in lines
+    moved = TEXT.replace(f"{end:08x} T __entry_text_end", f"{SYMBOLS.etext:08x} T __entry_text_end")
+    assert f"returns {start:x} {SYMBOLS.etext:x}" in describe_places(parse_system_map(moved), "").splitlines()
     assert sum(line.startswith("function ") for line in lines) == len(NAMES)
     with pytest.raises(UsageError, match="no function nothing"):
         describe_places(SYMBOLS, "", ["nothing"])
