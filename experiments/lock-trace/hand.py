@@ -42,8 +42,9 @@ ON_TWO = {
     # Of four cases, the first thread counts each: an interrupt waits for its task, and a task for the other one.
     "irq": (1 / 2, 1),
 }
-#: The caller of a pipe's mutex by a write, and the workload in which each operation is one.
-WRITES, PIPE_WRITE = "debian-dd", "pipe_write+"
+#: The workload in which each operation is a write to a pipe, and the caller of its mutex, which has another name from
+#: 6.14 on.
+WRITES, PIPE_WRITES = "debian-dd", ("pipe_write+", "anon_pipe_write+")
 
 
 def hand_rows(run: Run) -> list[dict[str, Any]]:
@@ -54,7 +55,7 @@ def hand_rows(run: Run) -> list[dict[str, Any]]:
     if run.workload == WRITES:
         # The same function takes a lock of the pipe's readers, too, to wake them.
         mutex = run.named[(run.named["type"] == TYPES[MUTEX]) & run.named["acquired"].notna()]
-        wrote = int(mutex["caller"].str.startswith(PIPE_WRITE).sum())
+        wrote = int(mutex["caller"].str.startswith(PIPE_WRITES).sum())
         return [_row("acquisitions of a pipe's mutex by write()", operations, wrote)]
     counted = COUNTED | (ON_ONE if run.trial.clock == "virtual" else ON_TWO)
     if not run.counted or run.workload not in counted:

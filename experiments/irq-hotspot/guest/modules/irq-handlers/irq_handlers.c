@@ -19,6 +19,7 @@
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
+#include <linux/version.h>
 
 #define FILE_NAME   "irq_handlers"
 #define LOOK_MS	    1
@@ -46,8 +47,12 @@ static void show_idle(struct seq_file *file)
 
 	mutex_lock(&looking);
 	WRITE_ONCE(idle_at, 0);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 	hrtimer_init_on_stack(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
 	timer.function = look;
+#else
+	hrtimer_setup_on_stack(&timer, look, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+#endif
 	hrtimer_start(&timer, ms_to_ktime(LOOK_MS), HRTIMER_MODE_REL_HARD);
 	for (waited = 0; !READ_ONCE(idle_at) && waited < PATIENCE_MS; waited += 10 * LOOK_MS)
 		msleep(10 * LOOK_MS);
@@ -76,9 +81,13 @@ static void show_actions(struct seq_file *file, unsigned int irq)
 
 static int show(struct seq_file *file, void *data)
 {
-	unsigned int irq;
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+	unsigned int irq, most = nr_irqs;
+#else
+	unsigned int irq, most = irq_get_nr_irqs();
+#endif
 
-	for (irq = 0; irq < nr_irqs; irq++)
+	for (irq = 0; irq < most; irq++)
 		show_actions(file, irq);
 	show_idle(file);
 	return 0;

@@ -15,6 +15,7 @@
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
+#include <linux/version.h>
 
 #include "lockknown.h"
 
@@ -213,7 +214,11 @@ static inline bool known_someone_waits(struct known_lock *lock, unsigned int kin
 		if (osq_is_locked(&lock->mutex.osq))
 			return true;
 #endif
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 1, 0)
 		return !list_empty(&lock->mutex.wait_list);
+#else
+		return READ_ONCE(lock->mutex.first_waiter);
+#endif
 	default:
 #ifdef CONFIG_RWSEM_SPIN_ON_OWNER
 		if (osq_is_locked(&lock->rwsem.osq))

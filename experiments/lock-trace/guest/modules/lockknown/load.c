@@ -205,8 +205,12 @@ int known_load(struct lockknown_setup *setup, char **report)
 	run = known_prepare(setup, load_thread, 0);
 	if (IS_ERR(run))
 		return PTR_ERR(run);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 	hrtimer_init(&run->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 	run->timer.function = on_timer;
+#else
+	hrtimer_setup(&run->timer, on_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+#endif
 	known_go(run);
 	error = known_finish(run);
 	hrtimer_cancel(&run->timer);

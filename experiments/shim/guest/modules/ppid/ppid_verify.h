@@ -11,6 +11,7 @@
 #define PPID_VERIFY_H
 
 #include <linux/hrtimer.h>
+#include <linux/version.h>
 
 struct ppid_verified {
 	u64 threads, threads_wrong, idle, idle_wrong;
@@ -43,8 +44,12 @@ static void ppid_verify_begin(void *unused)
 	struct hrtimer *timer = this_cpu_ptr(&ppid_verify_timers);
 
 	*this_cpu_ptr(&ppid_verified) = (struct ppid_verified){ };
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 	timer->function = ppid_verify_tick;
+#else
+	hrtimer_setup(timer, ppid_verify_tick, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+#endif
 	hrtimer_start(timer, ns_to_ktime((u64)ppid_verify_us * NSEC_PER_USEC), HRTIMER_MODE_REL_PINNED_HARD);
 }
 
