@@ -9,10 +9,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, ValidationInfo, model_validator
 
 from harness.experiment.claim import Claim
+from harness.experiment.reading import PAPER
 from harness.packages.choice import Name
 from harness.yamlfile import Misfit, Strict, about, raise_misfits
 
 VERSIONS = "versions.yaml"
+
 Version = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -60,3 +62,8 @@ class Elsewhere(Strict):
 
 def _known(claim: Claim, otherwise: Otherwise) -> Claim:
     return claim.model_copy(update={"known": None if otherwise.known == "holds" else otherwise.known})
+
+
+def makes_bits(name: str) -> bool:
+    """Whether a file of an experiment's folder has a part in what a run measures, and is not only about it."""
+    return name not in (PAPER, VERSIONS) and not name.endswith(".md")

@@ -8,9 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.errors import EXIT_OK, UsageError
-from harness.experiment.elsewhere import VERSIONS
+from harness.experiment.elsewhere import makes_bits
 from harness.experiment.model import Arm
-from harness.experiment.reading import PAPER
 from harness.measure.comparison import Compared, compare_metrics
 from harness.measure.known import news_lines
 from harness.progress import warn
@@ -107,7 +106,7 @@ def _objections(a: ResultSet, b: ResultSet, pairs: list[tuple[str, str]]) -> lis
 def _version(result: ResultSet) -> dict[str, str]:
     """What makes the experiment what it is: the hashes of its files but its prose."""
     files = result.manifest.experiment_files
-    return {name: value for name, value in files.items() if name not in (PAPER, VERSIONS) and not name.endswith(".md")}
+    return {name: value for name, value in files.items() if makes_bits(name)}
 
 
 def _arms(result: ResultSet) -> list[str]:

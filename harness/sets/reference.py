@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from harness.artefacts.store import hash_of
 from harness.errors import RunError, UsageError
-from harness.experiment.elsewhere import VERSIONS
+from harness.experiment.elsewhere import VERSIONS, makes_bits
 from harness.experiment.matrix import chosen_version
 from harness.machine.qemu import qemu_version
 from harness.measure.known import news_lines
@@ -64,7 +64,7 @@ def reference_of(result: ResultSet) -> Reference:
         {name: manifest.images[name] for name in virtual},
     )
     inputs["seed"] = manifest.seed
-    inputs["experiment"] = manifest.experiment_files
+    inputs["experiment"] = {name: value for name, value in manifest.experiment_files.items() if makes_bits(name)}
     return Reference.of_files(manifest.experiment.name, inputs, manifest.digest, manifest.deterministic)
 
 

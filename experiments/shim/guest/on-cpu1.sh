@@ -43,7 +43,9 @@ switches)
 	shimtruth end 1 "$dir/truth"
 	;;
 trust)
-	# The trust test needs no target: where CPU 1 is possible but not there, the observer reads an empty line.
+	# The trust test needs no target: where CPU 1 is possible but not there, the observer reads an empty line. Newer kernels
+	# have no room for a CPU that the firmware does not tell of.
+	[ "$(cat /sys/devices/system/cpu/possible)" = 0 ] && exit 0
 	if [ -d /sys/devices/system/cpu/cpu1 ]; then
 		shimload known --seconds 3 --out "$dir/load" &
 		sleep 0.2

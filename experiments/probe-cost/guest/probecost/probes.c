@@ -316,9 +316,25 @@ static void start_consumer(struct probe *probe, int number)
 		put(in_instance(number, "events/%s/enable", event), "1", 0);
 }
 
+/* Functions that have another name in newer kernels; scripts have the older one. */
+static void name_of_today(struct probe *probe)
+{
+	static const char *const names[][2] = {
+		{ "pipe_read", "anon_pipe_read" },
+		{ "pipe_write", "anon_pipe_write" },
+		{ "do_filp_open", "do_file_open" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(probe->target, names[i][0]) && !symbol_address(names[i][0], strlen(names[i][0])))
+			strcpy(probe->target, names[i][1]);
+}
+
 void define_all(void)
 {
 	for (int i = 0; i < n_probes && !problem[0]; i++) {
+		if (!is_user(&probes[i]))
+			name_of_today(&probes[i]);
 		if (is(&probes[i], "kprobe-int3") || is(&probes[i], "kprobe-optimised"))
 			put("/proc/sys/debug/kprobes-optimization", is(&probes[i], "kprobe-int3") ? "0" : "1", 0);
 		if (is_dynamic(&probes[i]))
