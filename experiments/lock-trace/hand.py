@@ -42,9 +42,9 @@ ON_TWO = {
     # Of four cases, the first thread counts each: an interrupt waits for its task, and a task for the other one.
     "irq": (1 / 2, 1),
 }
-#: The workload in which each operation is a write to a pipe, and the caller of its mutex, which has another name from
-#: 6.14 on.
-WRITES, PIPE_WRITES = "debian-dd", ("pipe_write+", "anon_pipe_write+")
+#: The workload in which each operation is a write to a pipe, and the callers of its mutex: in 6.1, and in 7.3, where a
+#: write that finds too few pages takes it elsewhere.
+WRITES, PIPE_WRITES = "debian-dd", ("pipe_write+", "anon_pipe_write+", "anon_pipe_prefill_and_lock+")
 
 
 def hand_rows(run: Run) -> list[dict[str, Any]]:
