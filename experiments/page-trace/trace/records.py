@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from harness.errors import RunError
 
 from .anew import KERNEL, SAME, Marks, Tid, replaced
 from .packed import Block, Coded, blocks, joined, scan
-from .wrote import later_writes, within
+from .wrote import Told, later_writes, within
 
 MAGIC = b"KRPTRACE"
 #: Of files whose records are words, and of packed ones.
@@ -306,17 +305,10 @@ class Trace:
         """Positions of visits that write, but do not begin with that. Reads the whole file, where it tells them."""
         return later_writes(self._pages()) if self._last == WROTE else np.empty(0, dtype=np.int64)
 
-    def _pages(self) -> Iterator[pd.DataFrame]:
+    def _pages(self) -> Iterator[Told]:
         for first, records in self._every(CHUNK):
-            told = (records.type == VISIT) | (records.type == WROTE)
-            table = {
-                "at": first + np.flatnonzero(told),
-                "tid": records.tid[told],
-                "page": records.page[told],
-                "wrote": records.type[told] == WROTE,
-                "write": records.write[told],
-            }
-            yield pd.DataFrame(table)
+            at = np.flatnonzero((records.type == VISIT) | (records.type == WROTE))
+            yield Told(first + at, records.tid[at], records.page[at], records.type[at] == WROTE, records.write[at])
 
     def _threads(self) -> Iterator[tuple[Marks, Tid]]:
         """Flags, types and threads alone, piece by piece."""

@@ -7,48 +7,68 @@ It comes when the page is taken away: the last visit of that page by that thread
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 #: A thread has at most so many pages at once, so that no WROTE record looks further back among its visits.
 MOST_PAGES = 64
-_COLUMNS = ["at", "tid", "page", "wrote", "write"]
+#: Of a page's number, with five levels of page tables.
+_PAGE_BITS = np.uint64(45)
 
 Places = npt.NDArray[np.int64]
 
 
-def later_writes(chunks: Iterable[pd.DataFrame]) -> Places:
+@dataclass(frozen=True)
+class Told:
+    """n visits and WROTE records in their order, shape (n,). at: positions; wrote: it is a WROTE record; write: it is a
+    visit that begins with a write.
+    """
+
+    at: Places
+    tid: npt.NDArray[np.uint32]
+    page: npt.NDArray[np.uint64]
+    wrote: npt.NDArray[np.bool_]
+    write: npt.NDArray[np.bool_]
+
+    def where(self, places: Places) -> Told:
+        """Those at `places`."""
+        return Told(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+
+    def behind(self, other: Told) -> Told:
+        """The other's, and these behind them."""
+        names = self.__dataclass_fields__
+        return Told(*(np.concatenate([getattr(other, name), getattr(self, name)]) for name in names))
+
+
+def later_writes(chunks: Iterable[Told]) -> Places:
     """Positions, sorted, of visits that do not begin with a write and are, or belong to, one that writes.
 
-    `chunks`, in order, of visits and WROTE records: at int64, its position; tid; page; wrote bool, it is a WROTE
-    record; write bool, it begins with a write. Consecutive records of a page by a thread are one visit.
+    Consecutive records of a page by a thread are one visit.
     """
     found: list[Places] = []
-    carried = pd.DataFrame(columns=_COLUMNS)
+    carried: Told | None = None
     for chunk in chunks:
-        table = pd.concat([carried, chunk[_COLUMNS]], ignore_index=True) if len(carried) else chunk[_COLUMNS]
-        table = table.sort_values(["tid", "page", "at"])
-        same = (table[["tid", "page"]].to_numpy()[1:] == table[["tid", "page"]].to_numpy()[:-1]).all(axis=1)
-        told = np.flatnonzero(table["wrote"].to_numpy(bool)[1:] & same)  # in front of each stands its visit
-        visits = table[~table["wrote"].to_numpy(bool)].sort_values(["tid", "at"])
-        visits = visits.assign(wrote=visits["at"].isin(table["at"].to_numpy()[told]))
-        found.append(_of_whole_visits(visits))
-        visits["write"] = visits["write"].to_numpy(bool) | visits["wrote"].to_numpy(bool)
-        carried = visits.assign(wrote=False).groupby("tid", sort=False).tail(MOST_PAGES + 1)
+        told = chunk if carried is None else chunk.behind(carried)
+        threads, thread = np.unique(told.tid, return_inverse=True)
+        key = thread.astype(np.uint64) << _PAGE_BITS | told.page
+        order = np.argsort(key, kind="stable")
+        same = key[order[1:]] == key[order[:-1]]
+        written = told.write.copy()
+        written[order[np.flatnonzero(told.wrote[order[1:]] & same)]] = True  # in front of each stands its visit
+        visits = np.flatnonzero(~told.wrote)
+        visits = visits[np.argsort(thread[visits], kind="stable")] if threads.size > 1 else visits
+        begins = np.flatnonzero(np.diff(key[visits], prepend=~key[visits[:1]]))
+        later = written & ~told.write
+        if begins.size:
+            writes = np.logical_or.reduceat(written[visits], begins)
+            later[visits[begins[writes & ~told.write[visits[begins]]]]] = True
+        found.append(told.at[later])
+        last = np.cumsum(np.bincount(thread[visits], minlength=threads.size))[thread[visits]]
+        kept = visits[last - np.arange(visits.size) <= MOST_PAGES + 1]
+        carried = Told(told.at, told.tid, told.page, told.wrote, written).where(np.sort(kept))
     return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
-
-
-def _of_whole_visits(visits: pd.DataFrame) -> Places:
-    """Of records by thread and time: those that wrote later, and the first of each run of one page that writes."""
-    if visits.empty:
-        return np.empty(0, dtype=np.int64)
-    at, write = visits["at"].to_numpy(np.int64), visits["write"].to_numpy(bool)
-    places = visits[["tid", "page"]].to_numpy()
-    begins = np.flatnonzero(np.concatenate([[True], (places[1:] != places[:-1]).any(axis=1)]))
-    writes = np.logical_or.reduceat(write | visits["wrote"].to_numpy(bool), begins)
-    return np.concatenate([at[visits["wrote"].to_numpy(bool)], at[begins[writes & ~write[begins]]]])
 
 
 def within(places: Places, first: int, n: int) -> Places:

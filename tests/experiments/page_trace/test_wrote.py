@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from experiments.page_trace.trace.records import EXIT, LOST, TELLS_WRITES, VISIT, WROTE, Trace
 from experiments.page_trace.trace.visits import visit_table, visits
-from experiments.page_trace.trace.wrote import later_writes
+from experiments.page_trace.trace.wrote import Told, later_writes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,7 +81,7 @@ def test_they_are_those_that_a_person_finds_record_by_record(tmp_path_factory, r
 
 @given(histories(), st.integers(1, 50))
 def test_where_the_trace_is_cut_into_chunks_makes_no_difference(rows, size):
-    table = pd.DataFrame(rows, columns=["kind", "tid", "page", "write"]).rename_axis("at").reset_index()
-    table["wrote"] = table.pop("kind") == WROTE
-    cut = [table.iloc[first : first + size] for first in range(0, len(table), size)]
-    assert later_writes(cut).tolist() == later_writes([table]).tolist()
+    kind, tid, page, write = (np.array(column) for column in zip(*rows, strict=True)) if rows else [np.empty(0)] * 4
+    whole = Told(np.arange(len(rows)), tid.astype(np.uint32), page.astype(np.uint64), kind == WROTE, write.astype(bool))
+    cut = [whole.where(np.arange(first, min(len(rows), first + size))) for first in range(0, len(rows), size)]
+    assert later_writes(cut).tolist() == later_writes([whole]).tolist()
