@@ -330,14 +330,15 @@ def test_the_readmes_excerpt_counts_the_claims_that_there_are():
         r"^Holds here: (\d+) of (\d+) claims of the paper$",
         r"^Does not hold: (\d+) of (\d+) claims of the paper$",
         r"^Not measured in this run: (\d+) claim, (\d+) findings",
-        r"^Findings of ours: (\d+) of (\d+) confirmed$",
+        r"^Findings of ours: (\d+) of (\d+) confirmed(?:, (\d+) refuted)?$",
     )
     holds, fails, absent, confirmed = (
-        [int(number) for number in re.findall(pattern, text, re.MULTILINE)[0]] for pattern in patterns
+        [int(number or 0) for number in re.findall(pattern, text, re.MULTILINE)[0]] for pattern in patterns
     )
     assert holds[1] == fails[1] == len(of_paper) == holds[0] + fails[0] + absent[0]
     assert fails[0] <= wrong
-    assert confirmed == [len(claims) - len(of_paper) - absent[1], len(claims) - len(of_paper)]
+    findings = len(claims) - len(of_paper)
+    assert confirmed[1] == findings == confirmed[0] + confirmed[2] + absent[1]
 
 
 def test_printed_commands_exist_with_their_options():
