@@ -7,6 +7,11 @@
  * cache, variable__NAME a variable, made_by__FUNCTION what the function
  * allocates from a general cache.
  */
+/* It is never loaded: what is for code that is built in alone, as fs/proc/internal.h from 7.3 on, may be here, too. */
+#undef MODULE
+#include <linux/proc_fs.h>
+#define MODULE
+
 #include <linux/backing-dev.h>
 #include <linux/blkdev.h>
 #include <linux/buffer_head.h>
