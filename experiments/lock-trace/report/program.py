@@ -75,11 +75,11 @@ class Seen:
             caller=call_sites(taken["site"], symbols),
             thread=with_names(threads(taken), taken["pid"], names_of_threads(left)),
         )
-        #: None of a kernel that records no stacks.
+        #: None where the kernel recorded no stacks: it has no table of them, or was not told to.
         self.stacks: Stacks | None = None
         table = left / "stacks.tsv"
-        if table.is_file():
-            self.stacks = Stacks(read_stacks(table), symbols, where=str(table))
+        if table.is_file() and (found := read_stacks(table))["events"].any():
+            self.stacks = Stacks(found, symbols, where=str(table))
             self.named = with_stacks(with_callers(self.named, events, self.stacks))
         self.pairs = blamed(self.named)
         self.chains = chains(self.named, self.pairs)
