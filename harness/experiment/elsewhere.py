@@ -29,7 +29,7 @@ class Otherwise(Strict):
 
 
 class Elsewhere(Strict):
-    """The versions in which all arms were run: what came out otherwise than in the kernels' own."""
+    """The versions in which the quick profile was run: what came out otherwise than in the kernels' own."""
 
     versions: Annotated[
         dict[Version, dict[Name, Otherwise]], about("claims by version, as `--kernel` names it; empty: all as known")
