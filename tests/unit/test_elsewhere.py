@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 
 import pytest
 
 from harness.errors import UsageError
-from harness.experiment.model import Experiment, load_experiment
+from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
+from harness.paths import ROOT
 
 #: For the experiment of tests.conftest, whose claims of the paper are adds and bounded.
 VERSIONS = """\
@@ -64,3 +67,14 @@ def test_it_stands_in_its_own_file_alone(example):
     path.write_text(path.read_text() + 'elsewhere: {versions: {"7.3": {}}}\n')
     with pytest.raises(UsageError, match=r"field elsewhere: write it in versions\.yaml"):
         load_experiment(example)
+
+
+def test_the_first_page_counts_what_comes_out_otherwise():
+    counted = Counter[str]()
+    for name in experiment_names():
+        elsewhere = load_experiment(find_experiment(name)).elsewhere
+        assert elsewhere is not None, name
+        counted.update({version: len(claims) for version, claims in elsewhere.versions.items()})
+    text = re.sub(r"\s*<!--.*?-->\s*", " ", (ROOT / "README.md").read_text())
+    (told,) = re.findall(r"(\d+) claims on 6\.12, (\d+) on 7\.3", text)
+    assert counted == {"6.12": int(told[0]), "7.3": int(told[1])}
