@@ -498,7 +498,7 @@ def _takes(golden: Golden, arm: str, other: str) -> None:
     shutil.copyfile(golden.raw(other) / "step/stdout", golden.raw(arm) / "step/stdout")
 
 
-@turns("interrupted-eip-is-random", "tick-in-step-is-blind", "tick-in-step-sees-nothing-else")
+@turns("interrupted-eip-is-random", "tick-in-step-is-blind", "tick-in-step-sees-nothing-else", "by-hand-step")
 def a_tick_at_random_moments(golden: Golden) -> None:
     """The load of arm map-tick reports the counts of arm map-jitter."""
     _takes(golden, "map-tick", "map-jitter")
