@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, ValidationInfo, model_validator
 
 from harness.experiment.claim import Claim
-from harness.experiment.reading import PAPER
 from harness.packages.choice import Name
 from harness.yamlfile import Misfit, Strict, about, raise_misfits
 
@@ -62,8 +61,3 @@ class Elsewhere(Strict):
 
 def _known(claim: Claim, otherwise: Otherwise) -> Claim:
     return claim.model_copy(update={"known": None if otherwise.known == "holds" else otherwise.known})
-
-
-def makes_bits(name: str) -> bool:
-    """Whether a file of an experiment's folder has a part in what a run measures, and is not only about it."""
-    return name not in (PAPER, VERSIONS) and not name.endswith(".md")

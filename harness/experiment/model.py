@@ -388,3 +388,8 @@ def load_experiment(folder: Path, chosen: Chosen | None = None) -> Experiment:
         claims = elsewhere.in_version(experiment.claims, version) if version else experiment.claims
         update |= {"elsewhere": elsewhere, "claims": claims}
     return experiment.model_copy(update=update)
+
+
+def makes_bits(name: str) -> bool:
+    """Whether a file of an experiment's folder has a part in what a run measures, and is not only about it."""
+    return name not in (PAPER, VERSIONS) and not name.endswith(".md")

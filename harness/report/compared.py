@@ -8,8 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.errors import EXIT_OK, UsageError
-from harness.experiment.elsewhere import makes_bits
-from harness.experiment.model import Arm
+from harness.experiment.model import Arm, makes_bits
 from harness.measure.comparison import Compared, compare_metrics
 from harness.measure.known import news_lines
 from harness.progress import warn

@@ -13,8 +13,9 @@ from pydantic import Field, ValidationError
 
 from harness.artefacts.store import hash_of
 from harness.errors import RunError, UsageError
-from harness.experiment.elsewhere import VERSIONS, makes_bits
+from harness.experiment.elsewhere import VERSIONS
 from harness.experiment.matrix import chosen_version
+from harness.experiment.model import makes_bits
 from harness.machine.qemu import qemu_version
 from harness.measure.known import news_lines
 from harness.paths import ROOT

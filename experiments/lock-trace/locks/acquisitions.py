@@ -63,12 +63,12 @@ def acquisitions(events: Events) -> pd.DataFrame:
     where = [lock, generation]
     # A wait ends with its own thread's next event; an interrupt of the thread may wait for the same lock meanwhile.
     ends_wait = (got & ~tried) | (kind == ABANDONED)
-    wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, _threads(ordered), ordered["context"] & CONTEXT_BITS])
+    wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, threads_of(ordered), ordered["context"] & CONTEXT_BITS])
     # Exclusive holders follow each other; of several readers, which one another task lets go of is not known.
     shared = np.isin(ordered["type"], SHARED)
     let_go = kind == RELEASE
     hold_end = _matched(got & ~shared, let_go & ~shared, where)
-    readers = _matched(got & shared, let_go & shared, [*where, _threads(ordered)])
+    readers = _matched(got & shared, let_go & shared, [*where, threads_of(ordered)])
     hold_end[shared] = readers[shared]
     # The per-lock filter's releases say which acquisition they end, by its time.
     told = np.flatnonzero(let_go & (ordered["stream"] == STREAM_PER_LOCK) & (ordered["order"] != 0))
@@ -78,7 +78,7 @@ def acquisitions(events: Events) -> pd.DataFrame:
     return _rows(ordered, generation, wait_end, hold_end, is_attempt(ordered))
 
 
-def _threads(events: Events) -> Indices:
+def threads_of(events: Events | pd.DataFrame) -> Indices:
     """Who did what: the pid. The CPUs' idle tasks all have pid 0; each stays on its CPU, which tells them apart."""
     pid = events["pid"].astype(np.int64)
     return np.asarray(np.where(pid == 0, -1 - events["cpu"].astype(np.int64), pid))
@@ -153,7 +153,7 @@ def with_conflicts(events: Events) -> Events:
     ordered = told[order]
     kind, first = ordered["kind"], starts(ordered["lock"])
     waits = kind == WAITS
-    where = [ordered["lock"], _threads(ordered), ordered["context"] & CONTEXT_BITS]
+    where = [ordered["lock"], threads_of(ordered), ordered["context"] & CONTEXT_BITS]
     # A thread whose trylock failed says so next, of this lock; an interrupt meanwhile is another context.
     begun = _matched(kind == ATTEMPT, waits, where)
     ended = _matched(waits, ((kind == ACQUIRED) & ~is_try(ordered)) | (kind == ABANDONED), where)
@@ -173,7 +173,7 @@ def first_attempts(events: Events) -> Events:
     """Without the attempts that repeat one: the kernel's own trace points say so each time that a wait begins anew."""
     order = lock_order(events)
     ordered = events[order]
-    thread = [ordered["lock"], _threads(ordered), ordered["context"] & CONTEXT_BITS]
+    thread = [ordered["lock"], threads_of(ordered), ordered["context"] & CONTEXT_BITS]
     by_thread = np.lexsort([np.arange(len(ordered)), *thread[::-1]])
     same = np.ones(max(len(ordered) - 1, 0), dtype=bool)
     for key in (*thread, ordered["kind"]):

@@ -16,8 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from .acquisitions import threads_of
 from .blame import blamed
 from .events import ACQUIRED, CONTEXT_BITS, SHARED, WAITS, Events, Flags
 
@@ -91,7 +93,7 @@ def _until(log: Events, taken: pd.DataFrame) -> pd.Series[float]:
     shared = taken["type"].isin(SHARED)
     gets = taken.loc[taken["acquired"].notna(), ["lock", "type", "acquired"]].rename(columns={"acquired": "next"})
     ends = taken[["lock", "end"]].assign(**_who(taken)).dropna(subset=["end"])
-    events = pd.DataFrame({"next": log["time"].astype(np.float64), **_who(pd.DataFrame({n: log[n] for n in _WHO}))})
+    events = pd.DataFrame({"next": log["time"].astype(np.float64), **_who(log)})
     readers, others = ends.loc[shared[ends.index]], ends.loc[~shared[ends.index]]
     found = [
         _next(others, gets, ["lock"]),
@@ -101,13 +103,9 @@ def _until(log: Events, taken: pd.DataFrame) -> pd.Series[float]:
     return pd.concat(found).groupby(level=0).min().reindex(taken.index).fillna(taken["end"])
 
 
-_WHO = ("pid", "cpu", "context")
-
-
-def _who(table: pd.DataFrame) -> dict[str, pd.Series[int]]:
-    """Thread and context of each row; the CPUs' idle tasks, all of pid 0, are told apart by them."""
-    pid, cpu = table["pid"].astype(np.int64), table["cpu"].astype(np.int64)
-    return {"thread": pid.where(pid != 0, -1 - cpu), "within": table["context"].astype(np.int64) & CONTEXT_BITS}
+def _who(table: Events | pd.DataFrame) -> dict[str, npt.NDArray[np.int64]]:
+    """Thread and context of each row."""
+    return {"thread": threads_of(table), "within": np.asarray(table["context"], np.int64) & CONTEXT_BITS}
 
 
 def _next(ends: pd.DataFrame, events: pd.DataFrame, by: list[str]) -> pd.Series[float]:
