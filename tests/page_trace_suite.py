@@ -43,7 +43,7 @@ CAUGHT = ("calm", "clones", "forks", "changes", "futex", "signals")
 
 def run_in_guest(
     target: Path, command: str, kernel: str, cpus: int = 2, *, pti: bool = False, timeout_s: float = 300,
-    beside: Path | None = None, programs: Path = PROGRAMS,
+    clock: str = "wall", beside: Path | None = None, programs: Path = PROGRAMS,
 ) -> Path:  # fmt: skip
     """The folder of what `command` left in a guest that has the experiment's programs and those of a test.
 
@@ -64,7 +64,7 @@ def run_in_guest(
             "arms": {
                 "a": {
                     "kernel": kernel,
-                    "clock": "wall",
+                    "clock": clock,
                     "cpus": cpus,
                     "cmdline": {"pti": "on", **QUIET} if pti else QUIET,
                 }

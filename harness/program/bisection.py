@@ -48,11 +48,12 @@ COUNTED: dict[Measure, Callable[[Profile], int]] = {
     "own": lambda profile: profile.user,
     "all": lambda profile: profile.total,
 }
-#: The ends have so many times the seeds of those between: by them it is known how far seeds are from each other.
-ENDS = 2
+#: The ends have so many times the seeds of those between, and at least so many: by them it is known how far seeds are
+#: from each other. Two and two lie apart by chance once in three times, four and four once in 35.
+ENDS, FEWEST = 2, 4
 
 
-#: Profiles what is checked out, with so many times the seeds that were asked for.
+#: Profiles what is checked out, with so many seeds.
 Profiled = Callable[[int], Sequence[Profile]]
 
 
@@ -113,8 +114,9 @@ def bisect_commits(store: Store, asked: Range, request: TraceRequest, console: C
         good, bad = revisions.commit(asked.good), revisions.commit(asked.bad)
         count = revisions.between(good, bad)
         note(f"{count} commits after {good.short}, until {bad.short}")
-        one = _try(revisions, good, profiled, None, ENDS)
-        other = _try(revisions, bad, profiled, one.found[0].status if one.found else None, ENDS)
+        seeds = max(ENDS * asked.seeds, FEWEST)
+        one = _try(revisions, good, profiled, None, seeds)
+        other = _try(revisions, bad, profiled, one.found[0].status if one.found else None, seeds)
         for end in (one, other):
             if end.why:
                 raise RunError(f"{end.commit.short} cannot be tried: {end.why}")
@@ -125,7 +127,7 @@ def bisect_commits(store: Store, asked: Range, request: TraceRequest, console: C
             return EXIT_NEWS
         bounds = Bounds(one, other, measure)
         note(f"judged by {MEASURED[measure]}: {bounds.cost(other):+,} at {bad.short}")
-        tried = _search(revisions, bounds, profiled)
+        tried = _search(revisions, bounds, profiled, asked.seeds)
         found = revisions.candidates()
         known = {each.commit.name: each for each in (one, other, *tried) if each.found}
         told = revisions.files(found[0]) if len(found) == 1 else ""
@@ -175,13 +177,15 @@ def measure_of(good: Sequence[Profile], bad: Sequence[Profile]) -> Measure | Non
     """What tells the two ends apart; None where nothing does.
 
     All instructions, or those of the program's own code, do so where no seed brings one end as near to the other as its
-    seeds are from each other. Of what tells them apart the first that carries half of the change is taken.
+    seeds are from each other, of at least FEWEST. Of what tells them apart the first that carries half of the change
+    is taken.
     """
     changes: dict[Measure, int] = {"code": code_cost(good, bad)}
     for name, counted in COUNTED.items():
         one, other = ([counted(profile) for profile in side] for side in (good, bad))
         gap = max(min(other) - max(one), min(one) - max(other))
-        if gap > 0 and gap >= max(max(side) - min(side) for side in (one, other)):
+        enough = min(len(one), len(other)) >= FEWEST
+        if enough and gap > 0 and gap >= max(max(side) - min(side) for side in (one, other)):
             changes[name] = median_low(other) - median_low(one)
     largest = max(abs(change) for change in changes.values())
     return next((name for name, change in changes.items() if change and 2 * abs(change) >= largest), None)
@@ -208,7 +212,7 @@ def _commits(store: Store, asked: Range, request: TraceRequest) -> Iterator[tupl
 
         with ExitStack() as subjects:  # a profile reads code from its subject's files
 
-            def profiled(times: int) -> Sequence[Profile]:
+            def profiled(seeds: int) -> Sequence[Profile]:
                 its = request
                 if of_kernel:
                     its = replace(its, kernel=str(clone))
@@ -217,8 +221,8 @@ def _commits(store: Store, asked: Range, request: TraceRequest) -> Iterator[tupl
                     text = shlex.join(_moved(word, top, clone) for word in words_of(request.program))
                     its = replace(its, program=text, here=clone / here.relative_to(top))
                 it = subjects.enter_context(subject(store, its))
-                seeds = range(SEED, SEED + times * asked.seeds)
-                return profiles(store, [(it, it.kernel, seed) for seed in seeds], f"profiling {len(seeds)} times")
+                jobs = [(it, it.kernel, SEED + number) for number in range(seeds)]
+                return profiles(store, jobs, f"profiling {seeds} times")
 
             yield revisions, profiled
     finally:
@@ -247,14 +251,14 @@ def _build(command: str | None, clone: Path, log: Path) -> None:
         raise RunError(f"{command}: exit status {done.returncode}", hint=last[-1][:200] if last else None)
 
 
-def _try(revisions: Revisions, commit: Commit, profiled: Profiled, ended: int | None, times: int = 1) -> Tried:
+def _try(revisions: Revisions, commit: Commit, profiled: Profiled, ended: int | None, seeds: int) -> Tried:
     """Check out, build and profile one commit. What cannot be built or run is told, and no error."""
     begun = time.monotonic()
     revisions.check_out(commit)
     found: Sequence[Profile] = ()
     why = ""
     try:
-        found = profiled(times)
+        found = profiled(seeds)
         status = found[0].status
         if ended not in (None, status):
             found, why = (), f"the program ended with exit status {status}, and at the good end with {ended}"
@@ -263,13 +267,13 @@ def _try(revisions: Revisions, commit: Commit, profiled: Profiled, ended: int | 
     return Tried(commit, found, time.monotonic() - begun, why)
 
 
-def _search(revisions: Revisions, bounds: Bounds, profiled: Profiled) -> list[Tried]:
+def _search(revisions: Revisions, bounds: Bounds, profiled: Profiled, seeds: int) -> list[Tried]:
     """Try what git bisect asks for until it asks for no more."""
     revisions.start(bounds.good.commit, bounds.bad.commit)
     tried = []
     while not revisions.candidates():
         commit = revisions.here()
-        one = _try(revisions, commit, profiled, bounds.good.found[0].status)
+        one = _try(revisions, commit, profiled, bounds.good.found[0].status, seeds)
         tried.append(one)
         revisions.mark("skip" if not one.found else "bad" if bounds.is_bad(one) else "good", commit)
         told = f"skipped: {one.why}" if not one.found else _verdict(one, bounds)

@@ -50,13 +50,14 @@ def varied(*counts, own=50, **more):
 @pytest.mark.parametrize(
     ("good", "bad", "measure"),
     [
-        (varied(100, 140, 120), varied(130, 110, 125), None),
-        (varied(100, 140, 120), varied(141, 150, 145), None),  # no further apart than seeds are
-        (varied(100, 140, 120), varied(200, 230, 210), "all"),
-        (varied(100, 140, 120), varied(130, 110, 125, new=1), "code"),
-        (varied(100, 140, 120), varied(200, 230, 210, new=1), "all"),  # the new code carries little of it
-        (varied(100, 140, 120), varied(200, 230, 210, new=100), "code"),
-        (varied(100, 140, 120), varied(130, 110, 125, own=52), "own"),
+        (varied(100, 140, 120, 130), varied(130, 110, 125, 115), None),
+        (varied(100, 140, 120, 130), varied(141, 150, 145, 148), None),  # no further apart than seeds are
+        (varied(100, 140, 120, 130), varied(200, 230, 210, 220), "all"),
+        (varied(100, 140, 120, 130), varied(130, 110, 125, 115, new=1), "code"),
+        (varied(100, 140, 120, 130), varied(200, 230, 210, 220, new=1), "all"),  # the new code carries little of it
+        (varied(100, 140, 120, 130), varied(200, 230, 210, 220, new=100), "code"),
+        (varied(100, 140, 120, 130), varied(130, 110, 125, 115, own=52), "own"),
+        (varied(100, 140), varied(200, 230, new=6), "code"),  # two seeds each lie apart by chance
     ],
 )
 def test_what_tells_the_ends_apart(good, bad, measure):
