@@ -68,7 +68,7 @@ def variants(model: CostModel, one: Priced, script: Foreign) -> Iterator[Variant
 
 def _other_providers(model: CostModel, one: Priced) -> Iterator[Variant]:
     point = one.likely.point
-    served = _SERVES.match(point)
+    served = None if any(char in point for char in "*?[") else _SERVES.match(point)
     returns = one.provider == "kretprobe"
     if one.provider.startswith(("kprobe", "kretprobe")) and served:
         name = served.group(1) or served.group(2)

@@ -67,6 +67,10 @@ class Foreign(Strict):
     passes: Annotated[dict[str, float], about("share of firings that no filter ends, by probe", "ratio")] = {}
     frames: Annotated[dict[str, float], about("of the stacks that a probe takes, on average, by probe", "frames")] = {}
     syscalls: Annotated[float | None, about("of all kinds, in that time; null: not counted", "calls")] = None
+    base: Annotated[float | None, about("that a program takes in that time, untraced; null: no program", "instr")] = (
+        None
+    )
+    counted_on: Annotated[str | None, about("kernel of the guest that they were counted in; null: this host's")] = None
     budget: Annotated[float | None, about("of a CPU's time, to stay below; null: none", "ratio")] = None
     absent: Annotated[dict[str, str], about("why a probe's firings could not be counted, by probe")] = {}
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from harness.yamlfile import load_model
 
 from .foreign import Foreign
 from .model.cost import CostModel, Script, stages
-from .model.prediction import Prediction
+from .model.prediction import Prediction, ratio
 from .model.prediction import predict as by_model
 from .pricing import price
 
@@ -48,11 +47,11 @@ def _foreign(path: Path) -> Foreign:
 def _lines(model: CostModel, prediction: Prediction) -> list[str]:
     low, high = prediction.interval
     exact = "exactly " if prediction.added == 0 else ""
-    spread = "" if exact else f" [{_ratio(low)}, {_ratio(high)}]"
+    spread = "" if exact else f" [{ratio(low)}, {ratio(high)}]"
     return [
         f"untraced: {prediction.base:,.0f} {prediction.unit}",
         f"added:    {prediction.added:,.0f} {prediction.unit} [{prediction.low:,.0f}, {prediction.high:,.0f}]",
-        f"slowdown: {exact}{_ratio(prediction.slowdown)}{spread}",
+        f"slowdown: {exact}{ratio(prediction.slowdown)}{spread}",
         *(f"note: {note}" for note in [*prediction.notes, *_interval_notes(model)]),
         f"by {model.experiment}/{model.arm} on {model.kernel}, fidelity {model.fidelity}",
     ]
@@ -64,13 +63,6 @@ def _interval_notes(model: CostModel) -> list[str]:
         return []
     errors = f"the stages' intervals, and the error that 19 of 20 of {model.accuracy.scripts} other scripts were within"
     return [f"the interval is {errors}"]
-
-
-def _ratio(value: float) -> str:
-    """1.0x, and as many digits as the difference from 1 needs to show two of them."""
-    if value == 1:
-        return "1.0x"
-    return f"{value:.{max(2, 1 - math.floor(math.log10(abs(value - 1))))}f}x"
 
 
 def _table(prediction: Prediction) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from .advice import Variant, cheapest, variants
 from .foreign import Foreign, Priced, Reading, read
 from .model.cost import CostModel, Counts, Probe, Script
-from .model.prediction import Prediction, predict
+from .model.prediction import Prediction, predict, ratio
 
 #: Long enough that a sample's own time does not matter.
 _LONG = 1e15
@@ -26,7 +26,8 @@ def price(model: CostModel, script: Foreign) -> tuple[dict[str, pd.DataFrame], l
         first = found.unpriced[0]
         raise UsageError(f"nothing of the script has a price: {first[0]}: {first[1]}")
     unit = _unit(model)
-    columns = ["probe", "as", "firings/s", f"each, {unit}", "least", "most", f"{unit}/s"]
+    of_all = ("firings", f"in all, {unit}") if script.base else ("firings/s", f"{unit}/s")
+    columns = ["probe", "as", of_all[0], f"each, {unit}", "least", "most", of_all[1]]
     tables = {"Each firing": pd.DataFrame([_row(model, script, one) for one in found.priced], columns=columns)}
     if found.unpriced:
         tables["Without a price"] = pd.DataFrame(found.unpriced, columns=["probe", "why"])
@@ -52,15 +53,20 @@ def each(model: CostModel, probe: Probe) -> tuple[float, float, float]:
 
 
 def whole(model: CostModel, script: Foreign, probes: Sequence[Probe]) -> Prediction:
-    """All of them together, in the time that was counted; samples of each CPU."""
-    time = script.seconds * script.cpus * NANOSECONDS
+    """All of them together, in the time that was counted, of each CPU; or in what the program takes."""
+    time = _time(script) * script.cpus
     return predict(model, Script(workload=Counts(cost=time, syscalls=script.syscalls or 0.0), probes=list(probes)))
+
+
+def _time(script: Foreign) -> float:
+    """Of a CPU, in nanoseconds, each an instruction where a program's were counted."""
+    return script.base or script.seconds * NANOSECONDS
 
 
 def _row(model: CostModel, script: Foreign, one: Priced) -> tuple[str, ...]:
     value, low, high = each(model, one.likely)[0], each(model, one.least)[1], each(model, one.most)[2]
     told = one.firings is not None
-    rate = (one.firings or 0.0) / script.seconds
+    rate = (one.firings or 0.0) / (1.0 if script.base else script.seconds)
     return (
         one.probe,
         one.provider,
@@ -78,14 +84,10 @@ def _lines(model: CostModel, script: Foreign, found: Reading) -> Iterator[str]:
         likely = whole(model, script, [one.likely for one in counted])
         least = whole(model, script, [one.least for one in counted]).low
         most = whole(model, script, [one.most for one in counted]).high
-        told = (f"{value / script.seconds:,.0f}" for value in (likely.added, least, most))
-        yield "a second: {} {} [{}, {}], {:.2%} of {} CPUs{}".format(
-            *(next(told), model.unit, next(told), next(told), likely.added / likely.base, script.cpus),
-            " at one instruction a ns" if model.unit == "instructions" else "",
-        )
+        yield from _sum(model, script, likely, least, most)
     for one in found.priced:
         if one.firings is None:
-            why = script.absent.get(one.probe, "nobody has counted: --live, or --set with a file of rates")
+            why = script.absent.get(one.probe, "nobody has counted: --live, -- PROGRAM, or --set with a file of rates")
             yield f"not in the sum: {one.probe}: how often it fires is not known: {why}"
     for probe, why in found.unpriced:
         yield f"not in the sum: {probe}: {why}"
@@ -98,15 +100,36 @@ def _lines(model: CostModel, script: Foreign, found: Reading) -> Iterator[str]:
     yield f"compiled by {script.tool}; by {model.experiment}/{model.arm} on {model.kernel}, fidelity {model.fidelity}"
 
 
+def _sum(model: CostModel, script: Foreign, likely: Prediction, least: float, most: float) -> Iterator[str]:
+    if script.base:
+        yield f"untraced: {script.base:,.0f} instructions on {script.counted_on}"
+        yield f"added:    {likely.added:,.0f} {model.unit} [{least:,.0f}, {most:,.0f}]"
+        low, high = (ratio(1 + added / likely.base) for added in (least, most))
+        yield f"slowdown: {ratio(likely.slowdown)} [{low}, {high}]"
+        if model.unit != "instructions":
+            yield "note: the slowdown takes an instruction as a nanosecond"
+        if script.counted_on != model.kernel:
+            yield f"note: counted on {script.counted_on}, and what a firing costs was measured on {model.kernel}"
+        return
+    told = (f"{value / script.seconds:,.0f}" for value in (likely.added, least, most))
+    yield "a second: {} {} [{}, {}], {:.2%} of {} CPUs{}".format(
+        *(next(told), model.unit, next(told), next(told), likely.added / likely.base, script.cpus),
+        " at one instruction a ns" if model.unit == "instructions" else "",
+    )
+
+
 def _advice(model: CostModel, script: Foreign, found: Reading, budget: float) -> tuple[pd.DataFrame, list[str]]:
     """The variants of each probe, and the cheapest script that stays below; budget is a share of a CPU's time."""
     counted = [one for one in found.priced if one.firings is not None]
     if not counted:
-        raise UsageError("--below needs to know how often probes fire", hint="--live, or --set with a file of rates")
+        raise UsageError(
+            "--below needs to know how often probes fire", hint="--live, -- PROGRAM, or --set with a file of rates"
+        )
 
     def share(probes: Sequence[Probe]) -> float:
-        return whole(model, script, probes).added / (script.seconds * NANOSECONDS)
+        return whole(model, script, probes).added / _time(script)
 
+    of = "what the program takes" if script.base else "a CPU"
     as_is = share([one.likely for one in counted])
     rows: list[tuple[str, ...]] = []
     offers: list[list[Variant]] = []
@@ -119,9 +142,9 @@ def _advice(model: CostModel, script: Foreign, found: Reading, budget: float) ->
         offers.append(mine)
     table = pd.DataFrame(rows, columns=["probe", "instead", "as it is", "then"])
     if as_is <= budget:
-        return table, [f"as it is: {as_is:.2%} of a CPU, which is below {budget:.2%}"]
+        return table, [f"as it is: {as_is:.2%} of {of}, which is below {budget:.2%}"]
     chosen = cheapest([one.likely for one in counted], offers, share, budget)
-    told = [f"as it is: {as_is:.2%} of a CPU; below {budget:.2%} is wanted"]
+    told = [f"as it is: {as_is:.2%} of {of}; below {budget:.2%} is wanted"]
     told += [f"  instead of {counted[place].probe}: {variant.what}" for place, variant in chosen.changes]
     fits = "fits" if chosen.share <= budget else "is the least that is known here, and does not fit"
     return table, [*told, f"that takes {chosen.share:.2%}, and {fits}"]

@@ -45,6 +45,7 @@ class Option:
     most: int | None = None  #: largest number
     none: str = "none"  #: how the default None is told
     spares_guests: bool = False  #: with this switch, the command needs no guest
+    needs_guests: bool = False  #: the command needs guests with this one alone
     rest: bool = False  #: also given as the words after `--`
     repeated: bool = False  #: may be given several times; each text stands as it is
     words: bool = False  #: a list, given as all words without a name
@@ -222,7 +223,8 @@ class Command(Generic[P]):
     def with_guests(self, given: Mapping[str, Any]) -> bool:
         """Whether it needs guests, called with these options."""
         spared = any(given.get(parameter.name) for parameter in self.parameters if parameter.option.spares_guests)
-        return self.guests and not spared
+        needing = [parameter.name for parameter in self.parameters if parameter.option.needs_guests]
+        return self.guests and not spared and (not needing or any(given.get(name) for name in needing))
 
     def values(self, given: Mapping[str, str | bool | list[str] | None]) -> dict[str, Any]:
         """Option to typed value, of what was given on the command line; UsageError for the first wrong one."""

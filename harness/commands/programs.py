@@ -40,33 +40,38 @@ Executor = Annotated[
 ]
 
 
+Program = Annotated[
+    str | None,
+    Option("the program and its arguments, as shell text; or the words after `--`", none="none", rest=True),
+]
+Needs = Annotated[
+    tuple[str, ...] | None,
+    Option(
+        "what the program needs, comma-separated: Debian packages of `tools.lock`, `.deb` files, programs, files "
+        "and folders of this host, or a folder with all of `/`",
+        path=True,
+        least=1,
+        none="what it opens when it is run here once, where nothing that it does stays",
+    ),
+]
+Memory = Annotated[int | None, Option("MiB of the guest", least=64, none="the kernel's, and more for large files")]
+Timeout = Annotated[int, Option("seconds of the guest's time that the program may take", least=1)]
+Json = Annotated[Literal["json"] | None, Option("print the result in this form", none="a few lines")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
     """Of every such command."""
 
-    exec: Annotated[
-        str | None,
-        Option("the program and its arguments, as shell text; or the words after `--`", none="none", rest=True),
-    ] = None
-    in_: Annotated[
-        tuple[str, ...] | None,
-        Option(
-            "what the program needs, comma-separated: Debian packages of `tools.lock`, `.deb` files, programs, files "
-            "and folders of this host, or a folder with all of `/`",
-            path=True,
-            least=1,
-            none="what it opens when it is run here once, where nothing that it does stays",
-        ),
-    ] = None
+    exec: Program = None
+    in_: Needs = None
     out: Annotated[
         Path | None,
         Option("new folder for the report", writes="folder", none="named after the program and the command, here"),
     ] = None
-    memory: Annotated[
-        int | None, Option("MiB of the guest", least=64, none="the kernel's, and more for large files")
-    ] = None
-    timeout: Annotated[int, Option("seconds of the guest's time that the program may take", least=1)] = 600
-    to: Annotated[Literal["json"] | None, Option("print the result in this form", none="a few lines")] = None
+    memory: Memory = None
+    timeout: Timeout = 600
+    to: Json = None
 
     def request(self, traces: Traces, **more: Any) -> TraceRequest:
         """What is asked for; `more` are fields of a TraceRequest that only this command has."""

@@ -72,6 +72,13 @@ class Binary:
                 return address + offset - begin
         return None
 
+    def offset_of(self, address: int) -> int | None:
+        """Where in the file the byte at one of its own addresses is; None where it is not in the file."""
+        for begin, size, first in self._segments:
+            if first <= address < first + size:
+                return begin + address - first
+        return None
+
     def function(self, address: int) -> str | None:
         """The function that an address of the file lies in: its name, or `function 0x…` where it has none."""
         symbol = self.symbol(address)

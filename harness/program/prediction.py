@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import find_experiment
 from harness.paths import EXPERIMENTS
 from harness.program.prescript import NOTHING, Wanted, is_script, readable
+from harness.program.tracing import print_lines
 from harness.report.terminal import frame_table
 from harness.sets.resultset import DOCUMENTS, ResultSet, find_result_set
 from harness.sets.seal import unchanged
 
+_NAME = re.compile(r"[\w.:-]+")
 NAMED = "is named by the document, and this executes code that is in it, "
 
 
@@ -49,6 +53,7 @@ def predict_script(
     console: Console,
     *,
     wanted: Wanted = NOTHING,
+    to: str | None = None,
     trust: Trusted = None,
 ) -> int:
     """Print what the experiment's hook makes of `script`; without `text` that of the newest set that has a model.
@@ -59,7 +64,9 @@ def predict_script(
     if text is None and not is_script(str(script)):
         raise UsageError("what to predict is needed", hint="a script of bpftrace's, or a YAML file", where=str(script))
     source, document = load_document(results, newest(results) if text is None else text)
-    with readable(str(script), wanted) as file:
+    if wanted.program is not None and wanted.program.kernel is None:
+        wanted = replace(wanted, program=replace(wanted.program, kernel=_kernel(document)))
+    with readable(str(script), wanted, console) as file:
         if isinstance(source, ResultSet):
             with unchanged(source.path), contained(source, file, trust=trust) as analysis:
                 shown, lines = analysis.predict(document, file)
@@ -68,11 +75,20 @@ def predict_script(
             shut = may_be_executed(str(source), NAMED, trust=trust) if strange else None
             with Contained(source, file, strange=strange, shut=shut) as analysis:
                 shown, lines = analysis.predict(document, file)
+    if to == "json":
+        tables = {table.title: table.frame.to_dict("records") for table in shown.summary}
+        print_lines(console, [json.dumps({"said": lines, "tables": tables}, indent=1)])
+        return EXIT_OK
     for table in shown.summary:
         console.print(frame_table(table.title, table.frame))
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+    print_lines(console, lines)
     return EXIT_OK
+
+
+def _kernel(document: dict[str, Any]) -> str | None:
+    """What was fitted on, where that is the name of a kernel: a path in a document of others is none of ours."""
+    name = document.get("kernel")
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
 def newest(results: Path) -> str:

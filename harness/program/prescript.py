@@ -17,9 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from pydantic import Field
+from rich.console import Console
 
+from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.program import bpftrace, live
+from harness.program.firings import count_in_guest
+from harness.program.subject import TraceRequest
 from harness.yamlfile import Strict, about, load_model
 
 #: Where all system calls pass: a probe on one of them costs the others too.
@@ -35,6 +39,7 @@ class Wanted:
     live: int | None = None
     rates: Path | None = None
     below: str | None = None
+    program: TraceRequest | None = None
 
 
 NOTHING = Wanted()
@@ -57,19 +62,19 @@ def is_script(text: str) -> bool:
 
 
 @contextmanager
-def readable(script: str, wanted: Wanted) -> Iterator[Path]:
+def readable(script: str, wanted: Wanted, console: Console) -> Iterator[Path]:
     """The file for the hook. UsageError for a script that is not there, or is refused by its own tool."""
     path = Path(script)
     if _TEXT not in script and path.suffix != ".bt":
         if wanted != NOTHING:
-            raise UsageError("--live, --set and --below are for scripts of bpftrace's", where=str(path))
+            raise UsageError("--live, --set, --below and -- PROGRAM are for scripts of bpftrace's", where=str(path))
         yield path
         return
     text = script if _TEXT in script else _read(path)
     made = bpftrace.compiled(text, str(path) if _TEXT not in script else "the script")
     with TemporaryDirectory(prefix="krepro-predict-") as scratch:
         file = Path(scratch) / "script.json"
-        file.write_text(json.dumps(made.as_data() | _counted(made, wanted)))
+        file.write_text(json.dumps(made.as_data() | _counted(made, wanted, console)))
         yield file
 
 
@@ -81,23 +86,29 @@ def _read(path: Path) -> str:
         raise UsageError(f"cannot be read: {why}", where=str(path), hint="name a script of bpftrace's") from error
 
 
-def _counted(made: bpftrace.Compiled, wanted: Wanted) -> dict[str, Any]:
+def _counted(made: bpftrace.Compiled, wanted: Wanted, console: Console) -> dict[str, Any]:
     found: dict[str, Any] = {"cpus": os.cpu_count() or 1}
     if wanted.rates is not None:
         found = load_model(wanted.rates, Rates).model_dump()
+    probes = [one for probe, _ in made.programs for one in bpftrace.split(probe)]
+    counted = None
     if wanted.live is not None:
-        probes = [one for probe, _ in made.programs for one in bpftrace.split(probe)]
         counted = live.count([*probes, ALL_CALLS], wanted.live)
+    elif wanted.program is not None:
+        counted = count_in_guest(Store.default(), wanted.program, [*probes, ALL_CALLS], console)
+    if counted is not None:
         # What the file tells of other probes is brought to the time that is counted here.
-        told = {
-            name: count * wanted.live / found.get("seconds", 1.0) for name, count in found.get("firings", {}).items()
-        }
+        times = counted.seconds / found.get("seconds", 1.0)
+        told = {name: count * times for name, count in found.get("firings", {}).items()}
         found |= {
-            "seconds": float(wanted.live),
-            "syscalls": counted.firings.pop(ALL_CALLS, None),
+            "seconds": counted.seconds,
+            "cpus": counted.cpus,
+            "syscalls": counted.firings.get(ALL_CALLS),
             "firings": {**told, **counted.firings},
-            "absent": {probe: why for probe, why in counted.absent.items() if probe != ALL_CALLS},
+            "absent": counted.absent,
         }
+        if counted.base is not None:
+            found |= {"base": counted.base, "counted_on": counted.kernel}
     if wanted.below is not None:
         found["budget"] = _per_cent(wanted.below)
     return found

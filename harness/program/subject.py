@@ -187,9 +187,10 @@ def kernel_of(wanted: str | None, tracer: Tracer, folder: Path) -> str:
 def _standard_input(target: Path) -> None:
     """What this command's standard input has, if that is a file or a pipe; else nothing."""
     with target.open("wb") as sink:
-        if sys.stdin is None:
+        try:
+            mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin else 0
+        except (OSError, ValueError):  # closed, or what a notebook or a test has in its place
             return
-        mode = os.fstat(sys.stdin.fileno()).st_mode
         if stat.S_ISFIFO(mode):
             note("reading standard input, for the program")
         if stat.S_ISFIFO(mode) or stat.S_ISREG(mode):

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 
 import pytest
+from rich.console import Console
 
 from harness.errors import UsageError
-from harness.program import bpftrace, live
+from harness.program import bpftrace, live, prescript
+from harness.program.firings import place_of, why_not
 from harness.program.prescript import Wanted, is_script, readable
+from harness.program.subject import TraceRequest
+from tests.compiling import run
 
+QUIET = Console(quiet=True)
 COUNT = "kprobe:vfs_read { @[comm] = count(); }"
 needs_bpftrace = pytest.mark.skipif(
     shutil.which("bpftrace") is None or os.geteuid() != 0, reason="needs bpftrace, and root"
@@ -31,29 +37,25 @@ def test_probes_have_their_long_names():
 @pytest.mark.parametrize("text", ["", "two", "0", "100%", "-3"])
 def test_a_budget_is_a_per_cent_of_a_cpu(text, monkeypatch):
     monkeypatch.setattr(bpftrace, "compiled", lambda script, name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
-    with pytest.raises(UsageError, match="must be a number of per cent"), readable(COUNT, Wanted(below=text)):
+    with pytest.raises(UsageError, match="must be a number of per cent"), readable(COUNT, Wanted(below=text), QUIET):
         pass
 
 
 def test_rates_are_those_of_the_file_and_what_is_counted_comes_before(tmp_path, monkeypatch):
     monkeypatch.setattr(bpftrace, "compiled", lambda script, name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
-    counted = live.Counted({"tracepoint:raw_syscalls:sys_enter": 90, "kprobe:f": 7}, {})
+    counted = live.Counted({"tracepoint:raw_syscalls:sys_enter": 90, "kprobe:f": 7}, {}, seconds=2.0, cpus=4)
     monkeypatch.setattr(live, "count", lambda probes, seconds: counted)
     rates = tmp_path / "rates.yaml"
     rates.write_text("seconds: 5\ncpus: 3\nfirings: {kprobe:f: 1, kprobe:g: 2}\npasses: {kprobe:f: 0.5}\n")
-    with readable(COUNT, Wanted(rates=rates)) as file:
+    with readable(COUNT, Wanted(rates=rates), QUIET) as file:
         told = json.loads(file.read_text())
     assert (told["seconds"], told["cpus"], told["firings"]) == (5, 3, {"kprobe:f": 1, "kprobe:g": 2})
     assert told["programs"] == [{"probe": "kprobe:f", "code": ""}]
-    counted = live.Counted({"tracepoint:raw_syscalls:sys_enter": 90, "kprobe:f": 7}, {})
-    with readable(COUNT, Wanted(rates=rates, live=2, below="2%")) as file:
+    with readable(COUNT, Wanted(rates=rates, live=2, below="2%"), QUIET) as file:
         told = json.loads(file.read_text())
-    assert (told["seconds"], told["firings"], told["syscalls"], told["budget"]) == (
-        2,
-        {"kprobe:f": 7, "kprobe:g": 2 * 2 / 5},
-        90,
-        0.02,
-    )
+    assert (told["seconds"], told["cpus"], told["syscalls"], told["budget"]) == (2, 4, 90, 0.02)
+    assert told["firings"] == {"kprobe:f": 7, "kprobe:g": 2 * 2 / 5, prescript.ALL_CALLS: 90}
+    assert "base" not in told  # a model that was fitted before there were any knows no such field
     assert not file.exists()
 
 
@@ -66,6 +68,34 @@ def test_what_cannot_be_counted_has_a_reason(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UsageError, match="which is for root"):
         live.count(["kprobe:f"], 1)
+
+
+def test_a_program_in_a_guest_is_counted_in_place_of_this_host(monkeypatch):
+    monkeypatch.setattr(bpftrace, "compiled", lambda script, name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
+    asked = []
+    counted = live.Counted({"kprobe:f": 7}, {}, seconds=0.5, cpus=1, base=1000, kernel="debian:6.12")
+    monkeypatch.setattr(prescript, "count_in_guest", lambda store, *words: asked.append(words) or counted)
+    program = TraceRequest(traces="functions", program="true")
+    with readable(COUNT, Wanted(program=program), QUIET) as file:
+        told = json.loads(file.read_text())
+    assert asked == [(program, ["kprobe:f", prescript.ALL_CALLS], QUIET)]
+    assert (told["base"], told["counted_on"], told["seconds"], told["syscalls"]) == (1000, "debian:6.12", 0.5, None)
+
+
+def test_a_programs_function_is_counted_at_its_place_in_its_file(tmp_path):
+    (tmp_path / "bin").mkdir()
+    run("gcc", "-o", tmp_path / "bin/it", "-xc", "-", text="int f(void) { return 1; } int main(void) { return f(); }")
+    file, _, offset = (place_of("it:f", tmp_path) or "").rpartition(":")
+    assert file == "/bin/it"
+    assert place_of("/bin/it:f+0x4", tmp_path) == f"/bin/it:{int(offset, 0) + 4:#x}"
+    assert place_of("/bin/it:g", tmp_path) is None
+    assert place_of("/bin/absent:f", tmp_path) is None
+
+
+def test_why_a_guest_counts_nothing():
+    assert why_not(errno.ENOENT, "tracepoint:a:b") == "this kernel has no tracepoint a:b"
+    assert why_not(errno.EOPNOTSUPP, "usdt:a:b") == "nothing counts a usdt"
+    assert why_not(errno.EMFILE, "kprobe:f") == "perf_event_open: Too many open files"
 
 
 @needs_bpftrace

@@ -30,6 +30,7 @@ from .cost import (
 from .readers import Looks, buffers_of, looks_of, rings_of
 
 READERS = "(readers)"
+SYSCALL_STACK = "syscall-stack"
 #: Turns until a sum tells the time that it was made for, how alike the two are, and how much longer is without an end.
 TURNS, SAME, MOST = 200, 1e-9, 1e4
 
@@ -276,25 +277,27 @@ def _probe_parts(model: CostModel, probe: Probe, label: str, count: float, notes
     for program in programs:
         add("instruction", count * program.instructions)
         add("aggregation", count * program.aggregations)
-        parts += _calls(model, label, program, count)
+        parts += _calls(model, label, program, count, probe.provider)
     return parts
 
 
-def _calls(model: CostModel, label: str, program: Program, count: float) -> list[Part]:
-    """The helpers that a program calls."""
+def _calls(model: CostModel, label: str, program: Program, count: float, provider: str) -> list[Part]:
+    """The helpers that a program calls. A stack at a system call is the same one always."""
     parts = []
     for call in program.calls:
-        if call.name not in model.calls:
+        name = SYSCALL_STACK if call.name == "stack" and provider in SYSCALLS else call.name
+        name = name if name in model.calls else call.name
+        if name not in model.calls:
             hint = "fit it again with all of its runs"
-            raise UsageError(f"the model has no call {call.name!r} for {label}", hint=hint)
-        cost = model.calls[call.name]
+            raise UsageError(f"the model has no call {name!r} for {label}", hint=hint)
+        cost = model.calls[name]
         byte = cost.byte or Cost(value=0.0, low=0.0, high=0.0)
         whole = Cost(
             value=cost.each.value + call.bytes * byte.value,
             low=cost.each.low + call.bytes * byte.low,
             high=cost.each.high + call.bytes * byte.high,
         )
-        parts.append(Part(label, f"call {call.name}", count * call.times, whole))
+        parts.append(Part(label, f"call {name}", count * call.times, whole))
     return parts
 
 
@@ -425,6 +428,13 @@ def _sample_cost(model: CostModel, probe: Probe) -> Cost:
     parts = [Part("", stage, count, stages[stage]) for stage, count in wanted if count]
     for program in programs:
         parts += _times("samples", "instruction", program.instructions, model.providers["kprobe-ftrace"].stages)
-        parts += _calls(model, "samples", program, 1.0)
+        parts += _calls(model, "samples", program, 1.0, "sample")
     ends = [math.fsum(part.count * getattr(part.cost, end) for part in parts) for end in ("value", "low", "high")]
     return Cost(value=ends[0], low=ends[1], high=ends[2])
+
+
+def ratio(value: float) -> str:
+    """1.0x, and as many digits as the difference from 1 needs to show two of them."""
+    if value == 1:
+        return "1.0x"
+    return f"{value:.{max(2, 1 - math.floor(math.log10(abs(value - 1))))}f}x"

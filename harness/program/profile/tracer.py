@@ -23,14 +23,21 @@ from harness.report.html import render, table_view
 
 COMMAND = """\
 set -- "$KREPRO_OUT/profile.json" "$@"
+if [ -n "$KREPRO_COUNTED" ]; then
+	mount -t tracefs none /sys/kernel/tracing
+	set -- -c "$KREPRO_COUNTED" "$KREPRO_OUT/counted" "$@"
+fi
 [ -z "$KREPRO_SAMPLED" ] || set -- -s "$KREPRO_OUT/samples" "$@"
 until_timeout profiled "$@"
+case $KREPRO_COUNTED in
+*probe:*[*?[]*) cat /sys/kernel/tracing/available_filter_functions >"$KREPRO_OUT/traceable" ;;
+esac
 [ -s "$KREPRO_OUT/profile.json" ]
 """
 TRACER = Tracer(
     kernel="debian:6.12",
     command=COMMAND,
-    params={"sampled": ""},
+    params={"sampled": "", "counted": ""},
     traces="functions",
     oracle=("functions", "paths"),
     any_arch=True,

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from experiments.probe_cost.foreign import Foreign, read
 from experiments.probe_cost.model.compiled import Map, Program
-from experiments.probe_cost.model.cost import CostModel
+from experiments.probe_cost.model.cost import CostModel, Script
+from experiments.probe_cost.model.prediction import predict as by_model
 from experiments.probe_cost.predict import predict
+from experiments.probe_cost.pricing import price
 from experiments.probe_cost.runs import words
 
 from harness.errors import UsageError
@@ -177,3 +179,38 @@ def _fit(folder: Path) -> str:
     text = (GUEST / "fit.sh").read_text().replace("/run/", f"{folder}/")
     environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "KREPRO_UNIT": "ticks"}
     return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_program_is_told_what_it_will_take():
+    """300 firings of 640 instructions each beside 1,000,000 of its own; not per second, and not of a CPU."""
+    model = CostModel.model_validate(WITH_FTRACE)
+    counted = {"firings": {"kprobe:f": 300}, "seconds": 0.5, "base": 1_000_000, "counted_on": "debian:7.3"}
+    tables, lines = price(model, foreign(("kprobe:f", COUNT), **counted, budget=0.01))
+    (row,) = tables["Each firing"].to_dict("records")
+    each = int(row["each, instr"].replace(",", ""))
+    assert row["firings"] == "300"
+    assert int(row["in all, instr"].replace(",", "")) == pytest.approx(300 * each, rel=0.01)
+    told = "\n".join(lines)
+    assert f"slowdown: {1 + 300 * each / 1e6:.2f}x" in told
+    assert "untraced: 1,000,000 instructions on debian:7.3" in told
+    assert f"counted on debian:7.3, and what a firing costs was measured on {model.kernel}" in told
+    assert "of what the program takes; below 1.00% is wanted" in told
+
+
+def test_a_stack_at_a_system_call_has_its_own_price():
+    calls = {**MODEL["calls"], "syscall-stack": {"each": cost(4000), "byte": None}}
+    providers = {**WITH_FTRACE["providers"], "syscall": WITH_FTRACE["providers"]["kprobe-ftrace"]}
+    model = CostModel.model_validate({**WITH_FTRACE, "calls": calls, "providers": providers})
+    program = {"instructions": 0, "calls": [{"name": "stack", "bytes": 10}]}
+
+    def added(provider: str) -> float:
+        probe = {"provider": provider, "firings": 1, "consumers": [{"program": program}]}
+        without = {"provider": provider, "firings": 1, "consumers": [{"program": {"instructions": 0}}]}
+        both = [
+            by_model(model, Script.model_validate({"workload": {"cost": 1e9, "syscalls": 1}, "probes": [one]})).added
+            for one in (probe, without)
+        ]
+        return both[0] - both[1]
+
+    assert added("syscall") == 4000
+    assert added("kprobe-ftrace") == 200 + 10 * 400

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * profiled [-s SAMPLES] STATS COMMAND [ARGUMENT...]: run a command as one lap of the workload, which the oracle counts,
- * and write how it ended, as one line of JSON; its exit status is the command's.
+ * profiled [-s SAMPLES] [-c PROBES COUNTS] STATS COMMAND [ARGUMENT...]: run a command as one lap of the workload, which
+ * the oracle counts, and write how it ended, as one line of JSON; its exit status is the command's.
  *
- * -s: have the kernel sample it as `perf record -e cpu-clock` does, children too, and write the records as they are.
+ * -c: count how often probes fire meanwhile, whoever it is that fires them: see count.h. -s: have the kernel sample it as `perf record -e cpu-clock` does, children too, and write the records as they are.
  *
  * The lap begins when the command's process, which is there already, is let go, and ends when it is known to have
  * ended. So that two runs are the same, none of its addresses is random, and of the environment, which lies on its
@@ -12,6 +12,7 @@
  * What a kernel goes on with after its boot, tests of its ciphers and the like, is none of the command's: it has
  * REST_NS to end. An idle guest under the virtual clock spends none of the host's time.
  */
+#include "count.h"
 #include "krepro.h"
 #include "krepro-roi.h"
 
@@ -75,7 +76,8 @@ int main(int argc, char **argv)
 	const char *path = getenv("PATH");
 	struct perf_event_mmap_page *page = NULL;
 	struct held_command held;
-	int stats, status, samples = -1;
+	struct counters *counters = NULL;
+	int stats, status, samples = -1, counts = -1;
 
 	exit_usage = EXIT_TOOL; /* 2 may be the command's */
 	if (argc > 2 && !strcmp(argv[1], "-s")) {
@@ -83,8 +85,14 @@ int main(int argc, char **argv)
 		argv += 2;
 		argc -= 2;
 	}
+	if (argc > 3 && !strcmp(argv[1], "-c")) {
+		counters = open_counters(argv[2]);
+		counts = create_or_die(argv[3]);
+		argv += 3;
+		argc -= 3;
+	}
 	if (argc < 3)
-		die_usage("usage: profiled [-s SAMPLES] STATS COMMAND [ARGUMENT...]");
+		die_usage("usage: profiled [-s SAMPLES] [-c PROBES COUNTS] STATS COMMAND [ARGUMENT...]");
 	stats = create_or_die(argv[1]);
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		die_errno("personality");
@@ -98,10 +106,14 @@ int main(int argc, char **argv)
 	if (samples >= 0)
 		page = sample(held.pid);
 	sleep_ns(REST_NS);
+	if (counters)
+		begin_counters(counters);
 	roi_lap_begin();
 	release_command(&held);
 	status = shell_status(wait_for_command(held.pid, NULL));
 	roi_lap_end();
+	if (counters)
+		write_counters(counters, counts);
 	if (page)
 		write_samples(page, samples);
 	if (dprintf(stats, "{\"exit_status\": %d}\n", status) < 0)
