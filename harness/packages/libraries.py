@@ -39,7 +39,10 @@ def install_libraries(
     folders += [*more, *(folder.format(triplet) for folder in LIBRARY_DIRS)]
     for name in names:
         place, found = _find_library(homes, name, folders, nowhere)
-        target = root / place
+        folder = within(root, posixpath.dirname(place))
+        if folder is None:
+            raise RunError(f"links lead in a circle: {place}")
+        target = folder / posixpath.basename(place)
         if target.exists() or target.is_symlink():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +55,14 @@ def inside(home: Path, name: str) -> Path | None:
     """The file that `name` is for a system whose root is `home`, links followed; None when there is none.
 
     Packages have absolute links: opened as they are, they would lead to the host's files.
+    """
+    path = within(home, name)
+    return path if path is not None and path.is_file() else None
+
+
+def within(home: Path, name: str) -> Path | None:
+    """The place that `name` has in a system whose root is `home`, whether or not something is there; no link leads
+    out of that. None where links lead in a circle.
     """
     done: list[str] = []
     todo = name.split("/")[::-1]
@@ -71,8 +82,7 @@ def inside(home: Path, name: str) -> Path | None:
             goal = str(path.readlink())
             done = [] if goal.startswith("/") else done
             todo += goal.split("/")[::-1]
-    path = home.joinpath(*done)
-    return path if path.is_file() else None
+    return home.joinpath(*done)
 
 
 def _needed(binary: Path) -> tuple[list[str], list[str]]:

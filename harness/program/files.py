@@ -21,7 +21,7 @@ from harness.image.build import LEFT_OUT
 from harness.kernel.arch import ARCHES, ArchName
 from harness.packages import debs
 from harness.packages.deb import unpack
-from harness.packages.libraries import install_libraries
+from harness.packages.libraries import install_libraries, within
 from harness.packages.lock import load
 from harness.program.firstrun import Use
 
@@ -78,6 +78,7 @@ class GuestFiles:
             elif "/" not in name and name in known:
                 packages.append(name)
             elif _is_root(path):
+                _clear(path, self.root)
                 shutil.copytree(path, self.root, symlinks=True, dirs_exist_ok=True)
                 self._whole = True
             elif path.is_file() and os.access(path, os.X_OK):
@@ -184,8 +185,11 @@ class GuestFiles:
         """Copy a file, or a folder with all that is in it, links followed. UsageError for too much, or none."""
         target = self._place(path)
         try:
+            if target.is_symlink():  # written through it, this host's own files would be other ones
+                target.unlink()
             if path.is_dir():
                 self._count(sum(_sizes(path)), path)
+                _clear(path, target)
                 shutil.copytree(path, target, dirs_exist_ok=True, ignore_dangling_symlinks=True)
             elif path.is_file():
                 self._count(path.stat().st_size, path)
@@ -197,7 +201,8 @@ class GuestFiles:
             else:
                 raise UsageError("is neither file nor folder, or is not there", where=str(path))
         except shutil.Error as error:
-            source, _, reason = error.args[0][0]
+            told = error.args[0]
+            source, reason = (told[0][0], told[0][2]) if isinstance(told, list) else (path, told)
             raise UsageError(f"cannot be copied: {reason}", where=str(source)) from error
         except OSError as error:
             raise UsageError(f"cannot be copied: {error.strerror}", where=str(error.filename or path)) from error
@@ -206,11 +211,17 @@ class GuestFiles:
         """The folder that the program begins in, and who is who."""
         self._place(folder).mkdir(parents=True, exist_ok=True)
         for name, text in (("passwd", "root:x:0:0:root:/root:/bin/sh\n"), ("group", "root:x:0:\n")):
-            if not (self.root / "etc" / name).exists():
-                (self.root / "etc" / name).write_text(text)
+            target = self._place(Path("/etc", name))
+            if not os.path.lexists(target):
+                target.write_text(text)
 
     def _place(self, path: Path) -> Path:
-        return self.root / str(Path(os.path.normpath(path.absolute()))).lstrip("/")
+        """Where a path of this host is in the root: links of the root's own on the way lead nowhere else."""
+        whole = Path(os.path.normpath(path.absolute()))
+        folder = within(self.root, str(whole.parent))
+        if folder is None:
+            raise UsageError("its links lead in a circle", where=str(path))
+        return folder / whole.name
 
     def _count(self, size: int, path: Path) -> None:
         self._bytes += size
@@ -253,6 +264,15 @@ class GuestFiles:
         except RunError as error:
             place = f"/{target.relative_to(self.root)}"
             raise UsageError(error.message, where=place, hint="LD_LIBRARY_PATH, or --in") from error
+
+
+def _clear(source: Path, target: Path) -> None:
+    """Take away the links below `target` in whose places `source` has something: what is copied would follow them."""
+    for folder, folders, files in os.walk(target):
+        for name in (*folders, *files):
+            link = Path(folder, name)
+            if link.is_symlink() and os.path.lexists(source / link.relative_to(target)):
+                link.unlink()
 
 
 def _wanted(name: str) -> str | None:

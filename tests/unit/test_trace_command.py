@@ -57,6 +57,51 @@ def inside(things: GuestFiles, path: Path) -> Path:
 
 
 @needs_guest_packages
+def linked(things, place, goal):
+    link = things.root / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(goal)
+
+
+def test_nothing_is_written_through_links_of_the_root(things, tmp_path):
+    """A root has links that lead to files of this host, as a user's own has: these stay as they are."""
+    host, brought = tmp_path / "host", tmp_path / "brought"
+    (host / "folder").mkdir(parents=True)
+    (host / "file").write_text("the host's")
+    (brought / "folder").mkdir(parents=True)
+    for name in ("one", "two", "folder/three"):
+        (brought / name).write_text("brought")
+    at = str(brought).lstrip("/")
+    linked(things, f"{at}/one", host / "file")
+    linked(things, f"{at}/folder", host / "folder")
+    things.bring(brought)
+    things.bring(brought / "one")
+    assert (host / "file").read_text() == "the host's"
+    assert list((host / "folder").iterdir()) == []
+    assert (things.root / at / "folder/three").read_text() == "brought"
+    # A folder on the way: it is the root's own that is meant.
+    linked(things, "elsewhere", "/inner")
+    (things.root / "inner").mkdir()
+    (things.root / "etc").rmdir()
+    linked(things, "etc", "/inner")
+    things.finish(tmp_path)
+    assert (things.root / "inner/passwd").is_file()
+    linked(things, "circle", "/circle")
+    with pytest.raises(UsageError, match="in a circle"):
+        things.bring(Path("/circle/file"))
+
+
+def test_a_folder_that_was_listed_can_be_brought(things, tmp_path):
+    """Its links are there by then, absolute ones too: each led to the file that was to be copied."""
+    folder = tmp_path / "listed"
+    folder.mkdir()
+    (tmp_path / "file").write_text("its own")
+    (folder / "link").symlink_to(tmp_path / "file")
+    things.found({folder: Use.LISTED})
+    things.bring(folder)
+    assert (things.root / str(folder).lstrip("/") / "link").read_text() == "its own"
+
+
 def test_a_program_goes_where_it_is_with_its_loader_and_libraries(here, things):
     program = compiled(here / "mine", "-Wl,--no-as-needed", "-lm")
     assert things.program("./mine", here) == "./mine"
