@@ -16,6 +16,7 @@ import pandas as pd
 
 from harness.measure.raw import read_lines
 from harness.measure.symbols import read_system_map, with_kallsyms
+from harness.measure.traceevents import TIME_LINE
 from harness.measure.tracer import LOADED, REPORT, Traced
 from harness.report.html import Cell, TableView, render
 
@@ -31,7 +32,7 @@ from ..locks.status import LockTraceStatus, read_status
 from .flows import write_flows
 from .untraced import read_untraced
 
-FOLDED, FLOWS = "folded.txt", "perfetto.json"
+FOLDED = "folded.txt"
 TOP, TOLD = 200, 10
 LOCK = ["class", "type"]
 #: What a filter is about: columns of the waiter's acquisition, and one of the holder's.
@@ -152,7 +153,7 @@ def report(program: Traced, out: Path) -> list[str]:
     weights = np.rint(seen.status.nanoseconds(folded["weight"].to_numpy(np.float64))).astype(np.int64)
     rows = zip(folded["stack"], weights.tolist(), strict=True)
     (out / FOLDED).write_text("".join(f"{stack} {weight}\n" for stack, weight in rows), encoding="utf-8")
-    shown = write_flows(seen.named, seen.pairs, seen.status.tsc_khz * 1e3, out / FLOWS)
+    shown = write_flows(seen.named, seen.pairs, seen.status.tsc_khz * 1e3, out / TIME_LINE)
     lead = _lead(seen)
     warnings = [*program.warnings, *_warnings(seen, shown)]
     page = render(
@@ -163,7 +164,7 @@ def report(program: Traced, out: Path) -> list[str]:
         warnings=warnings,
         tables=tables,
         folded=FOLDED,
-        flows=FLOWS,
+        flows=TIME_LINE,
     )
     (out / REPORT).write_text(page)
     return [lead, *warnings, *_told(by_site)]
@@ -192,7 +193,7 @@ def _warnings(seen: Seen, shown: int) -> list[str]:
     if seen.stacks and seen.stacks.without:
         told.append(f"{seen.stacks.without:,} events have no stack: the kernel's table of them was full.")
     if shown < len(seen.pairs):
-        told.append(f"{FLOWS} has the {shown:,} longest of {len(seen.pairs):,} pairs of a wait and a hold.")
+        told.append(f"{TIME_LINE} has the {shown:,} longest of {len(seen.pairs):,} pairs of a wait and a hold.")
     return told
 
 

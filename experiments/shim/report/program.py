@@ -4,26 +4,25 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
 from harness.measure.raw import read_lines, read_text
+from harness.measure.traceevents import TIME_LINE, Event, counter, thread_name, time_slice, write_events
 from harness.measure.tracer import REPORT, Traced
 from harness.report.figures import PALETTE, figure_style, write_figures
 from harness.report.html import render, table_view
 
 from .looked import CYCLES, IDLE, INSTRUCTIONS, PARTS, SWITCHING, Looked, phases, read_looked
 
-THREADS, PHASES, COUNTERS, PLOT, TIME_LINE = "threads.csv", "phases.csv", "counters.csv", "rates", "perfetto.json"
+THREADS, PHASES, COUNTERS, PLOT = "threads.csv", "phases.csv", "counters.csv", "rates"
 #: Of the terminal's table, of the page's, and of what browsers show at once.
 SHOWN, MOST_ROWS, MOST_RUNS = 12, 2000, 100_000
 _FORK = re.compile(r"sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
@@ -50,8 +49,7 @@ def report(program: Traced, out: Path) -> list[str]:
     threads, found, counters = thread_table(looked, names), phase_table(looked, names), _counters(looked)
     for name, table in ((THREADS, threads), (PHASES, found), (COUNTERS, counters)):
         table.to_csv(out / name, index=False)
-    with (out / TIME_LINE).open("w") as file:
-        json.dump({"displayTimeUnit": "ns", "traceEvents": list(_time_line(looked, names))}, file)
+    write_events(_time_line(looked, names), out / TIME_LINE)
     lead, warnings = _lead(threads, looked), [*program.warnings, *_warnings(looked)]
     page = render(
         "counters.html.j2",
@@ -165,23 +163,20 @@ def _lines(threads: pd.DataFrame) -> list[str]:
     return [*lines, "* not of the program", *([f"and {left} more, in {THREADS} beside the page"] if left > 0 else [])]
 
 
-def _time_line(looked: Looked, names: Names) -> Iterator[dict[str, Any]]:
-    """Who had the CPU, the longest of it, and the rate of instructions, as the JSON that ui.perfetto.dev reads."""
-    per_us = looked.hz / 1e6
+def _time_line(looked: Looked, names: Names) -> Iterator[Event]:
+    """Who had the CPU, the longest of it, and the rate of instructions, for https://ui.perfetto.dev."""
+    per_ns = looked.hz / 1e9
     for pid in looked.threads["pid"].tolist():
-        yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": max(pid, 0), "args": {"name": names.thread(pid)}}
+        yield thread_name(1, max(pid, 0), names.thread(pid))
     runs = looked.runs[~looked.runs["pid"].isin((IDLE, SWITCHING))]
     longest = (runs["end"] - runs["begin"]).nlargest(MOST_RUNS).index
     for pid, begin, end in runs.loc[longest.sort_values()].itertuples(index=False, name=None):
-        yield {
-            "ph": "X", "name": names.thread(pid), "pid": 1, "tid": pid,
-            "ts": round(begin / per_us, 3), "dur": round((end - begin) / per_us, 3),
-        }  # fmt: skip
-    part = (looked.end - looked.begin) / PARTS / per_us
+        yield time_slice(names.thread(pid), 1, pid, begin / per_ns, (end - begin) / per_ns)
+    part = (looked.end - looked.begin) / PARTS / per_ns
     for name in looked.counters:
         for number, count in looked.parts.groupby("part")[name].sum().items():
-            rate = {f"{name} in a µs": round(count / part, 3) if part else 0}
-            yield {"ph": "C", "name": name, "pid": 1, "ts": round(int(str(number)) * part, 3), "args": rate}
+            rate = {f"{name} in a µs": round(count / part * 1e3, 3) if part else 0}
+            yield counter(name, 1, int(str(number)) * part, rate)
 
 
 def _plot(looked: Looked, names: Names, out: Path) -> str:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.errors import KreproError, UsageError
 from harness.measure.symbols import read_system_map
+from harness.measure.traceevents import Event, instant, process_name, thread_name, time_slice, write_events
 from harness.measure.views import TIMELINE, TIMELINE_COLUMNS
 from harness.oracle.reader import Oracle
 from harness.sets.resultset import ResultSet, view_file
@@ -38,13 +37,10 @@ def write_perfetto(result: ResultSet, path: Path) -> None:
             where=str(result.path),
             hint="or the set is older than stored time lines: ./inv analyse makes one that has it",
         )
-    with path.open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-        file.write(",\n".join(json.dumps(event, ensure_ascii=False) for event in events(pd.concat(parts))))
-        file.write("\n]}\n")
+    write_events(events(pd.concat(parts)), path, unit="ms")
 
 
-def events(timeline: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def events(timeline: pd.DataFrame) -> Iterator[Event]:
     """Trace events of a table with TIMELINE_COLUMNS: names of processes and tracks, then slices in order of time.
 
     A row without a duration is an instant event.
@@ -56,12 +52,14 @@ def events(timeline: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for its_process, its_track, name, start, duration in zip(*columns, strict=True):
         if its_process != process:
             process, track, pid, tid = its_process, "", pid + 1, 0
-            yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}}
+            yield process_name(pid, process)
         if its_track != track:
             track, tid = its_track, tid + 1
-            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": track}}
-        at = {"name": name, "cat": track, "pid": pid, "tid": tid, "ts": round(start * 1e6, 3)}
-        yield at | ({"ph": "i", "s": "t"} if np.isnan(duration) else {"ph": "X", "dur": round(duration * 1e6, 3)})
+            yield thread_name(pid, tid, track)
+        if np.isnan(duration):
+            yield instant(name, pid, tid, start * 1e9, cat=track)
+        else:
+            yield time_slice(name, pid, tid, start * 1e9, duration * 1e9, cat=track)
 
 
 def _first_trials(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
