@@ -39,13 +39,21 @@ class ProfileOptions(ProgramOptions):
     ] = False
     exit_code: ExitCode = False
     to: Annotated[
-        Literal["json", "junit"] | None,
-        Option("print it in this form; `junit` with `--against`", none="a few lines"),
-    ] = None  # type: ignore[assignment]  # a comparison has a verdict besides
+        Literal["json", "junit", "perfetto"] | None,
+        Option(
+            "`json`, or `junit` with `--against`: print it so; `perfetto`: a time line beside the page",
+            none="a few lines",
+        ),
+    ] = None  # type: ignore[assignment]  # it has two forms more
 
     def check(self) -> None:
         """UsageError for what does not go together."""
-        alone = {"exit-code": self.exit_code, "verbose": self.verbose, "with": self.with_}
+        alone = {
+            "exit-code": self.exit_code,
+            "verbose": self.verbose,
+            "with": self.with_,
+            "to perfetto": self.to == "perfetto",
+        }
         compared = {"below": self.below, "to junit": self.to == "junit", "executor": self.executor}
         for name, given in (alone if self.against is not None else compared).items():
             if given:

@@ -96,6 +96,10 @@ class TracedOptions(ProgramOptions):
     experiment: Whose = None
     kernel: Kernel = None
     exit_code: ExitCode = False
+    to: Annotated[
+        Literal["json", "perfetto"] | None,
+        Option("`json`: print the result so; `perfetto`: a time line beside the page", none="a few lines"),
+    ] = None  # type: ignore[assignment]  # it has one form more
 
     def trace(self, traces: Traces, **more: Any) -> int:
         """Trace it and write the report."""

@@ -77,7 +77,8 @@ class Traced:
     the one that it began in. `system_map` is the kernel's, and `layouts` the module of the tracer's layouts,
     None where the tracer has none; `debug` is its vmlinux with debug information, where the user wants lines of source.
     `chosen`: what the user chose for the report. `ended_s`: after so many seconds of the guest the program was ended;
-    None when it ended by itself. `beside`: another run of it, to compare with.
+    None when it ended by itself. `beside`: another run of it, to compare with. `time_line`: whether the user wants
+    TIME_LINE of harness.measure.traceevents beside REPORT; it may be there anyway.
     """
 
     raw: Path
@@ -91,6 +92,7 @@ class Traced:
     debug: Path | None = None
     ended_s: int | None = None
     beside: Traced | None = None
+    time_line: bool = False
 
     @property
     def warnings(self) -> list[str]:

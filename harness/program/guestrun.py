@@ -77,6 +77,7 @@ class GuestRun:
             layouts=self.layouts,
             debug=self.debug,
             ended_s=it.request.timeout if (left / ENDED).exists() else None,
+            time_line=it.request.to == "perfetto",
         )
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from harness.artefacts.store import Store
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.measure.traceevents import TIME_LINE
 from harness.measure.tracer import NOT_WHOLE, REPORT, Traced, TracerFile, Traces
 from harness.program.guestrun import exit_status, hint_of, traced
 from harness.program.subject import TraceRequest, subject, words_of
@@ -66,11 +67,14 @@ def _ended(status: int, left: Path) -> list[str]:
 def tell(
     console: Console, request: TraceRequest, lines: Sequence[str], out: Path | None, facts: Mapping[str, object]
 ) -> None:
-    """Print lines and where the page is, if there is one; or with `--to json` the facts, the lines, and the tables
-    beside the page.
+    """Print lines and where the page is, if there is one, with `--to perfetto` the time line before it; or with
+    `--to json` the facts, the lines, and the tables beside the page.
     """
     page = str(out / REPORT) if out else None
-    told = [*lines, *([page] if page else [])]
+    time_line = str(out / TIME_LINE) if out and request.to == "perfetto" else None
+    if time_line and not Path(time_line).exists():
+        raise UsageError("--to perfetto: this tracer has written none", where=time_line, hint=f"its page is {page}")
+    told = [*lines, *(path for path in (time_line, page) if path)]
     if request.to == "json":
         tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))} if out else {}
         told = [json.dumps({**facts, "said": list(lines), "report": page, **tables}, indent=1)]

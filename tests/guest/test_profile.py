@@ -120,7 +120,8 @@ def test_call_paths_threads_and_system_calls_are_those_of_the_program(text, tmp_
     (tmp_path / "calling.c").write_text(CALLING)
     options = [f"-m{bits}", "-g", "-static", "-O1", "-fno-optimize-sibling-calls", "-fno-ipa-sra", "-fno-ipa-cp"]
     run("gcc", *options, "-o", "calling", "calling.c", "-lpthread", cwd=tmp_path)
-    report = report_of(inv(tmp_path, "profile", "--kernel", f"debian:{text}", "--out", "p", "--", "./calling"))
+    words = ["--kernel", f"debian:{text}", "--to", "perfetto", "--out", "p"]
+    report = report_of(inv(tmp_path, "profile", *words, "--", "./calling"))
     functions = pd.read_csv(report / "functions.csv").set_index("function")
     turns = [1000, 2000, 50, 100, 3000, 6000, 200, 400]
     assert functions.loc["turns"][["instructions", "entries"]].tolist() == [sum(2 * n + 1 for n in turns), len(turns)]
@@ -146,6 +147,12 @@ def test_call_paths_threads_and_system_calls_are_those_of_the_program(text, tmp_
     ours = threads[threads["of the program"]]
     assert ours["name"].tolist() == ["./calling"] * 3
     assert sorted(ours["made by"].isin(ours.index)) == [False, True, True]
+    slices = [one for one in json.loads((report / "perfetto.json").read_text())["traceEvents"] if one["ph"] == "X"]
+    lengths = {one["tid"]: round(one["dur"] * 1000) for one in reversed(slices)}  # the first one of each is all of it
+    assert lengths == threads["instructions"].to_dict()
+    assert sum(one["args"].get("own", 0) for one in slices) == threads["instructions"].sum()
+    twos = [round(one["dur"] * 1000) for one in slices if one["name"] == "two" and one["pid"] == 1]
+    assert sum(twos) == functions.loc["two"]["total"]
     system_calls = pd.read_csv(report / "syscalls.csv").set_index("system call")["calls"]
     assert system_calls["getppid"] == 4
     assert system_calls["exit_group"] == 2

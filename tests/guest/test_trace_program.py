@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 from experiments.page_trace.report.spaces import Spaces
@@ -184,12 +185,23 @@ def test_a_walk_by_column_is_told_with_line_and_array_and_the_page_is_drawn(tmp_
 def test_a_visit_that_begins_with_a_read_and_writes_is_told_from_one_that_reads(tmp_path):
     (tmp_path / "writing.c").write_text(WRITING)
     run("gcc", "-O1", "-static", "-o", "writing", "writing.c", cwd=tmp_path)
-    report = report_of(inv(tmp_path, "trace", "--", "./writing"))
+    done = inv(tmp_path, "trace", "--to", "perfetto", "--", "./writing")
+    report = report_of(done)
     first = [int(word, 16) >> 12 for word in (report / "stdout").read_text().split()]
     table = visit_table(visits(Spaces(Trace(report / "trace")).chunks()))
     seen = [table[table["page"].between(page, page + 255)] for page in first]
     # Once to be set, four times in the loop.
     assert [(len(part), int(part["write"].sum())) for part in seen] == [(1280, 1280), (1280, 256), (1280, 1280)]
+    assert done.stdout.splitlines()[-2] == str(report / "perfetto.json")
+    events = json.loads((report / "perfetto.json").read_text())["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    assert sum(event["args"]["visits"] for event in slices) == len(table)
+    assert sum(event["args"]["pages first touched"] for event in slices) == table["page"].nunique()
+    longest = max(slices, key=lambda event: event["args"]["visits"])
+    assert (longest["name"], longest["args"]["pages"] >= 3 * 256) == ("main", True)
+    for before, behind in pairwise(slices):  # of one thread
+        assert behind["ts"] >= round(before["ts"] + before["dur"], 3)
+    assert max(event["args"]["pages"] for event in events if event["ph"] == "C") > 3
 
 
 @pytest.mark.deep

@@ -19,7 +19,7 @@ from harness.program.files import MOST_UNOPENED, GuestFiles
 from harness.program.firstrun import Use, files_found
 from harness.program.insideguest import command
 from harness.program.subject import TraceRequest
-from harness.program.tracing import free_folder, trace_program
+from harness.program.tracing import free_folder, tell, trace_program
 from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
@@ -362,6 +362,15 @@ def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
     assert "watched() failed: ZeroDivisionError" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_time_line_that_was_asked_for_is_told_before_the_page(tmp_path):
+    wanted, shown = TraceRequest("pages", "x", to="perfetto"), io.StringIO()
+    with pytest.raises(UsageError, match="--to perfetto: this tracer has written none"):
+        tell(Console(file=shown), wanted, ["said"], tmp_path, {})
+    (tmp_path / "perfetto.json").touch()
+    tell(Console(file=shown), wanted, ["said"], tmp_path, {})
+    assert shown.getvalue().splitlines() == ["said", str(tmp_path / "perfetto.json"), str(tmp_path / "report.html")]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -369,6 +378,7 @@ def test_parts_are_shown_while_the_stream_grows(tracer, tmp_path, capsys):
         ({"to": "junit"}, "--to junit: needs --against"),
         ({"against": "true", "exit_code": True}, "--exit-code: not with --against"),
         ({"against": "true", "verbose": True}, "--verbose: not with --against"),
+        ({"against": "true", "to": "perfetto"}, "--to perfetto: not with --against"),
         ({"against": "true", "below": "little"}, "--below little: must be per cent, as 1%"),
         ({"against": "no-such-program-anywhere"}, "no program called no-such-program-anywhere on PATH"),
         ({"against": "debian:9.9"}, "has no kernel debian:9.9"),

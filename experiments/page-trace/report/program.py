@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,9 @@ from .names import Names
 from .page import Content, Shown, address, duration, write_page
 from .spaces import Spaces
 from .tiles import Pyramid
+from .timeline import program_names, write_timeline
 from .told import Told, tell
+from .turns import Turns
 
 TOP = 40
 MOST_TOLD = 5
@@ -42,11 +44,16 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     pyramid = Pyramid(pages, measured.span_ns, measured.totals.visits, out)
     for records in moved(spaces, measured.begin):
         pyramid.add(records)
-    names = Names(maps_of(program.left, spaces), spaces.main, program.root, program.words[0])
+    maps = maps_of(program.left, spaces)
+    names = Names(maps, spaces.main, program.root, program.words[0])
     told = tell(measured, names)
     small = len(measured.pages) < SMALL_PAGES
     advice = [one for one in told.advice if one.kind != "keep" or not small]
     functions = {ip: place.function or place.text for ip, place in told.places.items()}
+    left_out: list[str] = []
+    if program.time_line:
+        programs = program_names(maps, spaces.main, program.words[0])
+        left_out = write_timeline(spaces, measured, Turns(_functions(functions, names)), programs, out)
     content = Content(
         title=shlex.join(program.words),
         lead=_lead(measured, stats, len(spaces.threads)),
@@ -63,7 +70,18 @@ def report(program: Traced, trace: Path, out: Path) -> list[str]:
     write_page(content, out, REPORT)
     if stats.unfit or stats.lost:
         (out / NOT_WHOLE).write_text("".join(f"{line}\n" for line in _warnings(stats)))
-    return [content.lead, *content.warnings, *(f"{one.kind}: {one.text}" for one in advice[:MOST_TOLD])]
+    return [content.lead, *content.warnings, *left_out, *(f"{one.kind}: {one.text}" for one in advice[:MOST_TOLD])]
+
+
+def _functions(known: dict[int, str], names: Names) -> Callable[[Sequence[int]], list[str]]:
+    """The functions of instructions: those `known`, and others, which are too rare for the tables."""
+
+    def named(ips: Sequence[int]) -> list[str]:
+        places = names.places(ip for ip in ips if ip not in known)
+        known.update({ip: place.function or place.text for ip, place in places.items()})
+        return [known[ip] for ip in ips]
+
+    return named
 
 
 def maps_of(folder: Path, spaces: Spaces) -> dict[int, Maps]:

@@ -53,9 +53,10 @@ class WorkingSet:
         self._gaps = _Gaps()
 
     def add(self, batch: Batch) -> None:
-        self._feed(batch.finished)
+        self.feed(batch.finished)
 
-    def _feed(self, finished: Finished) -> None:
+    def feed(self, finished: Finished) -> None:
+        """Count visits that ended."""
         if not finished.number.size:
             return
         begin, before, cold = self._gaps.feed(finished)
@@ -71,7 +72,7 @@ class WorkingSet:
         row += change * np.bincount(at, minlength=row.size)
 
     def close(self, rest: Finished) -> None:
-        self._feed(rest)
+        self.feed(rest)
         end = self._gaps.end[self._gaps.end >= 0]
         for row, tau in zip(self._change, self._taus, strict=True):
             self._count(row, end + tau, -1)

@@ -18,6 +18,7 @@ from harness.oracle.reader import LAP, Oracle
 from harness.program.profile.calls import KERNEL, Calls, check_counts, read_calls
 from harness.program.profile.code import Files, Place
 from harness.program.profile.sampled import compared, read_samples, told
+from harness.program.profile.timeline import write_timeline
 from harness.report.flame import flame
 from harness.report.html import render, table_view
 
@@ -73,6 +74,7 @@ def traced(program: Traced, out: Path) -> list[str]:
         samples = compared(calls, sampled)
         samples.to_csv(out / SAMPLED, index=False)
         said = told(samples, sampled)
+    laid_out = write_timeline(calls.threads, out) if program.time_line else []
     words = shlex.join(program.words)
     lead = _lead(threads)
     warnings = [*program.warnings, *_warnings(calls)]
@@ -94,7 +96,7 @@ def traced(program: Traced, out: Path) -> list[str]:
         folded=FOLDED,
     )
     (out / REPORT).write_text(page)
-    return [*warnings, f"{words}: {lead}", *_lines(functions), *said]
+    return [*warnings, f"{words}: {lead}", *_lines(functions), *said, *laid_out]
 
 
 def _functions(calls: Calls, counted: pd.DataFrame) -> pd.DataFrame:
