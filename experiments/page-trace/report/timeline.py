@@ -83,8 +83,8 @@ def write_timeline(
 def events(
     turns: pd.DataFrame, functions: list[str], sets: pd.DataFrame, programs: Mapping[int, str]
 ) -> Iterator[Event]:
-    """Names, then a counter for each program, then slices. A process is a program, so an exec makes a thread another's
-    track.
+    """Names, then a counter for each program, then slices. A process is a program, so a thread has another track behind
+    its exec.
     """
     for space in sorted({*turns["space"].tolist(), *sets["space"].tolist()}):
         yield process_name(space + 1, programs.get(space, f"program {space + 1}"))
