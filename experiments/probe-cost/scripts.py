@@ -107,7 +107,7 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
         consumers=consumers,
         event_bytes=counted.size,
         by_wake=counted.by_wake,
-        by_read=counted.by_read,
+        by_read=max(0.0, counted.by_read),  # a difference of two counts, into which other tasks may fall
     )
 
 

@@ -254,6 +254,13 @@ def test_nothing_of_a_prediction_is_from_the_traced_batches():
     assert scripts.script(Run.model_validate(counted)) != before, "what was counted before it does"
 
 
+def test_a_reader_whose_looks_fired_less_than_one_look_fires_nothing_by_them():
+    run = measured(["run x work=pipe rounds=10 check=1 drain=100", "probe kprobe-int3 vfs_read", "use"])
+    run["probes"][0] |= {"by_wake": 3.5, "by_read": -0.0053}
+    (probe,) = scripts.script(Run.model_validate(run)).probes
+    assert (probe.by_wake, probe.by_read) == (3.5, 0.0)
+
+
 def test_events_are_those_that_the_counted_firings_make():
     lines = [
         "run x work=hot rounds=10 check=1",
