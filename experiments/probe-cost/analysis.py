@@ -19,6 +19,7 @@ from .effects import losses, periods, rates
 from .figures import draw
 from .fit import Runs, stages_of, traps_of
 from .fitted import costs_of, models, undisturbed
+from .hand import hand_rows
 from .metrics import metrics_of
 from .predict import predict
 from .report import paper_tables, summaries
@@ -62,6 +63,8 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
         rows.put("losses", list(losses(named, laps)), trial)
         rows.put("rates", list(rates(named)), trial)
         rows.put("periods", list(periods(named)), trial)
+    with rows.part(trial, "counts on paper"):
+        rows.put("by_hand", list(hand_rows(named, laps, trial.clock)), trial)
 
 
 def _run_row(run: Run) -> dict[str, Any]:

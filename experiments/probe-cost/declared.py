@@ -152,6 +152,25 @@ TABLES = [
             number("traced", "ns", "one round with it"),
         ),
     ),
+    Table(
+        "by_hand",
+        "something that a person can count on paper, beside what was counted of it; over all batches",
+        (
+            ARM,
+            TRIAL,
+            string("run", "name of the run, in guest/hand.sh or another script of the guest"),
+            string("what", "what is counted; of instructions: in one round, more than in a run without them"),
+            number("by_hand", "count", "on paper"),
+            number("told", "count", "as probecost tells it: firings and passes are perf's, of an untraced run"),
+            number(
+                "second",
+                "count",
+                "the second opinion: the kernel's profile of probes, or a hist: trigger, in the traced run; NaN: none",
+            ),
+            number("exact", "count", "how often the oracle saw the probed function; NaN: it is none of the kernel's"),
+            string("how", "how it comes about"),
+        ),
+    ),
 ]  # fmt: skip
 
 
@@ -240,4 +259,7 @@ METRICS = [
         "sampling_floor", "ns", "neither", "the longest period asked for that costs what the shortest does", timing=True
     ),
     _ratio("sampling_slowdown_worst", "slowdown at the shortest period of sampling"),
+    fact("hand_right", "count", "higher", "counts of our programs that are told as a person has them on paper"),
+    fact("hand_right_outside", "count", "higher", "the same of a program of Debian's"),
+    fact("second_difference", "count", "lower", "|told - second opinion|, over all counts on paper that have one"),
 ]  # fmt: skip

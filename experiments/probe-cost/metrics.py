@@ -16,6 +16,7 @@ from .declared import METRICS
 from .effects import NESTED
 from .fit import PROVIDERS
 from .fitted import unit_of
+from .hand import OUTSIDE, RUNS
 from .runs import ORACLE
 
 #: As the field orders them, the cheapest first.
@@ -32,6 +33,7 @@ class _Trial:
         problems = self.rows("problems")
         # Without an oracle only what it counts is absent, and says so.
         self._damage = problem_of(problems[problems["part"] != ORACLE], arm, trial)
+        self.unread = bool((problems["part"] == "runs").any())
         self.runs: dict[str, dict[Any, Any]] = {str(row["run"]): row for row in self.records("runs")}
         self.stages: dict[tuple[str, str], float] = {
             (row["provider"], row["stage"]): row["value"] for row in self.records("stages") if not row["point"]
@@ -67,12 +69,14 @@ def metrics_of(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for row in tables["trials"].to_dict("records"):
         trial = _Trial(rows, by_trial, row["arm"], row["trial"], row["clock"])
         _stage_metrics(trial)
-        _structure_metrics(trial)
+        if not trial.runs or not all(name.startswith(RUNS) for name in trial.runs):
+            _structure_metrics(trial)
         _validation_metrics(trial)
         _blind_metrics(trial, tables["validation"])
         _advice_metrics(trial)
         _loss_metrics(trial)
         _saturation_metrics(trial)
+        _hand_metrics(trial)
     return rows.frame()
 
 
@@ -238,3 +242,17 @@ def _saturation_metrics(trial: _Trial) -> None:
         same = abs(slowdown / shortest - 1) < _SATURATED
         trial.put("sampling_floor", float(periods["period"].to_numpy()[same].max()))
         trial.put("sampling_slowdown_worst", float(slowdown.max()))
+
+
+def _hand_metrics(trial: _Trial) -> None:
+    rows = trial.rows("by_hand")
+    if rows.empty:
+        return
+    right, outside = rows["told"] == rows["by_hand"], rows["run"] == OUTSIDE
+    difference = (rows["told"] - rows["second"]).abs().sum()
+    values = {"hand_right": (right & ~outside).sum(), "second_difference": difference}
+    if outside.any():
+        values["hand_right_outside"] = (right & outside).sum()
+    for metric, value in values.items():
+        # Of a workload that could not be read nothing is counted, which makes no count wrong.
+        trial.put(metric, math.nan if trial.unread else float(value))

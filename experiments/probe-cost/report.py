@@ -160,7 +160,14 @@ def summaries(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     if not losses.empty:
         columns = ["executed", "hits", "misses", "recorded", "lost"]
         made["Lost hits"] = losses.groupby("effect", sort=False)[columns].median().reset_index()
+    made["Counted on paper, and by the kernel"] = _by_hand(tables["by_hand"])
     return {title: table for title, table in made.items() if not table.empty}
+
+
+def _by_hand(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for all trials of an arm that tell the same."""
+    names = {"by_hand": "on paper", "second": "2nd opinion", "exact": "oracle", "how": "counted"}
+    return rows.drop(columns="trial").drop_duplicates().rename(columns=names)
 
 
 def _wide(wide: pd.DataFrame, **names: str) -> pd.DataFrame:

@@ -26,6 +26,7 @@ class Buffer(Answer):
 
     entries: int
     overrun: int
+    bytes: int = -1
 
 
 class Counted(Answer):
@@ -60,6 +61,7 @@ class Run(Answer):
     probes: tuple[Counted, ...] = ()
     buffers: tuple[Buffer, ...] = ()
     frames: int = 0
+    keyed: int = -1
     drops: int = 0
     wakes: Annotated[int, about("wake-ups of the reader that drains the buffers, in all batches")] = 0
     pages: Annotated[int, about("times that it took out something of a page")] = 0

@@ -24,7 +24,7 @@ from tests.mutation import turns
 #: What probecost printed of one run.
 Run = dict[str, Any]
 #: The table costs is over trials; there are two.
-SHARED = ("virtual", "wall", "debian-6.1", "debian-6.12")
+SHARED = ("virtual", "wall", "debian-6.1", "debian-6.12", "hand")
 #: Without the record of the host's schedule nobody knows that the trial was disturbed.
 MAY_CHANGE = {
     "host-sched.json": {
@@ -447,7 +447,7 @@ def the_kernel_reports_what_it_saw(golden: Golden) -> None:
     )
 
 
-@turns("overrun-counted")
+@turns("overrun-counted", also=("hand-counted",))
 def an_overwritten_event_is_not_told(golden: Golden) -> None:
     """The buffer reports one overwritten event less."""
     _printed(
@@ -470,3 +470,33 @@ def a_fast_probe_is_dear(golden: Golden) -> None:
 def samples_come_closer(golden: Golden) -> None:
     """At a period of 2,000 ns a round takes twice as long as at 5,000."""
     _printed(golden, "effects", "period.2000", lambda run: run.update(took=[2 * took for took in run["took"]]))
+
+
+@turns("hand-counted")
+def a_pass_is_not_counted(golden: Golden) -> None:
+    """Of the passes of one held-out script's second filter one is not counted."""
+    _printed(golden, "validate", "v11", lambda run: run["probes"][0]["passes"].__setitem__(1, 146))
+
+
+@turns("hand-counted-small")
+def a_page_is_not_taken(golden: Golden) -> None:
+    """The reader takes a page less."""
+    _printed(golden, "hand", "hand.pages", lambda run: run.update(pages=run["pages"] - 1), "hand")
+
+
+@turns("hand-counted-outside")
+def a_record_of_dds_is_missing(golden: Golden) -> None:
+    """In the buffer is one record less of what Debian's dd wrote."""
+    _printed(golden, "hand", "hand.dd", lambda run: run["buffers"][0].update(entries=2999), "hand")
+
+
+@turns("second-opinion")
+def the_profile_has_a_hit_less(golden: Golden) -> None:
+    """The kernel's profile has one hit less of a place of a held-out script's."""
+    _printed(golden, "validate", "v18", lambda run: run["probes"][0].update(hits=run["probes"][0]["hits"] - 1))
+
+
+@turns("second-opinion-small")
+def the_trigger_has_a_firing_less(golden: Golden) -> None:
+    """The table of the trigger at getppid has one firing less."""
+    _printed(golden, "hand", "hand.calls", lambda run: run.update(keyed=run["keyed"] - 1), "hand")

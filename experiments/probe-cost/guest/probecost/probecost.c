@@ -215,25 +215,27 @@ static void print_buffers(int instances)
 	printf(", \"buffers\": [");
 	for (int i = 0; i < instances; i++) {
 		get(in_instance(i, "per_cpu/cpu0/stats%s", ""), text, sizeof(text));
-		printf("%s{\"entries\": %lld, \"overrun\": %lld, \"dropped\": %lld}", i ? ", " : "",
+		printf("%s{\"entries\": %lld, \"overrun\": %lld, \"dropped\": %lld, \"bytes\": %lld}", i ? ", " : "",
 		       number_after(text, "entries: "), number_after(text, "overrun: "),
-		       number_after(text, "dropped events: "));
+		       number_after(text, "dropped events: "), number_after(text, "bytes: "));
 	}
 	printf("]");
 }
 
-/* hist: what was lost because the table was full, over all consumers. */
-static long long hist_drops(void)
+/* hist: what came into tables, and what was lost because one was full, over all consumers. */
+static void print_hists(void)
 {
 	static char text[1 << 17];
-	long long drops = 0;
+	long long hits = 0, drops = 0;
 
 	for (int i = 0; i < n_probes; i++)
 		for (int c = 0; c < probes[i].n_consumers; c++)
-			if (probes[i].consumers[c].hist[0])
-				drops += number_after(get(in_instance(c, "events/%s/hist", probes[i].event), text,
-							  sizeof(text)), "Dropped: ");
-	return drops;
+			if (probes[i].consumers[c].hist[0]) {
+				get(in_instance(c, "events/%s/hist", probes[i].event), text, sizeof(text));
+				hits += number_after(text, "Hits: ");
+				drops += number_after(text, "Dropped: ");
+			}
+	printf(", \"keyed\": %lld, \"drops\": %lld", hits, drops);
 }
 
 static void print_probes(void)
@@ -427,8 +429,9 @@ static void execute(struct run *run)
 			print_series("plain", run, plain);
 		print_series("took", run, took);
 		print_probes();
-		printf(", \"drops\": %lld, \"wakes\": %ld, \"pages\": %ld, \"whole\": %ld, \"records\": %ld", hist_drops(),
-		       taken->wakes, taken->pages, taken->whole, taken->records);
+		print_hists();
+		printf(", \"wakes\": %ld, \"pages\": %ld, \"whole\": %ld, \"records\": %ld", taken->wakes, taken->pages,
+		       taken->whole, taken->records);
 		print_buffers(instances);
 	}
 	others(run->others, true);

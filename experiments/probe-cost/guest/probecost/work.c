@@ -136,6 +136,22 @@ static void w_fork(long i)
 	TEMP_FAILURE_RETRY(waitpid(child, NULL, 0));
 }
 
+/* A program of Debian's, which writes 16 bytes a hundred times. By its path: busybox takes itself for dd. */
+static void w_dd(long i)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	(void)i;
+	if (!child) {
+		execl("/bin/busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=16", "count=100", "status=none", NULL);
+		_exit(127);
+	}
+	TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
+	if (status)
+		die("dd ended with status %d", status);
+}
+
 static int by_value(const void *a, const void *b)
 {
 	return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
@@ -212,7 +228,7 @@ static const struct work works[] = {
 	{ "sleepers", w_sleepers }, { "service", w_service }, { "hot", w_hot },	      { "unop", w_unop },
 	{ "upush", w_upush },	{ "ustep", w_ustep },	    { "umark", w_umark },     { "udeep", w_udeep },
 	{ "frames", w_frames },	{ "close", w_close },	    { "yield", w_yield },     { "path", w_path },
-	{ "search", w_search },	{ "brk", w_brk },
+	{ "search", w_search },	{ "brk", w_brk },	    { "dd", w_dd },
 };
 
 const struct work *find_work(const char *name)
