@@ -23,6 +23,7 @@ RUNS = {
     "fit": "bare.getppid,bare.upush,kprobe-,syscall.,uprobe.,general.switch",
     "validate": "v03",
     "effects": "nested.,depth.100,overrun.some",
+    "hand": "hand.",
 }
 
 
@@ -31,7 +32,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Any:
     root: Path = tmp_path_factory.mktemp("probe-cost")
     experiment = load_experiment(FOLDER)
     workloads = {name: Workload(command=f"{name} --only {runs}", timeout_s=600) for name, runs in RUNS.items()}
-    experiment = experiment.model_copy(update={"workloads": workloads})
+    arm = experiment.arms["virtual"].model_copy(update={"workloads": tuple(workloads)})
+    experiment = experiment.model_copy(update={"workloads": workloads, "arms": {"virtual": arm}})
     store = Store.default()
     prepared = prepare_trials(store, experiment, FOLDER, [PlannedTrial("virtual", 0, 11)], root, "tcg")
     record = run_trial(prepared.trials[0])
@@ -76,3 +78,12 @@ def test_lost_hits_have_their_known_answers(tables):
     depth, overrun = losses.loc["depth-100"], losses.loc["overrun-some"]
     assert depth["recorded"] == 0.64 * depth["executed"]
     assert overrun["recorded"] + overrun["lost"] == overrun["executed"]
+
+
+def test_what_a_person_counts_is_told_so(tables):
+    counted = tables["by_hand"].set_index(["run", "what"])
+    assert ("hand.dd", "bytes") in counted.index
+    assert (counted["told"] == counted["by_hand"]).all()
+    for opinion in ("second", "exact"):
+        asked = counted[counted[opinion].notna()]
+        assert (asked[opinion] == asked["by_hand"]).all()
