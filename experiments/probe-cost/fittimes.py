@@ -148,12 +148,21 @@ def calls_of(runs: Runs, instruction: float) -> dict[str, float]:
     return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
+#: A program at a system call has the registers of its caller, the program's: older kernels find no frame in these (one
+#: of 6.1), newer ones look from the trace point on.
+SYSCALL = "call-stack@enter.one"
+
+
 def _stacks_and_rings(runs: Runs, more: Callable[[str, str, int], float], pid: float) -> dict[str, float]:
     found: dict[str, float] = {}
     deep = []
     for name, run in runs.runs.items():
         if name.startswith("call-stack@") and name.endswith(".one"):
-            deep.append((run.stack_frames, more(name, name.removesuffix("one") + "none", 1) + pid))
+            cost = more(name, name.removesuffix("one") + "none", 1) + pid
+            if name == SYSCALL:
+                found["syscall-stack"] = cost
+            else:
+                deep.append((run.stack_frames, cost))
     if len({frames for frames, _ in deep}) > 1:
         found["stack"], found["stack-byte"] = line(deep)
     for kind in ("ring", "perf"):

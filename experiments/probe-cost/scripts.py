@@ -11,6 +11,8 @@ from .runs import Counted, Run, words
 
 #: With this call probecost ends the counting of firings: it is counted, and is none of the workload's.
 _OWN_CALL = "sys_prctl"
+#: READS of guest/probecost/readers.c: of one buffer in one look, at most.
+READS = 256
 #: Instructions that a program executes which does nothing, and of one of its counters (guest/probecost/bpf.c).
 BARE, COUNTER = 3, 8
 
@@ -23,7 +25,8 @@ def script(run: Run) -> Script:
     probes = [_probe(line, uses, counted, run) for line, uses, counted in blocks_of(run)]
     refresh = None
     if run.drained:
-        refresh = Refresh(period_ns=run.period_ns, each=int(words(run.lines[0]).get("readers", "1")) > 1)
+        each = int(words(run.lines[0]).get("readers", "1")) > 1
+        refresh = Refresh(period_ns=run.period_ns, each=each, reads=READS)
     return Script(workload=counts(run), probes=probes, refresh=refresh)
 
 

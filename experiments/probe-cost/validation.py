@@ -95,12 +95,14 @@ def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
         prediction = predict(model, script(run))
     except UsageError as error:  # a run of the fit failed, and a stage is missing: no reason to lose the others
         return row | {"problem": str(error)}
+    if not measured and prediction.added:
+        return row | {"problem": f"it adds nothing, and {prediction.added:,.0f} were predicted"}
     return row | {
         "predicted": prediction.added,
         "low": prediction.low,
         "high": prediction.high,
         "firings": prediction.firings,
         "predicted_slowdown": prediction.slowdown,
-        "error_added": prediction.added / measured - 1,
+        "error_added": prediction.added / measured - 1 if measured else 0.0,  # nothing fires on this kernel
         "error_slowdown": prediction.slowdown / slowdown - 1,
     }

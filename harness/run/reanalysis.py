@@ -63,7 +63,7 @@ def reanalyse(
 
 
 def _analysed_by(old: ResultSet, folder: Path, analysis: Contained) -> tuple[ResultSet, Analysed]:
-    experiment = _judged_by(old.manifest.experiment, load_experiment(folder), folder)
+    experiment = _judged_by(old.manifest.experiment, load_experiment(folder, old.manifest.chosen), folder)
     analysis.check(experiment)
     with step("hashing files"):
         verify_files(old.path)

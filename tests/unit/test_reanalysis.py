@@ -196,3 +196,14 @@ def test_other_raw_files_than_were_measured_are_found(old):
     _, new, _ = again(old)
     shutil.rmtree(old.path)
     assert "which is not here" in verified(new)
+
+
+def test_what_is_known_of_another_version_of_linux_is_known_again(old, folder):
+    """A run with --kernel 7.3 is judged by what versions.yaml says of that, and so is its analysis."""
+    (folder / "versions.yaml").write_text(
+        'versions: {"7.3": {short-enough: {known: contradicted, because: it waits longer}}}\n'
+    )
+    made = write_set(old.path.parents[1], folder, VALUES, chosen={"kernel": ["7.3"]})
+    _, result, _ = again(made, folder)
+    (claim,) = (one for one in result.manifest.experiment.claims if one.id == "short-enough")
+    assert claim.known == "contradicted"

@@ -257,6 +257,9 @@ class Refresh(Strict):
         default=None, gt=0
     )
     each: Annotated[bool, about("a reader for each tracefs instance, and not one for all")] = False
+    reads: Annotated[float | None, about("that it makes of a buffer in one look, at most; null: until it is empty")] = (
+        Field(default=None, ge=1)
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Refresh:

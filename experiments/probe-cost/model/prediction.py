@@ -27,7 +27,7 @@ from .cost import (
     Stage,
     Unit,
 )
-from .readers import Looks, buffers_of, looks_of, rings_of
+from .readers import FED, Looks, buffers_of, looks_of, rings_of, together
 
 READERS = "(readers)"
 SYSCALL_STACK = "syscall-stack"
@@ -99,7 +99,7 @@ def predict(model: CostModel, script: Script) -> Prediction:
         before, lasts = lasts, counts.cost + math.fsum(part.added for part in parts)
         if abs(lasts - before) <= SAME * lasts:
             break
-        if lasts > MOST * counts.cost:
+        if not lasts <= MOST * counts.cost:
             raise UsageError("saturated: what readers take makes more for them to take, without an end")
     parts = [part for part in parts if part.count]
     fired = math.fsum(_with_echo(script, firings, looks).values())
@@ -124,15 +124,30 @@ def _looks(
     buffers = buffers_of(script, counts, _with_echo(script, firings, looks))
     if refresh.period_ns is None:
         return Looks(refresh.wakes or 0.0, (refresh.wakes or 0.0) * (refresh.buffers - 1), refresh.pages)
-    rings = len(rings_of(script))
-    own = math.fsum(part.added for part in _reading(model, script, looks) if part.probe == READERS)
-    work = own / looks.all_wakes if looks.all_wakes else 0.0
-    wakes = lasts / (refresh.period_ns + work)
-    return looks_of(refresh, buffers, rings, wakes, wakes)
+    if refresh.reads is None and any(buffer.fed > FED for buffer in buffers):
+        raise UsageError("saturated: each read of a buffer writes into it, and its reader never finds it empty")
+    by_reader = [[buffer] for buffer in buffers] if refresh.each else [buffers] if buffers else []
+    readers = []
+    for index, own in enumerate(by_reader):
+        before = looks.readers[index] if index < len(looks.readers) else Looks()
+        work = _work(model, script, before) / before.wakes if before.wakes else 0.0
+        readers.append(looks_of(refresh, own, lasts / (refresh.period_ns + work)))
+    rings = Looks(ring_wakes=looks.ring_wakes)
+    work = _work(model, script, rings) / rings.ring_wakes if rings.ring_wakes else 0.0
+    return together(readers, len(rings_of(script)) * lasts / (refresh.period_ns + work))
 
 
-def _reading(model: CostModel, script: Script, looks: Looks) -> list[Part]:
-    """What the readers themselves take."""
+def _work(model: CostModel, script: Script, looks: Looks) -> float:
+    """What one reader takes from its waking up to its sleep: its looks, and the probes that these fire."""
+    work = math.fsum(part.added for part in _reading(model, looks))
+    for probe in script.probes:
+        if probe.period_ns is None and (times := looks.reads * probe.by_read):
+            work += math.fsum(part.added for part in _probe_parts(model, probe, "", times, []))
+    return work
+
+
+def _reading(model: CostModel, looks: Looks) -> list[Part]:
+    """What readers themselves take."""
     parts: list[Part] = []
     for stage, count in (
         ("refresh", looks.wakes),
@@ -164,15 +179,21 @@ def _parts(
     parts += _shared_places(model, script, firings)
     syscalls = counts.syscalls + looks.all_wakes * counts.syscalls_by_wake + looks.reads
     parts += _passages(model, script, firings, syscalls)
-    if any(c.record and c.program is None for probe in script.probes for c in probe.consumers if not probe.period_ns):
-        # A reader's way in leaves a task that has recorded since the switch before.
-        parts += _times("(all)", "switch", counts.switches + min(looks.all_wakes, sum(firings.values())), model.general)
-    parts += _reading(model, script, looks)
+    recorded = math.fsum(count * _recorded(script.probes[index]) for index, count in firings.items())
+    # What leaves the CPU has its name saved if something was recorded since the switch before.
+    parts += _times("(all)", "switch", min(counts.switches + looks.all_wakes, recorded), model.general)
+    parts += _reading(model, looks)
     if looks.ring_wakes:
         for probe, kind in rings_of(script):
             count = firings[script.probes.index(probe)]
             parts += _times(READERS, "taken" if kind == "ring" else "perf-taken", count, model.general)
     return parts
+
+
+def _recorded(probe: Probe) -> float:
+    """The share of a probe's firings that tracefs records: a consumer whose filter is false records none."""
+    consumers = [one for one in probe.consumers if one.record and one.program is None and probe.period_ns is None]
+    return max((one.predicate.passes if one.predicate else 1.0 for one in consumers), default=0.0)
 
 
 def _sum_up(

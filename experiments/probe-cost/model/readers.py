@@ -9,6 +9,8 @@ the whole pages behind it, and copies what is in the page that is being written.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .cost import Counts, Probe, Refresh, Script
@@ -16,6 +18,8 @@ from .cost import Counts, Probe, Refresh, Script
 #: Of a page of the ring buffer, for events (BUF_PAGE_SIZE); of an event before its data (RB_EVNT_HDR_SIZE), and the
 #: data that its length fits in there (RB_MAX_SMALL_DATA).
 PAGE_BYTES, EVENT_HEADER, SMALL_DATA = 4080, 4, 112
+#: Events that a read writes into its own buffer, from which on that is never empty: one, but for counting's edges.
+FED = 0.9
 #: Of a stack trace's event before its frames (struct stack_entry), and of a frame.
 STACK_BYTES, FRAME_BYTES = 16, 8
 
@@ -26,6 +30,7 @@ class Buffer:
 
     events: float
     bytes: float
+    fed: float = 0.0  # events that each read of a buffer writes into this one
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Looks:
     copied: float = 0.0
     bytes: float = 0.0
     ring_wakes: float = 0.0
+    readers: tuple[Looks, ...] = ()  # of tracefs, each by itself
 
     @property
     def reads(self) -> float:
@@ -73,7 +79,9 @@ def buffers_of(script: Script, counts: Counts, firings: dict[int, float]) -> lis
             if consumer.stack_frames is not None:
                 events += kept
                 size += kept * event_size(STACK_BYTES + FRAME_BYTES * consumer.stack_frames)
-            found[number] = Buffer(found[number].events + events, found[number].bytes + size)
+            own = probe.by_read * passes * (consumer.record + (consumer.stack_frames is not None))
+            before = found[number]
+            found[number] = Buffer(before.events + events, before.bytes + size, before.fed + own)
     return found
 
 
@@ -89,26 +97,36 @@ def rings_of(script: Script) -> list[tuple[Probe, str]]:
     ]
 
 
-def looks_of(refresh: Refresh, buffers: list[Buffer], rings: int, each_wake: float, ring_wake: float) -> Looks:
-    """What readers find whose looks come in these numbers: of each reader of tracefs, and of each ring's."""
-    readers = (len(buffers) if refresh.each else 1) if buffers else 0
+def looks_of(refresh: Refresh, buffers: list[Buffer], wakes: float) -> Looks:
+    """What one reader of tracefs finds that wakes up so often and looks into these buffers each time."""
     pages = partials = copied = taken = 0.0
     for buffer in buffers:
-        if not buffer.events or not each_wake:
+        if not buffer.events or not wakes:
             continue
-        finds = min(1.0, buffer.events / each_wake)
-        whole = max(0.0, buffer.bytes / PAGE_BYTES - each_wake)
+        finds = min(1.0, buffer.events / wakes)
+        whole = max(0.0, buffer.bytes / PAGE_BYTES - wakes)
+        if buffer.fed > FED:
+            # It is never empty: each read finds what the one before has written, until the reader has enough.
+            whole = 0.0
+            partials += wakes * (refresh.reads or math.inf)
+        else:
+            partials += wakes * finds + buffer.bytes / PAGE_BYTES - whole
         pages += whole
-        partials += each_wake * finds + buffer.bytes / PAGE_BYTES - whole
         share = 1 - whole * PAGE_BYTES / buffer.bytes
         copied += buffer.events * share
         taken += buffer.bytes * share
+    return Looks(wakes, wakes * (len(buffers) - 1), pages, partials, copied, taken)
+
+
+def together(readers: Sequence[Looks], ring_wakes: float) -> Looks:
+    """All readers' looks, and how often those of rings wake up."""
     return Looks(
-        wakes=each_wake * readers,
-        buffers=each_wake * (len(buffers) - readers),
-        pages=pages,
-        partials=partials,
-        copied=copied,
-        bytes=taken,
-        ring_wakes=ring_wake * rings,
+        wakes=math.fsum(one.wakes for one in readers),
+        buffers=math.fsum(one.buffers for one in readers),
+        pages=math.fsum(one.pages for one in readers),
+        partials=math.fsum(one.partials for one in readers),
+        copied=math.fsum(one.copied for one in readers),
+        bytes=math.fsum(one.bytes for one in readers),
+        ring_wakes=ring_wakes,
+        readers=tuple(readers),
     )

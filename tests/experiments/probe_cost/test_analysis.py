@@ -72,7 +72,7 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
     for line in probes:
         uses = lines[lines.index(line) + 1 :]
         uses = uses[: next((i for i, use in enumerate(uses) if use.startswith("probe ")), len(uses))]
-        firings = rounds * batches * fires
+        firings = rounds * batches * fires * (2 if work == "pingpong" else 1)  # both of its tasks pass
         passes = [0 if "<0" in use else firings for use in uses]
         probe = {"firings": firings, "hits": firings, "misses": 0, "passes": passes, "size": 16 + 8 * line.count("=")}
         # As deep as the names of kind and work are long: stacks of two depths at least are needed.
@@ -102,7 +102,8 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
             for (stage, count), was in zip(counted.items(), exact, strict=True):
                 added += TRUTH.general[stage].value * (count / batches - was)
             wakes = counted["refresh"] + counted["ring-wake"]
-            switches = [min(number, events / batches) for number in (wakes / batches, looks.all_wakes)]
+            own = run["switches"] / batches
+            switches = [min(own + number, events / batches) for number in (wakes / batches, looks.all_wakes)]
             if any(use == "use" for use in lines):
                 added += TRUTH.general["switch"].value * (switches[0] - switches[1])
             run |= {"wakes": wakes, "pages": pages + counted["partial"], "whole": pages}
@@ -289,6 +290,26 @@ def test_a_held_out_script_that_needs_what_was_not_fitted_is_absent_with_the_rea
     metrics = analysis.metrics(analysis.tables([trial])).set_index("metric")
     assert "no provider 'uprobe'" in metrics.loc["error.v07-sort-cold", "reason"]
     assert metrics.loc["error.v05-signal-filtered", "value"] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_script_of_what_never_fires_costs_nothing_and_that_is_right(trial):
+    """As where a compiler put the function into its callers. What is predicted to cost something is told to be wrong."""
+    path = trial.path / "validate" / "stdout"
+    runs = [json.loads(line) for line in path.read_text().splitlines()]
+    for run in runs:
+        if run["run"].startswith(("v05", "v07")) and "plain" in run:
+            run["took"] = run["plain"]
+        if run["run"].startswith("v05"):
+            for probe in run["probes"]:
+                probe["firings"] = 0
+            run["switches"] = 0
+    path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    tables = analysis.tables([trial])
+    assert not len(tables["problems"])
+    metrics = analysis.metrics(tables).set_index("metric")
+    assert metrics.loc["error.v05-signal-filtered", "value"] == 0
+    assert "it adds nothing, and" in metrics.loc["error.v07-sort-cold", "reason"]
+    assert metrics.loc["error.v01-service-mixed", "value"] == pytest.approx(0, abs=1e-9)
 
 
 def test_what_the_guest_did_not_print_is_told_and_costs_that_alone(trial):

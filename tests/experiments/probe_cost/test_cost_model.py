@@ -154,6 +154,10 @@ def test_firings_and_the_workload_may_be_those_that_the_model_has_counted():
     found = predicted([INT3], workload="loop")
     assert found.base == 1e6
     assert found.added == 200 * 650 + 10 * 380, "and each switch keeps names while something records"
+    few = predicted([{**INT3, "firings": 4}], workload="loop")
+    assert few.added == 4 * 650 + 4 * 380, "but only those after an event"
+    false = predicted([{**INT3, "firings": 200, "consumers": [{"predicate": {"passes": 0}}]}], workload="loop")
+    assert "switch" not in {part.stage for part in false.parts}, "that was recorded"
     assert found.slowdown == pytest.approx(1.1338)
 
 
@@ -200,8 +204,21 @@ def test_a_reader_with_a_period_takes_what_is_there_and_what_it_makes_itself():
     # Two readers wake up twice as often; what each read fires is fired too, and is read again.
     each = predicted([{**probe, "consumers": [{}, {}]}], refresh={"period_ns": 100_000, "each": True}).looks
     assert each.wakes > 1.8 * looks.wakes
-    echo = predicted([{**probe, "by_wake": 2, "by_read": 1}], refresh={"period_ns": 100_000})
-    assert echo.firings == pytest.approx(1000 + 2 * echo.looks.wakes + echo.looks.reads)
+    echo = predicted([{**probe, "by_wake": 2, "by_read": 0.5}], refresh={"period_ns": 100_000})
+    assert echo.firings == pytest.approx(1000 + 2 * echo.looks.wakes + 0.5 * echo.looks.reads)
+    # A buffer that each read writes into is never empty: a reader takes as much as it ever does.
+    fed = {**probe, "by_read": 1}
+    some = predicted([fed], refresh={"period_ns": 100_000, "reads": 8})
+    assert some.looks.reads == pytest.approx(8 * some.looks.wakes)
+    assert some.firings == pytest.approx(1000 + some.looks.reads)
+    with pytest.raises(UsageError, match="never finds it empty"):
+        predicted([fed], refresh={"period_ns": 100_000})
+    # Another buffer's reader finds nothing of that, and comes round the sooner.
+    other = predicted(
+        [fed, {**INT3, "firings": 10, "consumers": [{"record": False}, {}], "event_bytes": 16}],
+        refresh={"period_ns": 100_000, "reads": 8, "each": True},
+    ).looks
+    assert other.readers[1].wakes > 1.2 * other.readers[0].wakes
     seldom = predicted([{**probe, "firings": 100_000}], refresh={"period_ns": 20_000_000}).looks
     assert seldom.pages == pytest.approx(100_000 * 20 / 4080 - seldom.wakes), (
         "whole pages, but for the last of each look"

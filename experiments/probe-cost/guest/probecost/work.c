@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "work.h"
 
+#include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +11,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+/* Bytes: of a heap that never grows; of what malloc() takes from it; and that one table of pages maps. */
+enum { HEAP = 16 << 20, BELOW_MMAP = 100 << 10, PAGE_TABLE = 2 << 20 };
 
 /*
  * Places for uprobes, by their first instruction: u_nop and u_push are emulated, u_step is executed out of line.
@@ -239,6 +244,30 @@ const struct work *find_work(const char *name)
 	return NULL;
 }
 
+/*
+ * The end of the heap is the work's of brk alone: memory of our own must not move it, for where it lies decides whether a
+ * round takes a page table anew. malloc() takes much at once here, and gives nothing back.
+ */
+static void settle_heap(void)
+{
+	void *first, *second;
+	uintptr_t end, whole;
+
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	mallopt(M_TOP_PAD, HEAP);
+	first = malloc(BELOW_MMAP);
+	second = malloc(BELOW_MMAP); /* one of them is not in what was there */
+	if (!first || !second)
+		die_errno("malloc");
+	free(second);
+	free(first);
+	end = (uintptr_t)sbrk(0);
+	whole = (end + PAGE_TABLE - 1) / PAGE_TABLE * PAGE_TABLE;
+	if (sbrk((intptr_t)(whole - end) + BELOW_MMAP) == (void *)-1)
+		die_errno("sbrk");
+	*(volatile char *)whole = 1; /* a table of pages that stays */
+}
+
 void prepare_works(void)
 {
 	static char block[8 * 512];
@@ -253,6 +282,7 @@ void prepare_works(void)
 		die("sched_setscheduler: %s", strerror(errno));
 	if (pipe2(pipes, O_CLOEXEC) || pipe2(ping, O_CLOEXEC) || pipe2(pong, O_CLOEXEC))
 		die("pipe: %s", strerror(errno));
+	settle_heap();
 	sigaction(SIGUSR1, &action, NULL);
 	file = open("/run/probecost.data", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (file < 0 || write(file, block, sizeof(block)) != sizeof(block))
