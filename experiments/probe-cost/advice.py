@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from .foreign import Foreign, Priced
-from .model.cost import Call, CostModel, Probe
+from .model.cost import Call, CostModel, Histogram, Probe
 
 #: Functions of the kernel that serve one system call, and that call.
 _SERVES = re.compile(r"(?:__x64_sys_|ksys_|__do_sys_)(\w+)|do_sys_(openat)2")
@@ -44,8 +44,16 @@ class Chosen:
 def variants(model: CostModel, one: Priced, script: Foreign) -> Iterator[Variant]:
     """Of one probe, each by itself; only such as the model has a price for."""
     yield from _other_providers(model, one)
+    if one.likely.period_ns is not None:
+        for rate in RATES:
+            period = 1e9 / rate
+            if period > one.likely.period_ns:
+                yield Variant(f"{rate} samples a second", one.likely.model_copy(update={"period_ns": period}))
     program = one.likely.consumers[0].program
-    assert program is not None
+    if program is None:
+        if one.likely.period_ns is None:
+            yield from _counted(one)
+        return
     printed = [call for call in program.calls if call.name == "perf"]
     if printed:
         size = printed[0].bytes
@@ -59,11 +67,15 @@ def variants(model: CostModel, one: Priced, script: Foreign) -> Iterator[Variant
         calls += [Call(name=name, bytes=size, times=passes * times) for (name, size), times in whole.calls.items()]
         instructions = _FIRST + passes * whole.instructions
         yield Variant("filter first, by the task's number", _with(one, calls=calls, instructions=instructions))
-    if one.likely.period_ns is not None:
-        for rate in RATES:
-            period = 1e9 / rate
-            if period > one.likely.period_ns:
-                yield Variant(f"{rate} samples a second", one.likely.model_copy(update={"period_ns": period}))
+
+
+def _counted(one: Priced) -> Iterator[Variant]:
+    """Events that are counted where they are recorded."""
+    if any(consumer.record for consumer in one.likely.consumers):
+        update = {"record": False, "histogram": Histogram(), "stack_frames": None}
+        consumers = [consumer.model_copy(update=update if consumer.record else {}) for consumer in one.likely.consumers]
+        counted = one.likely.model_copy(update={"consumers": consumers})
+        yield Variant("count by one key, in a hist: trigger, what it records: no order, no times, no stacks", counted)
 
 
 def _other_providers(model: CostModel, one: Priced) -> Iterator[Variant]:
@@ -75,7 +87,9 @@ def _other_providers(model: CostModel, one: Priced) -> Iterator[Variant]:
         provider, begin = ("syscall-return", "sys_exit_") if returns else ("syscall", "sys_enter_")
         if provider in model.providers:
             yield Variant(f"tracepoint:syscalls:{begin}{name}", _at(one, provider))
-    if one.provider.startswith("kprobe") and one.provider != "kprobe-optimised" and "fprobe" in model.providers:
+    programs = all(consumer.program is not None for consumer in one.likely.consumers)
+    kprobe = one.provider.startswith("kprobe") and one.provider != "kprobe-optimised"
+    if kprobe and programs and "fprobe" in model.providers:
         yield Variant("kfunc (as dear as an fprobe, at most)", _at(one, "fprobe"))
     if one.provider == "kprobe-int3" and "kprobe-ftrace" in model.providers:
         yield Variant("the function's first instruction", _at(one, "kprobe-ftrace"))

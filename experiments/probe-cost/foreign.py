@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A script in another tool's language, as that tool compiled it: each probe into the model, or named as one without.
+"""A script in another tool's language: each of its probes into the model, or named as one without a price.
 
+It is what that tool compiled (bpftrace, clang), or what it would have the kernel record (perf, tracefs).
 Nothing is taken for granted silently: what is not known is asked for, bounded, or named.
 """
 
@@ -11,14 +12,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.errors import UsageError
 from harness.yamlfile import Strict, about
 
 from .model import compiled
 from .model.compiled import Executed
-from .model.cost import Call, Consumer, CostModel, Probe, Program
+from .model.cost import Call, Consumer, CostModel, Counts, Probe, Program, Script
+from .model.prediction import predict
+from .recorded import LIKELY_FRAMES, MOST_FRAMES, Event, Filled, Unpriced
 
 #: What a firing of an empty program takes, which is in the stage `program`.
 BARE = 3
@@ -34,10 +37,10 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "usdt": ("usdt",),
     "kfunc": ("fprobe",),
 }
+#: Trace points where all system calls pass.
+_RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
-#: Of a stack whose depth nobody has told; the most is what bpftrace takes.
-LIKELY_FRAMES, MOST_FRAMES = 10.0, 127.0
-_PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3}
+_PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
 class Compiled(Strict):
@@ -56,10 +59,13 @@ class Table(Strict):
 
 
 class Foreign(Strict):
-    """A script that its own tool has compiled, and how often its probes fire."""
+    """What a tool makes of a script, and how often its probes fire."""
 
-    tool: Annotated[str, about("that compiled it")]
-    programs: Annotated[list[Compiled], about("in the script's order")] = Field(min_length=1)
+    tool: Annotated[str, about("that compiled it, or would record")]
+    programs: Annotated[list[Compiled], about("in the script's order")] = []
+    events: Annotated[list[Event], about("that are recorded without a program")] = []
+    unpriced: Annotated[list[Unpriced], about("known to have no price")] = []
+    notes: Annotated[list[str], about("on the whole script")] = []
     maps: Annotated[list[Table], about("by number")] = []
     seconds: Annotated[float, about("that the firings were counted for", "s")] = Field(default=1.0, gt=0)
     cpus: Annotated[int, about("of the machine", "CPUs")] = Field(default=1, ge=1)
@@ -73,6 +79,12 @@ class Foreign(Strict):
     counted_on: Annotated[str | None, about("kernel of the guest that they were counted in; null: this host's")] = None
     budget: Annotated[float | None, about("of a CPU's time, to stay below; null: none", "ratio")] = None
     absent: Annotated[dict[str, str], about("why a probe's firings could not be counted, by probe")] = {}
+
+    @model_validator(mode="after")
+    def _something(self) -> Foreign:
+        if not (self.programs or self.events or self.unpriced):
+            raise ValueError("a script without a probe")
+        return self
 
 
 @dataclass
@@ -106,7 +118,7 @@ class Reading:
 
 def read(script: Foreign, model: CostModel) -> Reading:
     """Each probe of the script by itself."""
-    found = Reading([], [])
+    found = Reading([], [(one.probe, one.why) for one in script.unpriced])
     maps = {number: compiled.Map(table.kind, table.key) for number, table in enumerate(script.maps)}
     for program in script.programs:
         try:
@@ -122,6 +134,8 @@ def read(script: Foreign, model: CostModel) -> Reading:
             continue
         for probe in _split(program.probe):
             _one(found, script, model, probe, code, executed)
+    for event in script.events:
+        _event(found, script, model, event)
     return found
 
 
@@ -133,41 +147,21 @@ def _split(probes: str) -> Iterator[str]:
 def _one(
     found: Reading, script: Foreign, model: CostModel, probe: str, code: compiled.Program, executed: Executed
 ) -> None:
-    kind, _, rest = probe.partition(":")
-    if kind in ONCE:
-        found.unpriced.append((probe, "it runs once, when the trace begins or ends"))
+    place = _place(model, probe)
+    if isinstance(place, str):
+        found.unpriced.append((probe, place))
         return
-    if kind == "interval":
-        found.unpriced.append((probe, "a timer of bpftrace's own process, as is what it prints"))
-        return
-    period = None
-    if kind == "profile":
-        unit, _, number = rest.partition(":")
-        if unit not in _PERIODS or not number.isdecimal() or not int(number):
-            found.unpriced.append((probe, f"its period {rest!r} is not known"))
-            return
-        period = _PERIODS[unit] / int(number) if unit == "hz" else _PERIODS[unit] * int(number)
-    names = _providers(kind, rest)
-    names = [name for name in (["sample"] if period else names) if name in model.providers]
-    if not names:
-        found.unpriced.append((probe, f"the model has no provider for {kind}"))
-        return
+    names, rest, period = place
     passes = _told(script.passes, probe)
-    notes = []
+    notes = _of_place(names, rest)
     if code.filters and passes is None:
         notes.append("it has a filter; how often a firing passes is not told: least is never, most is always")
     if code.parts_ways:
         notes.append("its way hangs on data: half of the firings are taken to go each way")
-    if len(names) > 1:
-        notes.append(f"its place decides between {' and '.join(names)}")
-    if any(char in rest for char in "*?"):
-        notes.append("a pattern: so many probes as it meets, each with this cost a firing")
     passing = 1.0 if passes is None or not code.filters else passes
     mean = Executed().plus(executed, passing).plus(code.rejected, 1 - passing) if passing < 1 else executed
     unsure = code.filters and passes is None
-    firings = _told(script.firings, probe)
-    if period is not None and firings is None:
-        firings = script.cpus * script.seconds * 1e9 / period
+    firings = _firings(script, probe, period)
     frames = _told(script.frames, probe)
     if frames is None and any(name == "stack" for name, _ in executed.calls):
         notes.append(
@@ -184,6 +178,70 @@ def _one(
     found.priced.append(Priced(probe, names[0], likely, least, most, firings, executed, notes))
 
 
+def _event(found: Reading, script: Foreign, model: CostModel, event: Event) -> None:
+    """A probe that perf or tracefs listens to."""
+    place = _place(model, event.probe)
+    if isinstance(place, str):
+        found.unpriced.append((event.probe, place))
+        return
+    names, rest, period = place
+    told = _told(script.passes, event.probe), _told(script.frames, event.probe)
+    filled = Filled(event, *told, samples=period is not None)
+    firings = _firings(script, event.probe, period)
+    likely, least, most = (
+        _at(name, rest, firings, period).model_copy(update={"consumers": consumers, "fields": fields})
+        for name, (consumers, fields) in (
+            (names[0], filled.likely()), (names[0], filled.least()), (names[-1], filled.most()),
+        )
+    )  # fmt: skip
+    try:
+        for probe in (likely, most):
+            fired = None if period is not None else 1.0
+            one = probe.model_copy(update={"firings": fired})
+            predict(model, Script(workload=Counts(cost=1e15), probes=[one]))
+    except UsageError as error:
+        found.unpriced.append((event.probe, error.message))
+        return
+    notes = [*_of_place(names, rest), *filled.notes()]
+    found.priced.append(Priced(event.probe, names[0], likely, least, most, firings, Executed(), notes))
+
+
+def _place(model: CostModel, probe: str) -> tuple[list[str], str, float | None] | str:
+    """Who serves a probe, the likely one first; its name behind the kind; its period. Or why it has no price."""
+    kind, _, rest = probe.partition(":")
+    if kind in ONCE:
+        return "it runs once, when the trace begins or ends"
+    if kind == "interval":
+        return "a timer of bpftrace's own process, as is what it prints"
+    period = None
+    if kind == "profile":
+        unit, _, number = rest.partition(":")
+        if unit not in _PERIODS or not number.isdecimal() or not int(number):
+            return f"its period {rest!r} is not known"
+        period = _PERIODS[unit] / int(number) if unit == "hz" else _PERIODS[unit] * int(number)
+    names = ["sample"] if period else _providers(kind, rest)
+    names = [name for name in names if name in model.providers]
+    return (names, rest, period) if names else f"the model has no provider for {kind}"
+
+
+def _of_place(names: list[str], rest: str) -> list[str]:
+    notes = []
+    if len(names) > 1:
+        notes.append(f"its place decides between {' and '.join(names)}")
+    if any(char in rest for char in "*?["):
+        notes.append("a pattern: so many probes as it meets, each with this cost a firing")
+    if rest.startswith(_RAW):
+        notes.append("priced as a call's own trace point: both make every call take the slow way")
+    return notes
+
+
+def _firings(script: Foreign, probe: str, period: float | None) -> float | None:
+    firings = _told(script.firings, probe)
+    if period is not None and firings is None:
+        return script.cpus * script.seconds * 1e9 / period
+    return firings
+
+
 def _filled(executed: Executed, frames: float, short: bool) -> Executed:
     """With stacks so deep, and strings of one character if they are `short`."""
     calls: dict[tuple[str, float], float] = {}
@@ -194,9 +252,9 @@ def _filled(executed: Executed, frames: float, short: bool) -> Executed:
 
 
 def _providers(kind: str, rest: str) -> list[str]:
-    if kind == "tracepoint" and rest.startswith("syscalls:sys_enter_"):
+    if kind == "tracepoint" and rest.startswith(("syscalls:sys_enter_", f"{_RAW}enter")):
         return ["syscall"]
-    if kind == "tracepoint" and rest.startswith("syscalls:sys_exit_"):
+    if kind == "tracepoint" and rest.startswith(("syscalls:sys_exit_", f"{_RAW}exit")):
         return ["syscall-return"]
     if kind == "kprobe" and "+" in rest:
         return list(KINDS["kprobe+"])
@@ -213,8 +271,10 @@ def _told(told: Mapping[str, float], probe: str) -> float | None:
 def _probe(provider: str, rest: str, executed: Executed, firings: float | None, period: float | None) -> Probe:
     calls = [Call(name=name, bytes=size, times=times) for (name, size), times in sorted(executed.calls.items())]
     program = Program(instructions=max(0.0, executed.instructions - BARE), calls=calls)
-    consumer = Consumer(program=program)
-    point = rest.replace(":", "/", 1)
+    return _at(provider, rest, firings, period).model_copy(update={"consumers": [Consumer(program=program)]})
+
+
+def _at(provider: str, rest: str, firings: float | None, period: float | None) -> Probe:
     if period is not None:
-        return Probe(provider=provider, point=f"{period:g}", period_ns=period, consumers=[consumer])
-    return Probe(provider=provider, point=point, firings=firings or 0.0, consumers=[consumer])
+        return Probe(provider=provider, point=f"{period:g}", period_ns=period)
+    return Probe(provider=provider, point=rest.replace(":", "/", 1), firings=firings or 0.0)

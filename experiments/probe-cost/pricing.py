@@ -93,11 +93,15 @@ def _lines(model: CostModel, script: Foreign, found: Reading) -> Iterator[str]:
         yield f"not in the sum: {probe}: {why}"
     for one in found.priced:
         yield from (f"note: {one.probe}: {note}" for note in one.notes)
+    yield from (f"note: {note}" for note in script.notes)
     if any(one.provider.startswith("syscall") for one in found.priced) and script.syscalls is None:
         yield "note: a probe on a system call makes all others dearer; how many there are is not told"
     if any(call.name == "perf" for one in found.priced for call in one.calls()):
         yield "note: what the tool's own process takes to read and print events is not in the sum"
-    yield f"compiled by {script.tool}; by {model.experiment}/{model.arm} on {model.kernel}, fidelity {model.fidelity}"
+    elif any(consumer.record and not consumer.program for one in found.priced for consumer in one.likely.consumers):
+        yield "note: what reads the buffers is not in the sum"
+    how = "compiled by" if script.programs else "recorded as by"
+    yield f"{how} {script.tool}; by {model.experiment}/{model.arm} on {model.kernel}, fidelity {model.fidelity}"
 
 
 def _sum(model: CostModel, script: Foreign, likely: Prediction, least: float, most: float) -> Iterator[str]:

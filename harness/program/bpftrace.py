@@ -15,6 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
@@ -52,7 +53,10 @@ class Compiled:
     programs: tuple[tuple[str, bytes], ...]
     maps: tuple[tuple[str, str, int], ...]
 
-    def as_data(self) -> dict[str, object]:
+    def probes(self) -> list[str]:
+        return [one for probe, _ in self.programs for one in split(probe)]
+
+    def as_data(self) -> dict[str, Any]:
         """In JSON, for an experiment's hook `predict`."""
         return {
             "tool": self.version,

@@ -27,7 +27,7 @@ from harness.oracle.reader import LAP, Oracle
 from harness.program.guestrun import exit_status, traced
 from harness.program.insideguest import GUEST_PATH
 from harness.program.live import Counted
-from harness.program.probenames import split_probe
+from harness.program.probenames import counts_time, split_probe
 from harness.program.subject import Subject, TraceRequest, subject
 
 #: Kinds that a counter of another kind counts as well.
@@ -75,6 +75,7 @@ def _in_guest(probe: str, it: Subject) -> str:
     name = ""
     if kind == "tracepoint":
         name = f"{kind}:{rest}"
+        name = f"!{why}" if (why := counts_time(rest)) is not None else name
     elif kind == "rawtracepoint":
         name = f"tracepoint:*:{rest}"
     elif kind in ("kprobe", "kretprobe"):

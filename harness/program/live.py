@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
+import resource
 import struct
 import subprocess
 import sys
@@ -22,13 +24,15 @@ from pathlib import Path
 from harness.errors import RunError, UsageError
 from harness.paths import CODE
 from harness.program.bpftrace import TRACEFS, among_trace_points
-from harness.program.probenames import split_probe
+from harness.program.probenames import counts_time, split_probe
 
 _SYSCALL, _TRACEPOINT, _CLOEXEC = 298, 2, 8
 _ATTRIBUTES = 128
 #: Where perf_event_attr has its config, its flags, and kprobe_func with the offset behind it.
 _CONFIG, _FLAGS, _NAME = 8, 40, 56
 _DISABLED = 1
+#: A trace point, or a pattern of some.
+_POINT = re.compile(r"[\w*?\[\]-]+:[\w*?\[\]-]+")
 #: Of prctl, for all counters of the caller at once: reading them one by one makes calls that others count.
 _DISABLE_ALL, _ENABLE_ALL = 31, 32
 _RETURNS = 1
@@ -81,12 +85,8 @@ def _opened(probe: str) -> list[int] | str:
     struct.pack_into("<II", attributes, 0, _TRACEPOINT, _ATTRIBUTES)
     struct.pack_into("<Q", attributes, _FLAGS, _DISABLED)
     if kind in ("tracepoint", "rawtracepoint"):
-        file = TRACEFS / "events" / rest.replace(":", "/", 1) / "id"
-        try:
-            struct.pack_into("<Q", attributes, _CONFIG, int(file.read_text()))
-        except (OSError, ValueError):
-            return f"this kernel has no trace point {rest}"
-    elif kind in ("kprobe", "kretprobe", "uprobe", "uretprobe"):
+        return _trace_points(attributes, rest if kind == "tracepoint" else f"*:{rest}")
+    if kind in ("kprobe", "kretprobe", "uprobe", "uretprobe"):
         source = "uprobe" if kind.startswith("u") else "kprobe"
         try:
             number = int((_SOURCES / source / "type").read_text())
@@ -102,6 +102,26 @@ def _opened(probe: str) -> list[int] | str:
     else:
         return f"nothing counts a {kind}" if kind not in ("profile", "interval") else ""
     return _per_cpu(attributes)
+
+
+def _trace_points(attributes: bytearray, name: str) -> list[int] | str:
+    """Of SYSTEM:NAME, or of all that this is a pattern of."""
+    if (why := counts_time(name)) is not None:
+        return why
+    found = sorted((TRACEFS / "events").glob(f"{name.replace(':', '/', 1)}/id")) if _POINT.fullmatch(name) else []
+    counters: list[int] = []
+    for file in found:
+        try:
+            struct.pack_into("<Q", attributes, _CONFIG, int(file.read_text()))
+        except (OSError, ValueError):
+            continue
+        opened = _per_cpu(attributes)
+        if isinstance(opened, str):
+            for one in counters:
+                os.close(one)
+            return opened
+        counters += opened
+    return counters or f"this kernel has no trace point {name}"
 
 
 def _per_cpu(attributes: bytearray) -> list[int] | str:
@@ -120,6 +140,9 @@ def _per_cpu(attributes: bytearray) -> list[int] | str:
 
 def main(argv: Sequence[str]) -> int:
     seconds, probes = int(argv[0]), argv[1:]
+    # Patterns of trace points take a counter for each of them and each CPU.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     counters: dict[str, list[int]] = {}
     absent: dict[str, str] = {}
     for probe in probes[:MOST_COUNTERS]:

@@ -62,7 +62,11 @@ def predict_script(
     of the project's: who wrote the document chose it.
     """
     if text is None and not is_script(str(script)):
-        raise UsageError("what to predict is needed", hint="a script of bpftrace's, or a YAML file", where=str(script))
+        raise UsageError(
+            "what to predict is needed",
+            hint="a tool's script, or a YAML file",
+            where=str(script),
+        )
     source, document = load_document(results, newest(results) if text is None else text)
     if wanted.program is not None and wanted.program.kernel is None:
         wanted = replace(wanted, program=replace(wanted.program, kernel=_kernel(document)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A script to predict, as a command line names it, into the file that an experiment's hook `predict` reads.
 
-A script of bpftrace's is compiled by bpftrace and written as JSON, with how often its probes fire; any other file is
-the experiment's own.
+What another tool would trace is written as JSON, with how often its probes fire; any other file is the experiment's
+own. Which tool is meant, a command line's first word tells, a file's suffix, or what a folder has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 from rich.console import Console
@@ -23,6 +23,8 @@ from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.program import bpftrace, live
 from harness.program.firings import count_in_guest
+from harness.program.scripts import perf, tracecmd, tracefs
+from harness.program.scripts.asked import brief, commands
 from harness.program.subject import TraceRequest
 from harness.yamlfile import Strict, about, load_model
 
@@ -30,6 +32,19 @@ from harness.yamlfile import Strict, about, load_model
 ALL_CALLS = "tracepoint:raw_syscalls:sys_enter"
 #: What a bpftrace script has and no name of a file.
 _TEXT = "{"
+#: Tools whose command lines are read.
+_TOOLS = {"perf": perf.read, "trace-cmd": tracecmd.read}
+_SUFFIXES = (".bt", ".yaml", ".yml")
+
+
+class Traced(Protocol):
+    """What a tool would trace."""
+
+    def probes(self) -> list[str]:
+        """By bpftrace's names, as they are counted."""
+
+    def as_data(self) -> dict[str, Any]:
+        """In JSON, for an experiment's hook `predict`."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +73,46 @@ class Rates(Strict):
 
 def is_script(text: str) -> bool:
     """Whether a word names a script and no document or result set."""
-    return _TEXT in text or Path(text).suffix in (".bt", ".yaml", ".yml")
+    path = Path(text)
+    return _tool(text) is not None or _TEXT in text or path.suffix in _SUFFIXES or tracefs.is_tracefs(path)
+
+
+def _tool(text: str) -> str | None:
+    """The tool whose command line this is."""
+    words = text.split()[:3]
+    first = words[1:] if words[:1] == ["sudo"] else words
+    return first[0] if len(first) > 1 and first[0] in _TOOLS else None
 
 
 @contextmanager
 def readable(script: str, wanted: Wanted, console: Console) -> Iterator[Path]:
     """The file for the hook. UsageError for a script that is not there, or is refused by its own tool."""
-    path = Path(script)
-    if _TEXT not in script and path.suffix != ".bt":
+    made = _traced(script)
+    if made is None:
         if wanted != NOTHING:
-            raise UsageError("--live, --set, --below and -- PROGRAM are for scripts of bpftrace's", where=str(path))
-        yield path
+            raise UsageError("--live, --set, --below and -- PROGRAM are for other tools' scripts", where=brief(script))
+        yield Path(script)
         return
-    text = script if _TEXT in script else _read(path)
-    made = bpftrace.compiled(text, str(path) if _TEXT not in script else "the script")
+    data = made.as_data()
     with TemporaryDirectory(prefix="krepro-predict-") as scratch:
         file = Path(scratch) / "script.json"
-        file.write_text(json.dumps(made.as_data() | _counted(made, wanted, console)))
+        file.write_text(json.dumps(data | _counted(made, wanted, console)))
         yield file
+
+
+def _traced(script: str) -> Traced | None:
+    """What the script's tool would trace; None for a file that is the experiment's own."""
+    tool = _tool(script)
+    if tool is not None:
+        return _TOOLS[tool](commands(script))
+    if _TEXT in script:
+        return bpftrace.compiled(script)
+    path = Path(script)
+    if tracefs.is_tracefs(path):
+        return tracefs.read(path)
+    if path.suffix == ".bt":
+        return bpftrace.compiled(_read(path), str(path))
+    return None
 
 
 def _read(path: Path) -> str:
@@ -86,11 +123,11 @@ def _read(path: Path) -> str:
         raise UsageError(f"cannot be read: {why}", where=str(path), hint="name a script of bpftrace's") from error
 
 
-def _counted(made: bpftrace.Compiled, wanted: Wanted, console: Console) -> dict[str, Any]:
+def _counted(made: Traced, wanted: Wanted, console: Console) -> dict[str, Any]:
     found: dict[str, Any] = {"cpus": os.cpu_count() or 1}
     if wanted.rates is not None:
         found = load_model(wanted.rates, Rates).model_dump()
-    probes = [one for probe, _ in made.programs for one in bpftrace.split(probe)]
+    probes = made.probes()
     counted = None
     if wanted.live is not None:
         counted = live.count([*probes, ALL_CALLS], wanted.live)

@@ -435,7 +435,7 @@ def test_predict_answers_and_refuses_in_one_line(invoke, tmp_path):
     assert "unknown probe 'kprobe-int3 g'" in refused(predict(model, script))
     assert refused(predict("x")).startswith("x: what to predict is needed")
     assert "one script at a time, not 2" in refused(predict(model, script, "f { }"))
-    assert "for scripts of bpftrace's" in refused(predict(model, script, below="2"))
+    assert "for other tools' scripts" in refused(predict(model, script, below="2"))
     assert "--kernel: is of a guest" in refused(predict(model, script, kernel="debian:6.12"))
     assert "one of them" in refused(predict(model, script, live="1", exec="true"))
     assert "cannot be read: No such file or directory" in refused(predict(model, tmp_path / "none.bt"))

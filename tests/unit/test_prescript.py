@@ -27,7 +27,14 @@ needs_bpftrace = pytest.mark.skipif(
 
 def test_a_script_is_told_from_a_set_and_a_document():
     assert all(map(is_script, (COUNT, "opensnoop.bt", "my-trace.yaml")))
-    assert not any(map(is_script, ("probe-cost/latest", "model.json", "20261122T")))
+    assert all(map(is_script, ("perf record -e a:b", "sudo perf stat ls", "trace-cmd record -e a:b")))
+    assert not any(map(is_script, ("probe-cost/latest", "model.json", "20261122T", "perf", "performance a b")))
+
+
+def test_a_folder_with_events_is_tracefs(tmp_path):
+    (tmp_path / "events").mkdir()
+    assert is_script(str(tmp_path))
+    assert not is_script(str(tmp_path / "events"))
 
 
 def test_probes_have_their_long_names():
@@ -36,13 +43,13 @@ def test_probes_have_their_long_names():
 
 @pytest.mark.parametrize("text", ["", "two", "0", "100%", "-3"])
 def test_a_budget_is_a_per_cent_of_a_cpu(text, monkeypatch):
-    monkeypatch.setattr(bpftrace, "compiled", lambda script, name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
+    monkeypatch.setattr(bpftrace, "compiled", lambda script, *name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
     with pytest.raises(UsageError, match="must be a number of per cent"), readable(COUNT, Wanted(below=text), QUIET):
         pass
 
 
 def test_rates_are_those_of_the_file_and_what_is_counted_comes_before(tmp_path, monkeypatch):
-    monkeypatch.setattr(bpftrace, "compiled", lambda script, name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
+    monkeypatch.setattr(bpftrace, "compiled", lambda script, *name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
     counted = live.Counted({"tracepoint:raw_syscalls:sys_enter": 90, "kprobe:f": 7}, {}, seconds=2.0, cpus=4)
     monkeypatch.setattr(live, "count", lambda probes, seconds: counted)
     rates = tmp_path / "rates.yaml"
@@ -59,6 +66,34 @@ def test_rates_are_those_of_the_file_and_what_is_counted_comes_before(tmp_path, 
     assert not file.exists()
 
 
+def test_what_other_tools_record_is_counted_as_scripts_are(tmp_path, monkeypatch):
+    asked = []
+    counted = live.Counted({"tracepoint:sched:sched_switch": 9}, {}, seconds=1.0, cpus=2)
+    monkeypatch.setattr(live, "count", lambda probes, seconds: asked.append(probes) or counted)
+    with readable("perf record -e sched:sched_switch -p 7", Wanted(live=1), QUIET) as file:
+        told = json.loads(file.read_text())
+    assert asked == [["tracepoint:sched:sched_switch", prescript.ALL_CALLS]]
+    assert (told["tool"], told["firings"]) == ("perf", {"tracepoint:sched:sched_switch": 9})
+    assert [one["probe"] for one in told["events"]] == ["tracepoint:sched:sched_switch"]
+    assert "programs" not in told
+    with pytest.raises(UsageError, match="option --foo not recognized"), readable("perf record --foo", Wanted(), QUIET):
+        pass
+
+
+def test_a_pattern_of_trace_points_is_counted_at_each_of_them(tmp_path, monkeypatch):
+    for place, name in enumerate(("sys_enter", "sys_exit")):
+        (tmp_path / "events" / "raw_syscalls" / name).mkdir(parents=True)
+        (tmp_path / "events" / "raw_syscalls" / name / "id").write_text(f"{7 + place}\n")
+    opened: list[int] = []
+    monkeypatch.setattr(live, "TRACEFS", tmp_path)
+    monkeypatch.setattr(live, "_per_cpu", lambda attributes: opened.append(attributes[8]) or [attributes[8]])
+    assert live._opened("tracepoint:raw_syscalls:*") == [7, 8]
+    assert live._opened("t:*:sys_exit") == [8]
+    assert live._opened("rawtracepoint:sys_enter") == [7]
+    assert live._opened("tracepoint:raw_syscalls:../x") == "this kernel has no trace point raw_syscalls:../x"
+    assert live._opened("tracepoint:sched:*") == "at sched:sched_stat_wait perf counts nanoseconds, and no firings"
+
+
 def test_what_cannot_be_counted_has_a_reason(monkeypatch):
     if os.geteuid() == 0:
         found = live.count(["tracepoint:no:such", "software:faults:1"], 1)
@@ -71,7 +106,7 @@ def test_what_cannot_be_counted_has_a_reason(monkeypatch):
 
 
 def test_a_program_in_a_guest_is_counted_in_place_of_this_host(monkeypatch):
-    monkeypatch.setattr(bpftrace, "compiled", lambda script, name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
+    monkeypatch.setattr(bpftrace, "compiled", lambda script, *name: bpftrace.Compiled("bpftrace", (("k:f", b""),), ()))
     asked = []
     counted = live.Counted({"kprobe:f": 7}, {}, seconds=0.5, cpus=1, base=1000, kernel="debian:6.12")
     monkeypatch.setattr(prescript, "count_in_guest", lambda store, *words: asked.append(words) or counted)

@@ -197,6 +197,78 @@ def test_a_program_is_told_what_it_will_take():
     assert "of what the program takes; below 1.00% is wanted" in told
 
 
+def recorded(*events: dict[str, Any], **fields: Any) -> Foreign:
+    return Foreign.model_validate({"tool": "perf", "events": list(events), **fields})
+
+
+def test_what_is_recorded_has_the_prices_of_tracefs():
+    """By hand, from the stages of the model above: 100 + 50 of delivery, and what each consumer takes."""
+    model = CostModel.model_validate(WITH_FTRACE)
+    stages = {name: one["value"] for name, one in (MODEL["general"] | FTRACE).items()}
+    filtered = {"record": True, "predicate": {"terms": 2}}
+    stacked = {"record": True, "stack_frames": 0}
+    made = recorded(
+        {"probe": "kprobe:a", "consumers": [filtered], "fields": {"registers": 2}},
+        {"probe": "kprobe:b", "consumers": [stacked], "notes": ["as it is"]},
+        {"probe": "kprobe:c", "consumers": [{"program": {}}]},
+        {"probe": "kretfunc:d", "consumers": [{"record": True}]},
+        {"probe": "profile:hz:100", "consumers": [{"record": True}]},
+        passes={"kprobe:a": 0.25}, frames={"kprobe:b": 4}, firings={"kprobe:a": 10},
+        unpriced=[{"probe": "the tracer", "why": "none"}], cpus=2, notes=["of all"],
+    )  # fmt: skip
+    tables, lines = price(model, made)
+    each = {
+        row["probe"]: float(row["each, instr"].replace(",", "")) for row in tables["Each firing"].to_dict("records")
+    }
+    delivery = stages["trap"] + stages["dispatch"]
+    a = delivery + stages["consumer"] + 2 * stages["register"]
+    a += 0.25 * (stages["predicate"] + stages["term"]) + 0.75 * stages["predicate-false"]
+    assert each["kprobe:a"] == pytest.approx(a, abs=0.5)
+    assert each["kprobe:b"] == pytest.approx(
+        delivery + stages["consumer"] + stages["stack"] + 4 * stages["frame"], abs=0.5
+    )
+    assert each["kprobe:c"] == delivery + 80 + stages["program"]
+    assert each["profile:hz:100"] == MODEL["providers"]["sample"]["stages"]["sample"]["value"]
+    assert tables["Without a price"].to_dict("records") == [
+        {"probe": "the tracer", "why": "none"},
+        {"probe": "kretfunc:d", "why": "the model has no provider for kretfunc"},
+    ]
+    told = "\n".join(lines)
+    assert "note: kprobe:b: as it is" in told
+    assert "note: of all" in told
+    assert "recorded as by perf; by " in told
+
+
+def test_what_is_not_told_of_what_is_recorded_is_bounded():
+    model = CostModel.model_validate(WITH_FTRACE)
+    both = {"record": True, "stack_frames": 0, "predicate": {"terms": 1}}
+    found = read(recorded({"probe": "kprobe:a", "consumers": [both], "fields": {"strings": 1}}), model)
+    (one,) = found.priced
+    ends = [
+        (probe.consumers[0].predicate.passes, probe.consumers[0].stack_frames, probe.fields.characters)
+        for probe in (one.least, one.likely, one.most)
+        if probe.consumers[0].predicate
+    ]
+    assert ends == [(0.0, 1.0, 1.0), (1.0, 10.0, 16.0), (1.0, 127.0, 4096.0)]
+    assert len(one.notes) == 3
+
+
+def test_counting_what_is_recorded_is_advised():
+    model = CostModel.model_validate(WITH_FTRACE)
+    made = recorded({"probe": "kprobe:a", "consumers": [{"record": True}]}, firings={"kprobe:a": 1e6}, budget=0.01)
+    tables, _ = price(model, made)
+    assert ["count by one key, in a hist: trigger" in one for one in tables["Cheaper, one at a time"]["instead"]] == [
+        True
+    ]
+
+
+def test_a_script_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="a script without a probe"):
+        recorded()
+    with pytest.raises(UsageError, match="nothing of the script has a price: x: y"):
+        price(CostModel.model_validate(WITH_FTRACE), recorded(unpriced=[{"probe": "x", "why": "y"}]))
+
+
 def test_a_stack_at_a_system_call_has_its_own_price():
     calls = {**MODEL["calls"], "syscall-stack": {"each": cost(4000), "byte": None}}
     providers = {**WITH_FTRACE["providers"], "syscall": WITH_FTRACE["providers"]["kprobe-ftrace"]}
