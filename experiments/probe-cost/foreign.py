@@ -169,6 +169,7 @@ def _one(
         )
     if any(name in ("string", "ustring") for name, _ in executed.calls):
         notes.append("strings are taken to be as long as they may be; least: one character")
+    notes.append(_made_of(executed))
     depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
     ways = ((names[0], mean, depths[0], False), (names[0], code.rejected if unsure else mean, depths[1], True))
     likely, least, most = (
@@ -176,6 +177,11 @@ def _one(
         for name, one, deep, short in (*ways, (names[-1], mean, depths[2], False))
     )
     found.priced.append(Priced(probe, names[0], likely, least, most, firings, executed, notes))
+
+
+def _made_of(executed: Executed) -> str:
+    calls = ", ".join(sorted({name for name, _ in executed.calls})) or "nothing"
+    return f"an eBPF program, {executed.instructions:.0f} instructions a firing, that calls {calls}"
 
 
 def _event(found: Reading, script: Foreign, model: CostModel, event: Event) -> None:

@@ -20,8 +20,8 @@ def predict(
         tuple[str, ...],
         Option(
             f"what predicts: {SET}, for its document `model`, or such a document; without it the newest such set. "
-            "And what to predict: a script of bpftrace's, as a file `F.bt` or its text, a command line of perf's or "
-            "trace-cmd's, the folder of tracefs, or a YAML file",
+            "And what to predict: a script of bpftrace's or D, as a file `F.bt` or `F.d` or its text, a command line "
+            "of perf's or trace-cmd's, the folder of tracefs, or a YAML file",
             words=True,
             path=True,
         ),

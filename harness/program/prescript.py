@@ -23,8 +23,8 @@ from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.program import bpftrace, live
 from harness.program.firings import count_in_guest
-from harness.program.scripts import perf, tracecmd, tracefs
-from harness.program.scripts.asked import brief, commands
+from harness.program.scripts import dtrace, perf, tracecmd, tracefs
+from harness.program.scripts.asked import Asked, brief, commands
 from harness.program.subject import TraceRequest
 from harness.yamlfile import Strict, about, load_model
 
@@ -33,8 +33,8 @@ ALL_CALLS = "tracepoint:raw_syscalls:sys_enter"
 #: What a bpftrace script has and no name of a file.
 _TEXT = "{"
 #: Tools whose command lines are read.
-_TOOLS = {"perf": perf.read, "trace-cmd": tracecmd.read}
-_SUFFIXES = (".bt", ".yaml", ".yml")
+_TOOLS = {"perf": perf.read, "trace-cmd": tracecmd.read, "dtrace": lambda lines: _of_d(*dtrace.of_command(lines[0]))}
+_SUFFIXES = (".bt", ".d", ".yaml", ".yml")
 
 
 class Traced(Protocol):
@@ -104,15 +104,34 @@ def _traced(script: str) -> Traced | None:
     """What the script's tool would trace; None for a file that is the experiment's own."""
     tool = _tool(script)
     if tool is not None:
-        return _TOOLS[tool](commands(script))
+        return _of_line(tool, commands(script))
     if _TEXT in script:
-        return bpftrace.compiled(script)
+        return _of_d(script, []) if dtrace.is_d(script) else bpftrace.compiled(script)
     path = Path(script)
     if tracefs.is_tracefs(path):
         return tracefs.read(path)
     if path.suffix == ".bt":
         return bpftrace.compiled(_read(path), str(path))
+    if path.suffix == ".d":
+        return _of_d(_read(path), [])
     return None
+
+
+def _of_line(tool: str, lines: list[list[str]]) -> Traced:
+    """What a command line asks for."""
+    if tool == "dtrace":
+        return _of_d(*dtrace.of_command(lines))
+    return perf.read(lines) if tool == "perf" else tracecmd.read(lines)
+
+
+def _of_d(text: str, notes: list[str]) -> Asked:
+    """D as bpftrace compiles what is nearest to it."""
+    near = dtrace.read(text)
+    made = bpftrace.compiled(near.text, "what is nearest to this D in its language")
+    programs = [(",".join(bpftrace.split(probe)), code) for probe, code in made.programs]
+    return Asked(
+        made.version, programs=programs, maps=list(made.maps), unpriced=near.unpriced, notes=[*notes, *near.notes]
+    )
 
 
 def _read(path: Path) -> str:
@@ -120,7 +139,7 @@ def _read(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"cannot be read: {why}", where=str(path), hint="name a script of bpftrace's") from error
+        raise UsageError(f"cannot be read: {why}", where=str(path), hint="name a script") from error
 
 
 def _counted(made: Traced, wanted: Wanted, console: Console) -> dict[str, Any]:

@@ -66,11 +66,15 @@ class Asked:
 
     tool: str
     events: list[Event] = field(default_factory=list)
+    #: What is compiled: by probe, several separated by commas; maps in the order of their numbers, with kind and key.
+    programs: list[tuple[str, bytes]] = field(default_factory=list)
+    maps: list[tuple[str, str, int]] = field(default_factory=list)
     unpriced: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def probes(self) -> list[str]:
-        return [event.probe for event in self.events]
+        compiled = [probe for names, _ in self.programs for probe in names.split(",")]
+        return [*(event.probe for event in self.events), *compiled]
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -78,10 +82,15 @@ class Asked:
 
     def as_data(self) -> dict[str, Any]:
         """In JSON; UsageError where nothing is left to be priced."""
-        if not self.events:
+        if not self.events and not self.programs:
             probe, why = self.unpriced[0] if self.unpriced else ("the script", "it asks for no event")
             raise UsageError(f"nothing of the script has a price: {probe}: {why}")
-        data: dict[str, Any] = {"tool": self.tool, "events": [event.as_data() for event in grouped(self.events)]}
+        data: dict[str, Any] = {"tool": self.tool}
+        if self.events:
+            data["events"] = [event.as_data() for event in grouped(self.events)]
+        if self.programs:
+            data["programs"] = [{"probe": probe, "code": code.hex()} for probe, code in self.programs]
+            data["maps"] = [{"name": name, "kind": kind, "key": key} for name, kind, key in self.maps]
         if self.unpriced:
             data["unpriced"] = [{"probe": probe, "why": why} for probe, why in self.unpriced]
         return data | ({"notes": self.notes} if self.notes else {})
