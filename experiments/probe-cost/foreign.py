@@ -169,6 +169,8 @@ def _one(
         )
     if any(name in ("string", "ustring") for name, _ in executed.calls):
         notes.append("strings are taken to be as long as they may be; least: one character")
+    if code.any_map:
+        notes.append("which map it asks is not known: priced as a hash of each CPU with a key of 8 bytes")
     notes.append(_made_of(executed))
     depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
     ways = ((names[0], mean, depths[0], False), (names[0], code.rejected if unsure else mean, depths[1], True))

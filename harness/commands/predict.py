@@ -21,7 +21,7 @@ def predict(
         Option(
             f"what predicts: {SET}, for its document `model`, or such a document; without it the newest such set. "
             "And what to predict: a script of bpftrace's or D, as a file `F.bt` or `F.d` or its text, a command line "
-            "of perf's or trace-cmd's, the folder of tracefs, or a YAML file",
+            "of perf's or trace-cmd's, the folder of tracefs, a BPF object `F.o`, or a YAML file",
             words=True,
             path=True,
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from harness.artefacts.store import Store
 from harness.errors import UsageError
 from harness.program import bpftrace, live
 from harness.program.firings import count_in_guest
-from harness.program.scripts import dtrace, perf, tracecmd, tracefs
+from harness.program.scripts import bpfobject, dtrace, perf, tracecmd, tracefs
 from harness.program.scripts.asked import Asked, brief, commands
 from harness.program.subject import TraceRequest
 from harness.yamlfile import Strict, about, load_model
@@ -34,7 +34,7 @@ ALL_CALLS = "tracepoint:raw_syscalls:sys_enter"
 _TEXT = "{"
 #: Tools whose command lines are read.
 _TOOLS = {"perf": perf.read, "trace-cmd": tracecmd.read, "dtrace": lambda lines: _of_d(*dtrace.of_command(lines[0]))}
-_SUFFIXES = (".bt", ".d", ".yaml", ".yml")
+_OWN = (".yaml", ".yml")
 
 
 class Traced(Protocol):
@@ -74,7 +74,7 @@ class Rates(Strict):
 def is_script(text: str) -> bool:
     """Whether a word names a script and no document or result set."""
     path = Path(text)
-    return _tool(text) is not None or _TEXT in text or path.suffix in _SUFFIXES or tracefs.is_tracefs(path)
+    return _tool(text) is not None or _TEXT in text or path.suffix in (*_FILES, *_OWN) or tracefs.is_tracefs(path)
 
 
 def _tool(text: str) -> str | None:
@@ -110,11 +110,8 @@ def _traced(script: str) -> Traced | None:
     path = Path(script)
     if tracefs.is_tracefs(path):
         return tracefs.read(path)
-    if path.suffix == ".bt":
-        return bpftrace.compiled(_read(path), str(path))
-    if path.suffix == ".d":
-        return _of_d(_read(path), [])
-    return None
+    of_file = _FILES.get(path.suffix)
+    return of_file(path) if of_file is not None else None
 
 
 def _of_line(tool: str, lines: list[list[str]]) -> Traced:
@@ -132,6 +129,13 @@ def _of_d(text: str, notes: list[str]) -> Asked:
     return Asked(
         made.version, programs=programs, maps=list(made.maps), unpriced=near.unpriced, notes=[*notes, *near.notes]
     )
+
+
+_FILES: dict[str, Callable[[Path], Traced]] = {
+    ".bt": lambda path: bpftrace.compiled(_read(path), str(path)),
+    ".d": lambda path: _of_d(_read(path), []),
+    ".o": bpfobject.read,
+}
 
 
 def _read(path: Path) -> str:

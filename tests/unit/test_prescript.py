@@ -26,7 +26,7 @@ needs_bpftrace = pytest.mark.skipif(
 
 
 def test_a_script_is_told_from_a_set_and_a_document():
-    assert all(map(is_script, (COUNT, "opensnoop.bt", "my-trace.yaml")))
+    assert all(map(is_script, (COUNT, "opensnoop.bt", "my-trace.yaml", "it.bpf.o")))
     assert all(map(is_script, ("perf record -e a:b", "sudo perf stat ls", "trace-cmd record -e a:b")))
     assert not any(map(is_script, ("probe-cost/latest", "model.json", "20261122T", "perf", "performance a b")))
 

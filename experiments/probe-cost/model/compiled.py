@@ -29,6 +29,8 @@ JUMP, SHIFT, DIVISION = 2, 3, 6
 #: A register that calls leave alone is saved and brought back.
 SAVED = 2
 _LD_IMM64, _CALL, _EXIT, _GOTO = 0x18, 0x85, 0x95, 0x05
+#: A register that is copied, or set to a constant; the first that calls leave alone.
+_COPY, _CONSTANTS, _KEPT = 0xBF, (0xB7, 0xB4, _LD_IMM64), 6
 _MOST = 4096
 
 
@@ -66,6 +68,8 @@ class Program:
         self.unknown: list[str] = []
         #: Whether it has a filter, and whether anything else hangs on data.
         self.filters = self.parts_ways = False
+        #: Whether it asks a map, and which one is not known.
+        self.any_map = False
         self._sums: dict[int, Executed] = {}
         self._ends: dict[int, bool] = {}
 
@@ -128,7 +132,14 @@ class Program:
             return (self.unknown[-1], 0.0)
         name, register = HELPERS[number]
         if name in ("look", "put", "delete"):
-            one = self._maps.get(self._constant(at, 1), Map("percpu", 8.0))
+            number = self._constant(at, 1)
+            one = self._maps.get(number, Map("percpu", 8.0))
+            self.any_map = self.any_map or number not in self._maps
+            if one.kind == "array" and name == "look":
+                return ("array", 0.0)
+            if one.kind not in ("percpu", "hash"):
+                self.unknown.append(f"map {name} of a map of the kind {one.kind}")
+                return (self.unknown[-1], 0.0)
             return (name if one.kind == "percpu" or name == "delete" else f"h{name}", one.key)
         return (name, float(max(0, self._constant(at, register))) if register else 0.0)
 
@@ -136,13 +147,28 @@ class Program:
         """What a register was last set to before this instruction, in its block; -1: it is not known."""
         for before in range(at - 1, -1, -1):
             op = self._op(before)
-            if op in (_CALL, _EXIT) or self._parts(before):
+            if op == _EXIT or self._parts(before) or (op == _CALL and register < _KEPT):
                 break
-            if self._target(before) == register and op in (0xB7, 0xB4):
-                return self._value(before)
-            if self._target(before) == register and op == _LD_IMM64:
-                return self._value(before)
-        return -1
+            if self._target(before) != register or not self._sets(before):
+                continue
+            if op == _COPY:
+                register = self._source(before)
+                continue
+            return self._value(before) if op in _CONSTANTS else -1
+        return self._once(register)
+
+    def _sets(self, at: int) -> bool:
+        """Whether this instruction sets its target: it loads, or computes."""
+        op = self._op(at)
+        return op == _LD_IMM64 or (op & 7 in (1, 4, 7))
+
+    def _once(self, register: int) -> int:
+        """What a register that calls leave alone is set to, if that is one constant in the whole program."""
+        if register < _KEPT:
+            return -1
+        places = [at for at in range(len(self._words)) if self._sets(at) and self._target(at) == register]
+        one = len(places) == 1 and self._op(places[0]) in _CONSTANTS
+        return self._value(places[0]) if one else -1
 
     def _parts(self, at: int) -> bool:
         op = self._op(at)
