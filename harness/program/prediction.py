@@ -22,6 +22,7 @@ from harness.program.tracing import print_lines
 from harness.report.terminal import frame_table
 from harness.sets.resultset import DOCUMENTS, ResultSet, find_result_set
 from harness.sets.seal import unchanged
+from harness.sets.shown import Shown
 
 _NAME = re.compile(r"[\w.:-]+")
 NAMED = "is named by the document, and this executes code that is in it, "
@@ -62,18 +63,14 @@ def predict_script(
     of the project's: who wrote the document chose it.
     """
     if text is None and not is_script(str(script)):
-        raise UsageError(
-            "what to predict is needed",
-            hint="a tool's script, or a YAML file",
-            where=str(script),
-        )
+        raise UsageError("what to predict is needed", hint="a tool's script, or a YAML file", where=str(script))
     source, document = load_document(results, newest(results) if text is None else text)
     if wanted.program is not None and wanted.program.kernel is None:
         wanted = replace(wanted, program=replace(wanted.program, kernel=_kernel(document)))
     with readable(str(script), wanted, console) as file:
         if isinstance(source, ResultSet):
             with unchanged(source.path), contained(source, file, trust=trust) as analysis:
-                shown, lines = analysis.predict(document, file)
+                shown, lines = _by_set(source.path, analysis, document, file)
         else:
             strange = source.parent != EXPERIMENTS
             shut = may_be_executed(str(source), NAMED, trust=trust) if strange else None
@@ -87,6 +84,18 @@ def predict_script(
         console.print(frame_table(table.title, table.frame))
     print_lines(console, lines)
     return EXIT_OK
+
+
+def _by_set(folder: Path, analysis: Contained, document: dict[str, Any], file: Path) -> tuple[Shown, list[str]]:
+    """By a set's own copy of the experiment. UsageError if that is older than what the script has."""
+    try:
+        return analysis.predict(document, file)
+    except UsageError as error:
+        if error.where != str(file) or file.suffix != ".json":
+            raise
+        hint = f"the project's does: name {folder / DOCUMENTS / 'model.json'}"
+        message = "the set's own copy of the experiment does not know all that this script has"
+        raise UsageError(message, where=str(folder), hint=hint) from error
 
 
 def _kernel(document: dict[str, Any]) -> str | None:

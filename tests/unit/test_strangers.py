@@ -296,6 +296,21 @@ def test_predicting_by_a_strangers_set_asks_too(tmp_path, monkeypatch):
     assert executed(tmp_path)
 
 
+def test_a_set_older_than_a_script_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(trust, "sandbox_of_analyses", lambda fetch: OPEN)
+    refusing = "from harness.errors import UsageError\n    raise UsageError('no', where=str(script))"
+    older = PREDICTING.replace("return {}, []", refusing)
+    folder = experiment_folder(tmp_path / "theirs", YAML, ANALYSIS + older)
+    made = write_set(tmp_path / "results", folder, {"short": [100.0]})
+    words = (tmp_path / "results", str(made.path))
+    with pytest.raises(
+        UsageError, match=r"does not know all that this script has .the project's does: name .*model.json"
+    ):
+        prediction.predict_script(*words, "perf record -e a:b", Console(quiet=True), trust=True)
+    with pytest.raises(UsageError, match=r"script\.yaml: no"):
+        prediction.predict_script(*words, tmp_path / "script.yaml", Console(quiet=True), trust=True)
+
+
 def answering(monkeypatch: pytest.MonkeyPatch, answer: str) -> io.StringIO:
     """Somebody at a terminal; what they are shown."""
     entered, told = io.StringIO(answer), io.StringIO()
