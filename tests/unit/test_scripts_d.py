@@ -38,6 +38,7 @@ CLAUSES = [
     ("fbt:vmlinux:vfs_read:return { @ = lquantize(arg1, 0, 100, 10); stack(); }",
      "kretprobe:vfs_read { @ = lhist(retval, 0, 100, 10); printf(\"%s\\n\", kstack); }"),
     ("profile:::profile-97hz { @[ustack()] = count(); }", "profile:hz:97 { @[ustack] = count(); }"),
+    ("profile-2min { @ = count(); }", "profile:s:120 { @ = count(); }"),
     ("profile-10ms { @ = max(cpu); }", "profile:ms:10 { @ = max(cpu); }"),
     ("sched:::off-cpu { self->t = timestamp; }", "tracepoint:sched:sched_switch { @self_t[tid] = nsecs; }"),
     ("proc:::exec-success { this->u = uid; @[this->u] = min(gid); }",

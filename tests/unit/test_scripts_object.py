@@ -31,10 +31,11 @@ struct key { u64 a; u32 b[2]; };
 static void *(*look)(void *, const void *) = (void *)1;
 static long (*put)(void *, const void *, const void *, u64) = (void *)2;
 static u64 (*now)(void) = (void *)5;
-MAP(begun, 1, const u32);
+typedef u32 three[3];
+MAP(begun, 1, const three);
 MAP(counts, 5, struct key);
 struct { int (*type)[6]; int (*key_size)[4]; } slots SEC(".maps");
-SEC("kprobe/vfs_read") int on_read(void *ctx) { u32 key = 0; u64 at = now(); put(&begun, &key, &at, 0); return 0; }
+SEC("kprobe/vfs_read") int on_read(void *ctx) { u32 key[3] = {}; u64 at = now(); put(&begun, &key, &at, 0); return 0; }
 SEC("?tp/sched/sched_switch") int on_switch(void *ctx) {
     u32 key = 0; u64 *slot = look(&slots, &key); if (slot) *slot += 1; return 0; }
 SEC("fentry/vfs_write") int on_write(void *ctx) {
@@ -45,20 +46,20 @@ SEC("xdp") int on_packet(void *ctx) { return 2; }
 """
 #: What clang 14 makes of it with -O2 -g, without what debuggers read.
 OBJECT = (
-    "eNqtV81vG0UUH3/VrknSNnyloaBRhCI7VHaaoqqoVDSpEj7UQ9T20FYVy9oeJ5bt3cU7m8S4FbmUEwcOIHEDwSXH3toLKhLc+FN6yQk4VDLz8daz"
-    "O96Ji5SV5uO995v3fjPz9nn99fqNjXQqhcInhf5BSlLP5VfU/Br0Mwz5BMD1+RdDPj5iLcfaoHgo5Ge/SHs+jdCL4XD47FeQMwgdMnlOC/YkK0fu"
-    "J81l0P8Q2rV4un/d3yOxJ4ReRxkh98GeT0n94DT4NcQZzP87lOP4fg6PM95LyOmIfNzPT89TaC6834xsH2ZG5nQG9sUHfkV4JMqNcm5ZwOTiuJGP"
-    "E2pezLPurJwXCqx727CmyLolwPEUrACuMMpDiZtW8xifEMPmWe53Ve0DbQBXjvmMtZOs7bO2ydoUa7+zdl9CZ2Yi67j7M4Z4kT2mXzVgsiGATU8D"
-    "J0gLVGNtFji1IfZrWuw3DX5zEcxZ2F8Y40t+6GD0WZuPn5/wkwc/6YQzeyNyZnMTziwA3m9pvFWNQdNceAD3vi91U+8Y7PPy3ZnCBvsfYF8w2LfS"
-    "0v6uwX4A9kWD/W+wl9j8UkYc1imOOwV4LN53+fCzPhfRo5ZDkWWt3ry5ete69em9dev23c11y0LBxRUUOH5ryyENzEHBpfeVouM6W6JDtO8R1CZ9"
-    "tGN3AoK69p5FHNprER/VyFbgcJvlt74iyO+41Ec2S6G6GzhsWqd7yHWsHrEbqO313Bqp7jR9KVdp16vWvKZb7Vbq6Nb69dKCBlkoc1oYHJR23FYD"
-    "LzGXZTzAjDxmcfFVvHwFM+LYpmzuuLul8hXsBbS0KLidx4sMxXqbnsfLzNQjNOg5fNFDzszfbdH6NvqIelW/vk0asg/VglSyTXGT8gR2S/xomNhx"
-    "3XZpUZyTpMYotZq4xDVlQL13FV8YI7rba1GCmvzg++KApEIw1LWKmxDj1HzaC+pUsJMMBw+TKMoL/B8c6W6rfjQfgYiT0W/D7nodgjzSa1pkh3mR"
-    "/pQcOXUBPdKbZ9fbhKK9hifdsIlaL42J61f4+krX9vyJv1kZlDHoc2O6P0WfQ3cS8fkx3W/yVxt9kYg/aYhbHNP9LOq54unBeJG1M0h9VIW17QOB"
-    "V/y3YTwHeBypM2Etn43wD/0vAH5Z8/8N4D3NzwOhV/sK9bOiFcf011StFKsitVnsqhSRxW9zhZI9Gk0ulSOycEHRklfP00aWN1UmKj3SMZQKbhp7"
-    "O0fvrcpt+ZpwtF4PwzpZYW8otWts7HfFuHZ7A91YW1uxVvhwgQ3H8hyEP7rasw1H/ZemTyXIqfj3Ruxe9Ceryd9NWO9p+oImfwv3rse7XIznyTTs"
-    "s6Dlz8eG+I+1vDfFv26I/0lC/FxC/Johfvg9vz8h/ueG+HcS4ucT4ucN8X9MxXGm+FXD+oOXXF+G9XoOPoX1mxPWP03ISYGDr7zvTxydf4+jH4TR"
-    "elmIn0MKYofxw/8o/wGxfb88"
+    "eNqtVstvG0UYH79q1yRp+oI0FBiFKrJDZbtJhYSiCpoqKUg5RG2FKAi2a3scW7F3t7vj2MZUREjtiUMvSNyo4MKx4tJeUCvUG+LOn1CJS2/0UCnM"
+    "41vP7ng3CVJGmsf3/s233367366uryUTCeSPBPoXKUoN5zV1/gjWKab5CJRrsy93+T6cfSH2u2xmOJ1/LugnP0u9bBKhF7u7u09+ATqF0HNGz2hB"
+    "H6Xlzv0kOQ38H3z5KO6rMf+vIvzdFXdD6DRKCXoA8mxC8ofT4DcmzlC7n36fQ4t3ADoZoA97/PRPAs3AuZ6Scy01EidTcC++8UeER6S8KMeWBp1M"
+    "WG/k44g657NsOSPPuTxb3oHzUba8G20v4uQgTirgd4ItFbCfZMtFsM+NalbqHdN8+Zh9HXZO83hX1V3ROtyH62ywyV+HHTY/ZXOKzadsVqXq1HTA"
+    "jrs/GRMvkIfk6RidtK/AjtOA6QTwmmyeAky3IfbrWuwzMX4zAZ034X5+jB6bEyAcsHk2nL9Q/pMROZsJ5Gx2n5wNAfdbGm7Vj9AkJ76D2rgneRM4"
+    "Rn5Ovl8TczHyv0B+LkZ+Oynl8zHy30BeiJHz7HD5Ar93SpCi3I6DPsf9Bpx5rt8O8FHLosgwLl+7dvmmcf2Tz1eNGzc3Vg0D0aZLCOouLaKu5bU2"
+    "LVLHXLX7/kXFaNvWplgQHTgEbZEB2jbbXYI6Zt8gFnVbxENVstm1uMzwWl8T5LVt6iGTFW7N7lrsWKN9ZFuGS8w62nJcu0rK2w1P0mXaccpVp2GX"
+    "O6Uaur56pTCnqcwVOSwMDgrbdquOF5jLIh5iBh6zuF8sfYkv4eGdZczAY5MywrJ7heIydrq0MC/wncfzTJOtJj2PK0zkEtp1LVxZxnc4Oq/XorUm"
+    "+pA6Za/WJHW5+mwBLFqm8Ek6EiFDVJHoFnh6GNm27a3CvMiVhMYgtRq4wDlF0HrvEr4wBrTntihBDZ78gUiSZAiEOldhE2QYmkfdbo0KdBKhn8Aw"
+    "RPkQ/wdG2mvV9sYjNMJg9Kdhdpw2QQ5xGwbZZl6kP0UHsi5U9/TmmLUtQlG/7kg37KDspTDSfpHblzqm4x3gG5cKfjVC/MwY75lYM+izSP3sGO93"
+    "+ZVHtyL1j8bEzY/xHog+r3D2YV8SvUT9jPl98AOhr/A3YT8L+jjQc/jwhL7C78A+B/oVzf890Hc0P98IvrqXzz8hZn6M/7Hqm8Iq0MfFrQJ9FfFv"
+    "OCpR0qfB8lJVItsXtC758HnhyCanGkXJJe2YZsFFY+/n6M1V1S1fFK6td0W/W5bYO0rNKtsHHbGv3FhD6ysri8Yi3y6w7VDGr+F/HlUvkOo/NX4i"
+    "gk6E/z0C//TjI63R9/ex72v8nEZ/D89dj+fkw3UyCffMafVzNSb+Y63u4+JfiYm/ExE/ExG/GhMfQ6J39on/VUz8+xHxsxHxszHxHyTCenHxyzH2"
+    "Dw9oXwR7vQafgv3GPvaPI2pSxIU/vj+O7F1/D4M/h4HxNwT6MaHqPBeI7/+T/gc/Acfn"
 )
 #: Two maps as they were defined before there were types, {1, 8, 8, 10, 0} and {5, 24, 8, 10, 0}; each is asked once.
 LEGACY = (
@@ -83,7 +84,7 @@ def made(tmp_path: Path) -> Path:
 def test_programs_are_where_their_sections_say(made):
     found = bpfobject.read(made)
     assert found.probes() == ["kprobe:vfs_read", "tracepoint:sched:sched_switch", "kfunc:vfs_write", "kfunc:vfs_write"]
-    assert found.maps == [("begun", "hash", 4), ("slots", "array", 4), ("counts", "percpu", 16)]
+    assert found.maps == [("begun", "hash", 12), ("slots", "array", 4), ("counts", "percpu", 16)]
     assert dict(found.unpriced) == {
         "on_sample (perf_event)": "how often it samples is not in the object",
         "on_packet (xdp)": "a program of the kind xdp is at no probe that has a price",
@@ -96,7 +97,7 @@ def test_instructions_ask_the_maps_of_their_relocations(made):
         script = Foreign.model_validate_json(file.read_bytes())
     maps = {number: Map(table.kind, table.key) for number, table in enumerate(script.maps)}
     calls = [set(Program(bytes.fromhex(one.code), maps).accepted.calls) for one in script.programs]
-    assert calls == [{("time", 0.0), ("hput", 4.0)}, {("array", 0.0)}, {("look", 16.0)}, set()]
+    assert calls == [{("time", 0.0), ("hput", 12.0)}, {("array", 0.0)}, {("look", 16.0)}, set()]
     found = read(script, CostModel.model_validate(WITH_FTRACE))
     assert "kprobe:vfs_read" in [one.probe for one in found.priced]
     assert all("which map it asks" not in str(one.notes) for one in found.priced)
