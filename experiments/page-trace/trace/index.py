@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -10,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import sparse
 
 from .packed import Coded, Entries
 from .records import Words
@@ -23,6 +25,8 @@ _BLOCK = 1 << _BLOCK_BITS
 #: Blocks are looked up by the upper bits of a product, as a processor's cache looks up lines: without a search.
 _SLOT_BITS, _SPREAD = 14, np.uint64(0x9E37_79B9_7F4A_7C15)
 _NO_BLOCK = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+#: A code is sorted by counting where there are at most so many codes for each place: all of them are passed over.
+_DENSE = 8
 #: Of a chunk, by which is judged whether pages follow each other.
 _SAMPLE = 1024
 
@@ -42,51 +46,70 @@ class Groups:
         """(n,) places sorted by the page's number, each page's places in their own order."""
         return self._sorted[0]
 
-    @cached_property
-    def _sorted(self) -> tuple[Numbers, npt.NDArray[np.integer]]:
-        """Places, and the numbers there."""
-        return _sorted(self.number, self.known)
-
-    @cached_property
+    @property
     def first(self) -> Numbers:
         """(d,) where each page's places begin in `order`."""
-        ordered = self._sorted[1]
-        return np.flatnonzero(np.concatenate([np.ones(min(1, ordered.size), bool), ordered[1:] != ordered[:-1]]))
+        return self._sorted[1]
 
     @cached_property
     def last(self) -> Numbers:
         """(d,) where they end, the last one included."""
-        return np.append(self.first[1:], self.number.size) - 1 if self.number.size else self.first
+        return self.first + self.counts - 1
 
     @cached_property
+    def counts(self) -> Numbers:
+        """(d,) how many there are."""
+        return np.diff(self.first, append=self.number.size)
+
+    @property
     def numbers(self) -> Numbers:
         """(d,) of the distinct pages, as `first` has them."""
-        distinct: Numbers = self._sorted[1][self.first].astype(np.intp)
-        return distinct
+        return self._sorted[2]
+
+    @cached_property
+    def _sorted(self) -> tuple[Numbers, Numbers, Numbers]:
+        """order, first, numbers."""
+        if _few(self.number, self.known):
+            order, begins = counting_sort(self.number, self.known, _places(self.number.size))
+            numbers = np.flatnonzero(begins[1:] != begins[:-1])
+            return order, begins[numbers].astype(np.intp), numbers
+        order = stable_order(self.number, self.known)
+        ordered = self.number[order]
+        first = np.flatnonzero(np.concatenate([np.ones(min(1, ordered.size), bool), ordered[1:] != ordered[:-1]]))
+        return order, first, ordered[first].astype(np.intp)
 
 
 def stable_order(codes: npt.NDArray[np.integer], known: int) -> Numbers:
-    """Places sorted by code, which are from 0 up to `known`, at most 2**32.
-
-    With its place behind it, a code is a number that sorts by itself, which numpy does fastest: if 32 bits hold it.
-    Others are sorted by radix, 16 bits at a time.
-    """
-    return _sorted(codes, known)[0]
-
-
-def _sorted(codes: npt.NDArray[np.integer], known: int) -> tuple[Numbers, npt.NDArray[np.integer]]:
-    """The same, and the codes in that order."""
-    bits = max(codes.size - 1, 1).bit_length()
-    if known <= 1 << 32 - bits:
-        packed = codes.astype(np.uint32)
-        packed <<= np.uint32(bits)
-        packed |= np.arange(codes.size, dtype=np.uint32)
-        packed.sort()
-        return (packed & np.uint32((1 << bits) - 1)).astype(np.intp), packed >> np.uint32(bits)
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    """Places sorted by code, which are from 0 up to `known`, at most 2**32."""
+    if _few(codes, known):
+        return counting_sort(codes, known, _places(codes.size))[0]
+    order = np.argsort(codes.astype(np.uint16), kind="stable")  # 16 bits are sorted by radix
     if known > 1 << 16:
         order = order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
-    return order, codes[order]
+    return order
+
+
+def _few(codes: npt.NDArray[np.integer], known: int) -> bool:
+    return known <= _DENSE * codes.size
+
+
+def counting_sort(
+    codes: npt.NDArray[np.integer], known: int, values: npt.NDArray[Kind]
+) -> tuple[npt.NDArray[Kind], npt.NDArray[np.int32]]:
+    """`values`, shape (n,), sorted by code and stably; and where each code begins and ends there, shape (known + 1,).
+
+    A matrix of one row, by columns: scipy counts and places them in compiled code, numpy has only sorts that compare.
+    """
+    row = np.array([0, codes.size], dtype=np.int32)
+    # Of codes that come several times each is an entry of its own.
+    matrix = sparse.csr_array((values, codes.astype(np.int32), row), shape=(1, known)).tocsc()
+    return matrix.data, matrix.indptr
+
+
+@functools.lru_cache(maxsize=2)
+def _places(size: int) -> Numbers:
+    """0 up to `size`; most chunks are of one size."""
+    return np.arange(size)
 
 
 class PageIndex:

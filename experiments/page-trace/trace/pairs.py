@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
-from .index import Numbers
+from .index import Numbers, counting_sort
 
 #: Pairs that are kept; when there are more, the rarer half of them is dropped.
 MOST_PAIRS = 1 << 20
 #: Pairs that are counted at once.
 _GATHERED = 1 << 20
+#: Of so many possible pairs, each has a counter.
+_CELLS = 1 << 20
+
+Narrow = npt.NDArray[np.int32]
 
 
 class PairCounts:
@@ -25,14 +30,14 @@ class PairCounts:
         self._most = most
         self._counts = sparse.csr_array((0, 0), dtype=np.int64)
         self._shape = (0, 0)
-        self._waiting: list[tuple[Numbers, Numbers]] = []
+        self._waiting: list[tuple[Narrow, Narrow]] = []
         self._gathered = 0
         self.total = self.error = 0
 
     def add(self, left: Numbers, right: Numbers, shape: tuple[int, int]) -> None:
         """Count n pairs, shape (n,), of numbers below `shape`, which never gets smaller."""
         self._shape = shape
-        self._waiting.append((left, right))
+        self._waiting.append((left.astype(np.int32), right.astype(np.int32)))
         self.total += left.size
         self._gathered += left.size
         if self._gathered >= _GATHERED:
@@ -67,16 +72,20 @@ class PairCounts:
         self._counts.eliminate_zeros()
 
 
-def _counted(left: Numbers, right: Numbers, rows: int, columns: int) -> sparse.csr_array:
-    """How often each pair is there: sorted as one number, half as wide where that is enough, and counted by runs."""
-    bits = max(1, (columns - 1).bit_length())
-    pair = left << bits | right
-    if (rows - 1).bit_length() + bits <= 32:
-        pair = pair.astype(np.uint32)
-    pair.sort()
-    begin = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
-    count = np.diff(begin, append=pair.size)
-    pair = pair[begin]
-    starts = np.searchsorted(pair, np.arange(rows + 1, dtype=np.uint64) << np.uint64(bits))
-    across = (pair & pair.dtype.type((1 << bits) - 1)).astype(np.int32)
-    return sparse.csr_array((count, across, starts.astype(np.int32)), shape=(rows, columns))
+def _counted(left: Narrow, right: Narrow, rows: int, columns: int) -> sparse.csr_array:
+    """How often each pair is there."""
+    if rows * columns <= _CELLS:
+        often = np.bincount(left * np.int32(columns) + right, minlength=rows * columns)
+        pair = np.flatnonzero(often != 0)
+        starts = np.searchsorted(pair, np.arange(rows + 1) * columns)
+        return sparse.csr_array((often[pair], pair % columns, starts), shape=(rows, columns))
+    # Sorted by what is right, and stably by what is left: equal pairs stand together.
+    lefts, begins = counting_sort(right, columns, left)
+    sorted_ = sparse.csc_array((np.ones(left.size, dtype=np.int8), lefts, begins), shape=(rows, columns)).tocsr()
+    changes = np.ones(left.size, dtype=bool)
+    np.not_equal(sorted_.indices[1:], sorted_.indices[:-1], out=changes[1:])
+    changes[sorted_.indptr[:-1][np.diff(sorted_.indptr) != 0]] = True
+    begin = np.flatnonzero(changes)
+    count = np.diff(begin, append=left.size)
+    starts = np.searchsorted(begin, sorted_.indptr).astype(np.int32)
+    return sparse.csr_array((count, sorted_.indices[begin], starts), shape=(rows, columns))
