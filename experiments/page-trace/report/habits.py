@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.index import Groups, Numbers, PageIndex
+from ..trace.packed import Coded, Entries
 from ..trace.pairs import PairCounts
 from ..trace.records import Flags
 from ..trace.tables import Batch, Finished
@@ -25,10 +26,13 @@ class _Numbered:
         self._numbers: dict[int, int] = {}
 
     def of(self, values: np.ndarray) -> Ints:
+        """Shape (n,), as they have, which are one or more."""
+        if (values == values[0]).all():
+            return np.full(values.size, self._numbers.setdefault(int(values[0]), len(self._numbers)))
         codes, distinct = pd.factorize(values)
         known = self._numbers
         own = np.array([known.setdefault(value, len(known)) for value in distinct.tolist()], dtype=np.int64)
-        return own[codes] if codes.size else codes.astype(np.int64)
+        return own[codes]
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -45,7 +49,8 @@ class _Visits:
 
     def add(self, left: Numbers, right: Numbers, shape: tuple[int, int], write: Flags) -> None:
         self._visits.add(left, right, shape)
-        self._writes.add(left[write], right[write], shape)
+        writes = np.flatnonzero(write)
+        self._writes.add(left.take(writes), right.take(writes), shape)
 
     def columns(self) -> tuple[Numbers, Numbers, Ints, Ints]:
         """left, right, visits, writes: shape (pairs,), by pair."""
@@ -64,6 +69,7 @@ class Instructions:
     def __init__(self) -> None:
         self._index = PageIndex()
         self._ips, self._lanes, self._strides = PageIndex(), PageIndex(), PageIndex()
+        self._known = Entries()  # the instructions by number
         self._of_pages, self._of_strides = _Visits(), PairCounts()
         self._last = np.full(1024, NEVER, dtype=np.int64)  # by lane
 
@@ -72,21 +78,29 @@ class Instructions:
         if not len(visits):
             return
         self._index = batch.index
-        ip = self._ips.of(visits.ip)
+        coded = visits.coded("ip")
+        ip = self._ips.of_coded(coded) if coded else self._ips.of(visits.ip)
         self._of_pages.add(ip, batch.number, (len(self._ips), len(self._index)), visits.write)
         # A lane is one instruction of one thread.
-        tid = visits.tid if (visits.tid != visits.tid[0]).any() else visits.tid[:1]
-        lane = self._lanes.of(visits.ip ^ tid.astype(np.uint64) << np.uint64(40))
+        thread = visits.tid.astype(np.uint64) << np.uint64(40)
+        if (thread == thread[0]).all():
+            self._known.words = self._ips.pages()
+            lane = self._lanes.of_coded(Coded(ip, self._known), int(thread[0]))
+        else:
+            lane = self._lanes.of(visits.ip ^ thread)
         self._last = self._lanes.grown(self._last, NEVER)
         groups = Groups(lane, len(self._lanes))
-        page = visits.page.view(np.int64)[groups.order]
+        page = visits.page.view(np.int64).take(groups.order)
         before = np.empty_like(page)
         before[1:] = page[:-1]
         before[groups.first] = self._last[groups.numbers]
         self._last[groups.numbers] = page[groups.last]
-        known = before != NEVER
-        stride = self._strides.of((np.clip((page - before)[known], -FAR, FAR) + FAR).view(np.uint64))
-        self._of_strides.add(ip[groups.order][known], stride, (len(self._ips), len(self._strides)))
+        order, stride = groups.order, np.clip(page - before, -FAR, FAR)
+        if (before[groups.first] == NEVER).any():
+            known = np.flatnonzero(before != NEVER)
+            order, stride = order.take(known), stride.take(known)
+        number = self._strides.of((stride + FAR).view(np.uint64))
+        self._of_strides.add(ip.take(order), number, (len(self._ips), len(self._strides)))
 
     def close(self, rest: Finished) -> None:
         pass
@@ -125,7 +139,13 @@ class Sharing:
         self._pairs.add(batch.number, tid, (len(self._index), len(self._tids)), visits.write)
         self._last = self._index.grown(self._last, -1)
         self._changes = self._index.grown(self._changes)
-        ordered = tid[groups.order]
+        if (tid == tid[0]).all():
+            # Then no page changes hands but at its first visit of the chunk.
+            last = self._last[groups.numbers]
+            self._changes[groups.numbers] += (last >= 0) & (last != tid[0])
+            self._last[groups.numbers] = tid[0]
+            return
+        ordered = tid.take(groups.order)
         before = np.empty_like(ordered)
         before[1:] = ordered[:-1]
         before[groups.first] = self._last[groups.numbers]

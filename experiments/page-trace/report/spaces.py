@@ -77,11 +77,14 @@ class Spaces:
                 parent = self.threads.get(int(records.page[at]), [0])
                 self.threads[tid] = [parent[-1]]
             begin = at
-        page, ip = records.page, records.ip
-        if count or len(self.threads) > 1:
-            page = np.where(records.type == VISIT, page | space << np.uint64(PAGE_BITS), page)
-            ip = ip | space << np.uint64(IP_BITS)
-        return records.with_columns(page, np.where(records.kernel, 0, ip)), count
+        if not count and len(self.threads) < 2:
+            return records.with_columns(
+                ip=lambda: _users(records, records.ip)
+            ) if records.kernel.any() else records, count
+        return records.with_columns(
+            page=lambda: np.where(records.type == VISIT, records.page | space << np.uint64(PAGE_BITS), records.page),
+            ip=lambda: _users(records, records.ip | space << np.uint64(IP_BITS)),
+        ), count
 
     def _fill(self, space: Words, tid: np.ndarray) -> None:
         if not tid.size:
@@ -92,3 +95,8 @@ class Spaces:
             return
         for one in np.unique(tid).tolist():
             space[tid == one] = self.threads.setdefault(int(one), [0])[-1]
+
+
+def _users(records: Records, ip: Words) -> Words:
+    """Instructions, those of the kernel 0; shape (n,)."""
+    return np.where(records.kernel, 0, ip)

@@ -25,13 +25,13 @@ class PageTable:
         self._grow()
         groups, visits = batch.groups, batch.visits
         if len(visits):
-            order, begin, numbers = groups.order, groups.first, groups.numbers
-            self._sums[numbers, 0] += groups.last - begin + 1
-            self._sums[numbers, 1] += np.add.reduceat(visits.write[order], begin, dtype=np.int64)
-            self._sums[numbers, 2] += np.add.reduceat(visits.kernel[order], begin, dtype=np.int64)
-            starts = visits.start_ns[order]
-            self._first[numbers] = np.minimum(self._first[numbers], starts[begin])
-            self._last[numbers] = np.maximum(self._last[numbers], starts[groups.last])
+            order, numbers = groups.order, groups.numbers
+            self._sums[numbers, 0] += groups.counts
+            for column, those in ((1, visits.write), (2, visits.kernel)):
+                if (places := np.flatnonzero(those)).size:
+                    self._sums[: len(index), column] += np.bincount(batch.number.take(places), minlength=len(index))
+            self._first[numbers] = np.minimum(self._first[numbers], visits.start_ns[order[groups.first]])
+            self._last[numbers] = np.maximum(self._last[numbers], visits.start_ns[order[groups.last]])
         self._ends(batch.finished)
         assert len(index) <= len(self._sums)
 
@@ -45,9 +45,9 @@ class PageTable:
         groups = finished.groups
         if not groups.numbers.size:
             return
-        lasted = (finished.end_ns - finished.begin_ns)[groups.order]
+        lasted = (finished.end_ns - finished.begin_ns).take(groups.order)
         numbers = groups.numbers
-        self._sums[numbers, 3] += groups.last - groups.first + 1
+        self._sums[numbers, 3] += groups.counts
         self._dwell[numbers, 0] += np.add.reduceat(lasted, groups.first)
         self._dwell[numbers, 1] = np.maximum(self._dwell[numbers, 1], np.maximum.reduceat(lasted, groups.first))
 

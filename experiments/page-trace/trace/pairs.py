@@ -15,8 +15,11 @@ MOST_PAIRS = 1 << 20
 _GATHERED = 1 << 20
 #: Of so many possible pairs, each has a counter.
 _CELLS = 1 << 20
+#: Counts up to this are counted themselves where the rarest are looked for.
+_OFTEN = 1 << 12
 
 Narrow = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
 
 
 class PairCounts:
@@ -61,15 +64,24 @@ class PairCounts:
     def _drop(self) -> None:
         """Keeps the more frequent half of `most`; of those as frequent as the last one, the first."""
         counts, half = self._counts.data, self._most // 2
-        values, often = np.unique(counts, return_counts=True)
-        least = int(values[np.searchsorted(np.cumsum(often), counts.size - half, side="right")])
-        gone = counts < least
+        least = _ranked(counts, counts.size - half)
+        kept = counts > least
         as_few = np.flatnonzero(counts == least)
-        gone[as_few[half - int(np.count_nonzero(counts > least)) :]] = True
+        more = half - int(np.count_nonzero(kept))
+        kept[as_few[:more]] = True
         # A pair that was dropped may have had so many each time; it begins at 0 when it comes again.
-        self.error += int(counts[gone].max())
-        counts[gone] = 0
-        self._counts.eliminate_zeros()
+        self.error += least if more < as_few.size else int(counts[~kept].max())
+        places = np.flatnonzero(kept)
+        starts = np.searchsorted(places, self._counts.indptr).astype(np.int32)
+        self._counts = sparse.csr_array(
+            (counts.take(places), self._counts.indices.take(places), starts), shape=self._counts.shape
+        )
+
+
+def _ranked(counts: Ints, place: int) -> int:
+    """What stands at `place` of all `counts`, sorted. Most pairs are rare, so their numbers are counted."""
+    at = int(np.searchsorted(np.cumsum(np.bincount(np.minimum(counts, _OFTEN))), place, side="right"))
+    return at if at < _OFTEN else int(np.sort(counts)[place])
 
 
 def _counted(left: Narrow, right: Narrow, rows: int, columns: int) -> sparse.csr_array:

@@ -12,7 +12,7 @@ that were lost before it, a TASK record's the parent's tid.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,15 +102,15 @@ class Records:
     type: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:
-        return int(self.page.size)
+        return int(self.type.size)
 
     def where(self, mask: Flags) -> Records:
         """The records that `mask`, shape (n,), selects; a column is copied when it is asked for."""
         return _Selected(self, np.flatnonzero(mask))
 
-    def with_columns(self, page: Words, ip: Words) -> Records:
-        """The same records with other pages and instruction pointers."""
-        return _Changed(self, page, ip)
+    def with_columns(self, **made: Callable[[], Words]) -> Records:
+        """The same records with other columns, which are made when they are asked for."""
+        return _Changed(self, made)
 
     def coded(self, column: str) -> Coded | None:
         """The column `page` or `ip` by places in the blocks' words, where the file has it so."""
@@ -147,12 +147,20 @@ class _Selected(_Late):
 
 
 class _Changed(_Late):
-    def __init__(self, whole: Records, page: Words, ip: Words) -> None:
-        vars(self).update(_whole=whole, page=page, ip=ip)
+    _whole: Records
+    _changed: Mapping[str, Callable[[], Words]]
+
+    def __init__(self, whole: Records, changed: Mapping[str, Callable[[], Words]]) -> None:
+        vars(self).update(_whole=whole, _changed=changed)
 
     def _made(self, column: str) -> npt.NDArray[np.generic]:
+        if column in self._changed:
+            return self._changed[column]()
         values: npt.NDArray[np.generic] = getattr(self._whole, column)
         return values
+
+    def coded(self, column: str) -> Coded | None:
+        return None if column in self._changed else self._whole.coded(column)
 
 
 class _Written(_Late):
@@ -162,11 +170,12 @@ class _Written(_Late):
     _places: npt.NDArray[np.int64]
 
     def __init__(self, whole: Records, places: npt.NDArray[np.int64]) -> None:
-        vars(self).update(_whole=whole, page=whole.page, _places=places)
+        vars(self).update(_whole=whole, _places=places)
 
     def _made(self, column: str) -> npt.NDArray[np.generic]:
-        values: npt.NDArray[np.generic] = getattr(self._whole, column).copy()
+        values: npt.NDArray[np.generic] = getattr(self._whole, column)
         if column == "write":
+            values = values.copy()
             values[self._places] = True
         return values
 

@@ -31,7 +31,7 @@ class _Gaps:
         """Of each finished visit, sorted by page: begin, end of the page's use before, whether there was none."""
         groups = finished.groups
         self.end = finished.index.grown(self.end, -1)
-        begin, end = finished.begin_ns[groups.order], finished.end_ns[groups.order]
+        begin, end = finished.begin_ns.take(groups.order), finished.end_ns.take(groups.order)
         before = np.empty_like(end)
         before[1:] = end[:-1]
         before[groups.first] = self.end[groups.numbers]

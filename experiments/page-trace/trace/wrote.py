@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .index import PageIndex, distinct, stable_order
+
 #: A thread has at most so many pages at once, so that no WROTE record looks further back among its visits.
 MOST_PAGES = 64
-#: Of a page's number, with five levels of page tables.
-_PAGE_BITS = np.uint64(45)
 
 Places = npt.NDArray[np.int64]
 
@@ -49,26 +49,38 @@ def later_writes(chunks: Iterable[Told]) -> Places:
     """
     found: list[Places] = []
     carried: Told | None = None
+    index = PageIndex()
     for chunk in chunks:
         told = chunk if carried is None else chunk.behind(carried)
-        threads, thread = np.unique(told.tid, return_inverse=True)
-        key = thread.astype(np.uint64) << _PAGE_BITS | told.page
-        order = np.argsort(key, kind="stable")
-        same = key[order[1:]] == key[order[:-1]]
+        if not told.at.size:
+            continue
+        # One thread is the rule; of several, each has pages of its own.
+        several = bool((told.tid != told.tid[0]).any())
+        threads, thread = np.unique(told.tid, return_inverse=True) if several else (told.tid[:1], np.zeros(1, np.intp))
+        number = index.of(told.page)
+        key = thread * len(index) + number if several else number
+        order = stable_order(key, threads.size * len(index))
         written = told.write.copy()
-        written[order[np.flatnonzero(told.wrote[order[1:]] & same)]] = True  # in front of each stands its visit
+        # In front of each WROTE record of a page stands its visit.
+        wrote = np.flatnonzero(told.wrote[order[1:]])
+        before, behind = order[wrote], order[wrote + 1]
+        written[before[key[before] == key[behind]]] = True
         visits = np.flatnonzero(~told.wrote)
-        visits = visits[np.argsort(thread[visits], kind="stable")] if threads.size > 1 else visits
-        begins = np.flatnonzero(np.diff(key[visits], prepend=~key[visits[:1]]))
+        visits = visits[stable_order(thread[visits], threads.size)] if several else visits
         later = written & ~told.write
-        if begins.size:
+        begins = np.flatnonzero(np.diff(key[visits], prepend=-1))
+        if begins.size < visits.size:
             writes = np.logical_or.reduceat(written[visits], begins)
             later[visits[begins[writes & ~told.write[visits[begins]]]]] = True
         found.append(told.at[later])
-        last = np.cumsum(np.bincount(thread[visits], minlength=threads.size))[thread[visits]]
-        kept = visits[last - np.arange(visits.size) <= MOST_PAGES + 1]
-        carried = Told(told.at, told.tid, told.page, told.wrote, written).where(np.sort(kept))
-    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        if several:
+            last = np.cumsum(np.bincount(thread[visits], minlength=threads.size))[thread[visits]]
+            kept = np.sort(visits[last - np.arange(visits.size) <= MOST_PAGES + 1])
+        else:
+            kept = visits[-MOST_PAGES - 1 :]
+        carried = Told(told.at, told.tid, told.page, told.wrote, written).where(kept)
+    # Those that were carried may be there twice.
+    return distinct(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
 
 def within(places: Places, first: int, n: int) -> Places:
