@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from .index import Groups
 from .records import Words
 from .tables import Batch, Finished
 from .visits import Ints
@@ -36,12 +37,13 @@ class AccessMap:
         at = np.minimum(visits.start_ns // self._step, self._intervals - 1)
         first = int(at.min())
         width = int(at.max()) - first + 1
-        codes, distinct = pd.factorize(batch.number * width + (at - first))
-        counts = np.stack([np.bincount(one, minlength=distinct.size) for one in (codes, codes[visits.write])], axis=1)
-        number, interval = np.divmod(distinct, width)
+        known = len(index)
+        groups = Groups(batch.number + (at - first) * known, known * width) if width > 1 else batch.groups
+        counts = np.stack([groups.counts, groups.sums(visits.write)], axis=1)
+        interval, number = np.divmod(groups.numbers, known)
         page = index.pages()[number] >> np.uint64(self._shift)
         self._waiting.append((page << np.uint64(16) | (interval + first).astype(np.uint64), counts))
-        self._gathered += distinct.size
+        self._gathered += number.size
         if self._gathered > self._most:
             self._count()
 
@@ -56,9 +58,12 @@ class AccessMap:
             self._merge(self._cells >> np.uint64(17) << np.uint64(16) | low, self._counts)
 
     def _merge(self, cells: Words, counts: Ints) -> None:
-        codes, self._cells = pd.factorize(cells)
-        columns = [np.bincount(codes, weights=column, minlength=self._cells.size) for column in counts.T]
-        self._counts = np.stack(columns, axis=1).astype(np.int64)
+        # Parts are sorted, or nearly: a stable sort merges such runs.
+        order = np.argsort(cells, kind="stable")
+        cells = cells.take(order)
+        begins = np.flatnonzero(np.concatenate([np.ones(min(1, cells.size), bool), cells[1:] != cells[:-1]]))
+        self._cells = cells[begins]
+        self._counts = np.add.reduceat(counts.take(order, axis=0), begins) if begins.size else counts
 
     def close(self, rest: Finished) -> None:
         self._count()

@@ -65,6 +65,12 @@ class Groups:
         """(d,) of the distinct pages, as `first` has them."""
         return self._sorted[2]
 
+    def sums(self, values: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+        """(d,) of whole numbers or marks, shape (n,)."""
+        total = np.cumsum(values.take(self.order), dtype=np.int64).take(self.last)
+        total[1:] -= total[:-1].copy()
+        return total
+
     @cached_property
     def _sorted(self) -> tuple[Numbers, Numbers, Numbers]:
         """order, first, numbers."""

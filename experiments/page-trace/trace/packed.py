@@ -131,7 +131,7 @@ class Entries:
 class Coded:
     """A column of words by their places in `entries`: code, shape (n,)."""
 
-    code: npt.NDArray[np.unsignedinteger]
+    code: npt.NDArray[np.integer]
     entries: Entries
 
     def at(self, places: npt.NDArray[np.intp] | slice) -> Coded:

@@ -27,9 +27,9 @@ class PageTable:
         if len(visits):
             order, numbers = groups.order, groups.numbers
             self._sums[numbers, 0] += groups.counts
-            for column, those in ((1, visits.write), (2, visits.kernel)):
-                if (places := np.flatnonzero(those)).size:
-                    self._sums[: len(index), column] += np.bincount(batch.number.take(places), minlength=len(index))
+            self._sums[numbers, 1] += groups.sums(visits.write)
+            if visits.kernel.any():
+                self._sums[numbers, 2] += groups.sums(visits.kernel)
             self._first[numbers] = np.minimum(self._first[numbers], visits.start_ns[order[groups.first]])
             self._last[numbers] = np.maximum(self._last[numbers], visits.start_ns[order[groups.last]])
         self._ends(batch.finished)
@@ -45,11 +45,13 @@ class PageTable:
         groups = finished.groups
         if not groups.numbers.size:
             return
-        lasted = (finished.end_ns - finished.begin_ns).take(groups.order)
+        lasted = finished.end_ns - finished.begin_ns
         numbers = groups.numbers
         self._sums[numbers, 3] += groups.counts
-        self._dwell[numbers, 0] += np.add.reduceat(lasted, groups.first)
-        self._dwell[numbers, 1] = np.maximum(self._dwell[numbers, 1], np.maximum.reduceat(lasted, groups.first))
+        self._dwell[numbers, 0] += groups.sums(lasted)
+        self._dwell[numbers, 1] = np.maximum(
+            self._dwell[numbers, 1], np.maximum.reduceat(lasted.take(groups.order), groups.first)
+        )
 
     def close(self, rest: Finished) -> None:
         self._ends(rest)

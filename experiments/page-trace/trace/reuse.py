@@ -40,14 +40,23 @@ class ReuseDistances:
         self._stack: Narrow = np.empty(0, dtype=np.int32)  # from the least recently visited page on
         self._counts = np.zeros(1024, dtype=np.int64)
         self._cold = 0
+        self._waiting: list[Narrow] = []
+        self._gathered = 0
 
     def add(self, batch: Batch) -> None:
         self._index = batch.index
         self._place = batch.index.grown(self._place, -1)
         self._counts = batch.index.grown(self._counts)
-        # The stack is walked once for each piece.
+        self._waiting.append(batch.number.astype(np.int32))
+        self._gathered += batch.number.size
+        # The stack is walked once for each piece, which is to be no shorter.
+        if self._gathered >= self._stack.size:
+            self._count()
+
+    def _count(self) -> None:
+        number = np.concatenate([*self._waiting, np.empty(0, dtype=np.int32)])
+        self._waiting, self._gathered = [], 0
         size = max(_PIECE, self._stack.size)
-        number = batch.number.astype(np.int32)
         for first in range(0, number.size, size):
             self._visit(self._without_alternation(number[first : first + size]))
 
@@ -117,7 +126,7 @@ class ReuseDistances:
         self._cold += cold.size
 
     def close(self, rest: Finished) -> None:
-        pass
+        self._count()
 
     @property
     def cold(self) -> int:
