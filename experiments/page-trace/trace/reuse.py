@@ -24,6 +24,8 @@ from .visits import Ints
 
 #: Visits counted at once: they stay in the processor's cache.
 _PIECE = 1 << 15
+#: Of longer pieces, so many parts are taken one by one.
+_PARTS = 8
 _DIGIT_BITS = 5
 _DIGITS = 1 << _DIGIT_BITS
 
@@ -184,6 +186,8 @@ def less_smaller_before(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int3
     # Loops come by their pages in the same order again: then there is nothing to sort.
     if n < 2 or (rank[1:] < rank[:-1]).all():
         return start
+    if _PIECE < n <= _PARTS * _PIECE:
+        return _by_parts(rank, start)
     size = -(-n // _DIGITS) * _DIGITS
     # What pads it to whole blocks stands behind all others.
     values = np.concatenate([rank, np.arange(n, size, dtype=np.uint32)])
@@ -201,6 +205,16 @@ def less_smaller_before(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int3
         values, counts = values[order], counts[order]
         shift -= _DIGIT_BITS
     return counts[values < n]
+
+
+def _by_parts(rank: npt.NDArray[np.uint32], start: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The same of few parts, by value: each is as large as stays in the processor's cache, and a permutation again."""
+    part, counts = rank // np.uint32(_PIECE), []
+    for number in range(int(part.max()) + 1):
+        here = np.flatnonzero(part == number)
+        lower = np.cumsum(part < number, dtype=np.int32)
+        counts.append(less_smaller_before(rank.take(here) % np.uint32(_PIECE), start.take(here) - lower.take(here)))
+    return np.concatenate(counts)
 
 
 @functools.lru_cache(maxsize=1)
