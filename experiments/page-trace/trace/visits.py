@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from .index import stable_order
 from .packed import Coded
 from .records import CODE, LOST, VISIT, Flags, Records, Words
 
@@ -149,15 +150,16 @@ class VisitStream:
 
     def _threaded(self, records: Records, page: Words, epoch: Ints) -> tuple[Places, _Told]:
         codes, tids = pd.factorize(records.tid)
-        # 16 bits are sorted by radix; no machine runs more threads than that within one chunk.
-        order = np.argsort(codes.astype(np.uint16) if tids.size <= 1 << 16 else codes, kind="stable")
+        order = stable_order(codes, tids.size)
         bounds = np.cumsum(np.bincount(codes))[:-1]
         parts = []
         for tid, places in zip(tids.tolist(), np.split(order, bounds), strict=True):
             at, of = self._thread(int(tid), records.time_ns[places], page[places], epoch[places])
             parts.append((places[at], of.left, of.left_ns))
         at, left, left_ns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        back = np.argsort(at)
+        back = np.full(page.size, -1)
+        back[at] = np.arange(at.size)
+        back = back[back >= 0]
         return at[back], _Told(left[back], left_ns[back])
 
     def _thread(self, tid: int, time: Ints, page: Words, epoch: Ints | int) -> tuple[Places, _OfThread]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from .index import PageIndex, distinct, stable_order
 
@@ -56,7 +57,7 @@ def later_writes(chunks: Iterable[Told]) -> Places:
             continue
         # One thread is the rule; of several, each has pages of its own.
         several = bool((told.tid != told.tid[0]).any())
-        threads, thread = np.unique(told.tid, return_inverse=True) if several else (told.tid[:1], np.zeros(1, np.intp))
+        thread, threads = pd.factorize(told.tid) if several else (np.zeros(1, np.intp), told.tid[:1])
         number = index.of(told.page)
         key = thread * len(index) + number if several else number
         order = stable_order(key, threads.size * len(index))
