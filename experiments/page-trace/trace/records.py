@@ -154,10 +154,8 @@ class _Changed(_Late):
         vars(self).update(_whole=whole, _changed=changed)
 
     def _made(self, column: str) -> npt.NDArray[np.generic]:
-        if column in self._changed:
-            return self._changed[column]()
-        values: npt.NDArray[np.generic] = getattr(self._whole, column)
-        return values
+        made = self._changed.get(column)
+        return made() if made else np.asarray(getattr(self._whole, column))
 
     def coded(self, column: str) -> Coded | None:
         return None if column in self._changed else self._whole.coded(column)

@@ -163,6 +163,27 @@ def test_pairs_are_counted(gathered, rows, pieces):
     assert (pairs.total, pairs.error) == (len(rows), 0)
 
 
+@pytest.mark.parametrize("often", [1, 2, 1 << 12])
+def test_of_many_pairs_those_that_came_more_often_stay(monkeypatch, often):
+    monkeypatch.setattr(pairs_module, "_OFTEN", often)
+    rows = np.minimum(np.random.default_rng(9).zipf(1.4, (20_000, 2)), 150)
+    exact = Counter(map(tuple, rows.tolist()))
+    kept = PairCounts(most=1000)
+    kept.add(rows[:, 0], rows[:, 1], (151, 151))
+    left = kept.counts().tocoo()
+    told = dict(zip(zip(left.row.tolist(), left.col.tolist(), strict=True), left.data.tolist(), strict=True))
+    # Of those as frequent, the first.
+    assert told == dict(sorted(exact.items(), key=lambda item: (-item[1], item[0]))[:500])
+    assert kept.error == max(count for pair, count in exact.items() if pair not in told)
+
+
+def test_what_a_dropped_pair_had_may_be_less_than_what_the_last_one_kept_has():
+    kept = PairCounts(most=4)
+    kept.add(np.repeat(np.arange(5), np.arange(1, 6)), np.zeros(15, dtype=np.intp), (5, 1))
+    assert kept.counts().toarray().ravel().tolist() == [0, 0, 0, 4, 5]
+    assert kept.error == 3
+
+
 # -- advice ------------------------------------------------------------------------------------------------
 
 
@@ -255,12 +276,13 @@ def test_objects_that_are_used_in_turn_are_to_be_packed():
     assert advise_pairs(transitions.frame(), transitions.total, {1000: "head"}) == []
 
 
-def test_threads_that_share_are_told_how_often_the_page_changes_hands():
+@pytest.mark.parametrize("size", [1, 13])  # chunks of one thread, and of both
+def test_threads_that_share_are_told_how_often_the_page_changes_hands(size):
     rows = [
         (record(7, tid=tid, flags=n == 50), record(2000 + 50 * tid + n % 40, tid=tid))
         for n in range(100) for tid in (1, 2)
     ]  # fmt: skip
-    sharing = measured(words_of(row for pair in rows for row in pair), 13)[2].frame()
+    sharing = measured(words_of(row for pair in rows for row in pair), size)[2].frame()
     place, *alone = advise_threads(sharing, named)
     assert place.text.startswith("stack: 1 page with writes, shared by up to 2 threads, changed hands 199 times.")
     assert [one.text.partition(".")[0] for one in alone] == [
