@@ -113,7 +113,8 @@ def counting_sort(
 ) -> tuple[npt.NDArray[Kind], npt.NDArray[np.int32]]:
     """`values`, shape (n,), sorted by code and stably; and where each code begins and ends there, shape (known + 1,).
 
-    A matrix of one row, by columns: scipy counts and places them in compiled code. numpy's sorts take several times as long.
+    A matrix of one row, by columns: scipy counts and places them in compiled code. numpy's sorts take several times
+    as long.
     """
     row = np.array([0, codes.size], dtype=np.int32)
     # Of codes that come several times each is an entry of its own.
