@@ -293,7 +293,7 @@ def test_a_held_out_script_that_needs_what_was_not_fitted_is_absent_with_the_rea
 
 
 def test_a_script_of_what_never_fires_costs_nothing_and_that_is_right(trial):
-    """As where a compiler put the function into its callers. What is predicted to cost something and does not, is told."""
+    """A compiler may have put the function into its callers. What is predicted to cost and does not, is told."""
     path = trial.path / "validate" / "stdout"
     runs = [json.loads(line) for line in path.read_text().splitlines()]
     for run in runs:
