@@ -2,7 +2,8 @@
 """Which files of this host a program uses: it is run here once, watched by strace, where nothing that it does stays.
 
 The run sees the host's files below layers in memory (overlayfs, in namespaces that every user may make): what it
-writes is gone with it, and it has no network, as in the guest. A file that it asks for and finds is one that it needs.
+writes is gone with it, and it has no network but a loopback of its own, as in the guest. A file that it asks for and
+finds is one that it needs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -67,6 +69,13 @@ def files_found(
         discard(scratch)
 
 
+#: What brings the loopback device up in a network namespace of one's own, where no program for that may be.
+_LOOPBACK = """\
+import fcntl, socket, struct
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh22x", b"lo", 0x49))  # SIOCSIFFLAGS: up, loopback, running
+"""
+
+
 def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str], stdin: Path, scratch: Path) -> str:
     """Run it; why that was not possible, or nothing."""
     told = scratch / "told"
@@ -75,6 +84,7 @@ def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str], std
     watched = ["env", "-i", *given, *map(str, strace), "-e", "trace=%file,getdents64", "-e", "signal=none", *words]
     layers = scratch / "layers"
     begin = ["set -e", f"told={shlex.quote(str(told))}", f"up={shlex.quote(str(layers))}"]
+    begin += [shlex.join([sys.executable, "-Ic", _LOOPBACK]) + " || :"]
     begin += ['mount -t tmpfs tmpfs "$up"', 'mkdir "$up/root" "$up/layer"', *_layers(Path("/"), _mounts())]
     inside = ["/bin/sh", "-c", "\n".join([*begin, _ENTER]), "sh", folder, *watched]
     own_user = ["-r"] if os.geteuid() else []

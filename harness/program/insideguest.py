@@ -31,6 +31,7 @@ for at in {" ".join(SHARED)}; do
 	mkdir -p {ROOT}/$at && mount -o bind /$at {ROOT}/$at || exit
 done
 cp /bin/busybox {BUSYBOX} || exit
+/bin/busybox ifconfig lo up 2>/dev/null
 export PATH=/krepro/bin:{GUEST_PATH}
 exec /bin/chroot {ROOT} {BUSYBOX} sh -c {shlex.quote(inside)} sh {shlex.join([folder, *words])} <{ROOT}{STDIN}
 """

@@ -42,6 +42,15 @@ int main(int argc, char **argv)
 	return 3;
 }
 """
+#: A server and its client, which opens a file when they have met.
+LOOPBACK = """\
+import pathlib, socket, threading
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: server.accept()[0].sendall(b"hi")).start()
+client = socket.create_connection(server.getsockname())
+print(client.recv(2).decode())
+print(pathlib.Path("after").read_text())
+"""
 #: Functions whose instructions are 2 n + 1, below known callers, in three threads of two processes.
 CALLING = """\
 #include <pthread.h>
@@ -190,6 +199,14 @@ def test_a_program_of_this_host_finds_its_files_and_its_status_is_passed_on(tmp_
 
 #: Two builds between which Debian's 6.1 got two instructions dearer on every system call (cases/history).
 STEP = "debian:6.1.0-47", "debian:6.1.0-50"
+
+
+def test_a_server_and_its_client_meet_on_the_loopback_here_and_in_the_guest(tmp_path):
+    """The program is run here first, where it writes to a file that is lost: its last file is opened after they met."""
+    (tmp_path / "met.py").write_text(LOOPBACK)
+    (tmp_path / "after").write_text("the client has read this")
+    report = report_of(inv(tmp_path, "profile", "--", "/usr/bin/python3", "met.py"))
+    assert (report / "stdout").read_text() == "hi\nthe client has read this\n"
 
 
 def test_against_another_kernel_the_step_is_found_in_the_code_that_changed(counted, tmp_path):
