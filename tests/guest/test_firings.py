@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from rich.console import Console
 
@@ -10,6 +12,8 @@ from harness.artefacts.store import Store
 from harness.program.firings import count_in_guest
 from harness.program.subject import TraceRequest
 from tests.compiling import run
+from tests.experiments.probe_cost.test_cost_model import MODEL
+from tests.newcomer import inv
 
 PROGRAM = """\
 #include <sys/syscall.h>
@@ -63,3 +67,21 @@ def test_probes_fire_as_often_as_a_person_counts(kernel, tmp_path):
     assert "profile:hz:99" not in counted.firings
     assert (counted.kernel, counted.status, counted.cpus) == (kernel, 3, 1)
     assert 300 * 60 < counted.base < 5_000_000
+
+
+def test_a_trace_of_a_program_is_priced_before_it_runs(tmp_path):
+    """What perf would record of 300 calls, by a model in which a firing and its record cost what a person adds up."""
+    (tmp_path / "known.c").write_text(PROGRAM)
+    run("gcc", "-static", "-O1", "-o", "known", "known.c", cwd=tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps(MODEL))
+    wanted = "perf record -a -e syscalls:sys_enter_getppid"
+    done = inv(tmp_path, "predict", "model.json", wanted, "--kernel", "debian:6.12", "--to", "json", "--", "./known")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (row,) = told["tables"]["Each firing"]
+    assert (row["as"], row["firings"]) == ("syscall", "300")
+    each, whole = (float(row[name].replace(",", "")) for name in ("each, instr", "in all, instr"))
+    assert whole == pytest.approx(300 * each, rel=0.01)
+    said = "\n".join(told["said"])
+    assert "instructions on debian:6.12" in said
+    assert "slowdown: " in said
