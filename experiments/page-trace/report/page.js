@@ -156,9 +156,10 @@ function labels(pen, w, h, dark) {
 		pen.fillText(name, 4, middle, LABELS - 8);
 	}
 	pen.fillStyle = ink; pen.textBaseline = "top";
-	for (let i = 0; i <= 4; i++) {
-		pen.textAlign = i === 0 ? "left" : i === 4 ? "right" : "center";
-		pen.fillText(time(view.t0 + (view.t1 - view.t0) * i / 4), LABELS + w * i / 4, h + 5);
+	const marks = w < 400 ? 2 : 4; // on a telephone more of them overlap
+	for (let i = 0; i <= marks; i++) {
+		pen.textAlign = i === 0 ? "left" : i === marks ? "right" : "center";
+		pen.fillText(time(view.t0 + (view.t1 - view.t0) * i / marks), LABELS + w * i / marks, h + 5);
 	}
 	pen.textAlign = "left";
 }
