@@ -18,6 +18,7 @@ from .fit import PROVIDERS
 from .fitted import unit_of
 from .hand import OUTSIDE, RUNS
 from .runs import ORACLE
+from .validation import UNFITTED
 
 #: As the field orders them, the cheapest first.
 ORDER = ("tracepoint", "kprobe-ftrace", "kprobe-optimised", "kprobe-int3", "uprobe")
@@ -177,11 +178,18 @@ def _blind_metrics(trial: _Trial, checks: pd.DataFrame) -> None:
     errors = drawn.loc[~failed, "error_added"].abs()
     inside = drawn["measured"].between(drawn["low"], drawn["high"]) & ~failed
     why = "no script that was drawn could be predicted"
+    if (drawn["problem"] == UNFITTED).any():  # that is no failure of theirs
+        for name in ("error_blind_median", "error_blind_worst", "blind_scripts", "blind_failed", "blind_inside"):
+            trial.put(name, math.nan, UNFITTED)
+        return
     trial.put("error_blind_median", float(errors.median()), why)
     trial.put("error_blind_worst", float(errors.max()), why)
     trial.put("blind_scripts", len(drawn))
     trial.put("blind_failed", float(failed.mean()))
-    trial.put("blind_inside", float(inside.mean()))
+    held = checks[(checks["source"] == "held-out") & checks["error_added"].notna()]
+    bare = set(drawn["trial"]) - set(held.loc[held["arm"] == trial.arm, "trial"])
+    # Their intervals are widened by the errors of held-out scripts, if there are any.
+    trial.put("blind_inside", math.nan if bare else float(inside.mean()), "no script was held out")
 
 
 def _advice_metrics(trial: _Trial) -> None:
@@ -189,6 +197,10 @@ def _advice_metrics(trial: _Trial) -> None:
     rows = {row["script"]: row for row in checks[checks["source"] == "advice"].to_dict("records")}
     names = sorted({name.rpartition(".")[0] for name in rows})
     if not names:
+        return
+    if all(row["problem"] == UNFITTED for row in rows.values()):
+        trial.put("advice_right", math.nan, UNFITTED)
+        trial.put("advice_error", math.nan, UNFITTED)
         return
     right, errors = [], []
     for name in names:

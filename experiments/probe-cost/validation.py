@@ -21,6 +21,9 @@ from .scripts import counts, events_of, script
 #: Scripts by the guest's workload that runs them: seen, drawn by the trial's seed, before and after advice.
 SOURCES = {"validate": "held-out", "blind": "blind", "advice": "advice"}
 
+#: Why no script of a trial is predicted whose fit is not there.
+UNFITTED = "the runs of the fit are not known"
+
 
 def put_scripts(
     rows: TableRows, trial: Trial, read: Mapping[str, Sequence[Run]], stages: Sequence[dict[str, Any]]
@@ -90,7 +93,7 @@ def _check(run: Run, model: CostModel | None) -> dict[str, Any]:
     row: dict[str, Any] = {"base": base, "measured": measured, "slowdown": slowdown}
     row |= _lost(run)
     if model is None:
-        return row | {"problem": "the runs of the fit are not known"}
+        return row | {"problem": UNFITTED}
     try:
         prediction = predict(model, script(run))
     except UsageError as error:  # a run of the fit failed, and a stage is missing: no reason to lose the others
