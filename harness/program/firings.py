@@ -29,6 +29,7 @@ from harness.program.insideguest import GUEST_PATH
 from harness.program.live import Counted
 from harness.program.probenames import counts_time, split_probe
 from harness.program.subject import Subject, TraceRequest, subject
+from harness.progress import note
 
 #: Kinds that a counter of another kind counts as well.
 SAME_PLACE = {"kfunc": "kprobe", "fentry": "kprobe", "kretfunc": "kretprobe", "fexit": "kretprobe"}
@@ -50,6 +51,8 @@ def count_in_guest(store: Store, request: TraceRequest, probes: Sequence[str], c
         program = traced(store, counting, it.kernel, console)
         if (before := exit_status(plain)) != (after := exit_status(program)):
             raise RunError(f"the program ended with exit status {before}, and where probes were counted with {after}")
+        if before:
+            note(f"the program ended with exit status {before}")
         nanoseconds, found = _read(program.left / COUNTED)
         firings: dict[str, float] = {}
         absent: dict[str, str] = {}
@@ -64,7 +67,7 @@ def count_in_guest(store: Store, request: TraceRequest, probes: Sequence[str], c
                 absent[probe] = why_not(-found[name], name)
         return Counted(
             firings, absent, seconds=nanoseconds / 1e9, cpus=1, base=int(functions["instructions"].sum()),
-            kernel=it.kernel, status=before,
+            kernel=it.kernel,
         )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ MOST_COUNTERS = 512
 class Counted:
     """Firings by probe; and by probe why there are none.
 
-    Of a program in a guest besides: the instructions that it takes untraced, its kernel, and how it ended.
+    Of a program in a guest besides: the instructions that it takes untraced, and its kernel.
     """
 
     firings: dict[str, float]
@@ -55,7 +55,6 @@ class Counted:
     cpus: int
     base: int | None = None
     kernel: str | None = None
-    status: int = 0
 
 
 def count(probes: Sequence[str], seconds: int) -> Counted:

@@ -33,7 +33,7 @@ ALL_CALLS = "tracepoint:raw_syscalls:sys_enter"
 #: What a bpftrace script has and no name of a file.
 _TEXT = "{"
 #: Tools whose command lines are read.
-_TOOLS = {"perf": perf.read, "trace-cmd": tracecmd.read, "dtrace": lambda lines: _of_d(*dtrace.of_command(lines[0]))}
+_TOOLS = ("perf", "trace-cmd", "dtrace")
 _OWN = (".yaml", ".yml")
 
 

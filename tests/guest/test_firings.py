@@ -65,7 +65,7 @@ def test_probes_fire_as_often_as_a_person_counts(kernel, tmp_path):
     assert counted.firings["tracepoint:syscalls:*"] == pytest.approx(2 * named, rel=0.1)
     assert counted.absent == absent
     assert "profile:hz:99" not in counted.firings
-    assert (counted.kernel, counted.status, counted.cpus) == (kernel, 3, 1)
+    assert (counted.kernel, counted.cpus) == (kernel, 1)
     assert 300 * 60 < counted.base < 5_000_000
 
 
@@ -82,6 +82,7 @@ def test_a_trace_of_a_program_is_priced_before_it_runs(tmp_path):
     assert (row["as"], row["firings"]) == ("syscall", "300")
     each, whole = (float(row[name].replace(",", "")) for name in ("each, instr", "in all, instr"))
     assert whole == pytest.approx(300 * each, rel=0.01)
+    assert "the program ended with exit status 3" in done.stderr
     said = "\n".join(told["said"])
     assert "instructions on debian:6.12" in said
     assert "slowdown: " in said
