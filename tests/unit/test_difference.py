@@ -69,6 +69,15 @@ def test_each_function_says_why():
 
 
 @needs_guest_packages
+def test_a_function_in_another_ones_place_is_no_new_work():
+    before = [profile(1, seldom=(30, 3), same=(50, 5))]
+    after = [profile(1, **{"__seldom.part.0": (31, 3)}, same=(60, 6))]
+    table = function_difference(before, after).set_index("function")
+    assert table["why"].to_dict() == {"seldom": "code", "__seldom.part.0": "new", "same": "calls"}
+    assert by_code(table.reset_index())["change"].sum() == 1
+
+
+@needs_guest_packages
 def test_of_a_system_call_the_changed_code_is_told_apart():
     before = [profile(1, below=[("changed", 1000), ("same", 500)], changed=(1000, 10), same=(500, 5))]
     after = [profile(2, below=[("changed", 1020), ("same", 530)], changed=(1020, 10), same=(530, 5))]

@@ -62,10 +62,22 @@ def function_difference(before: Sequence[Profile], after: Sequence[Profile]) -> 
         alone = row.before == 0 and not before[0].has(*key), row.after == 0 and not after[0].has(*key)
         why = VARIES if key[0] == INTERRUPTED else _why(row, alone, code.get(key))
         told.append((*key, row.before, row.after, row.after - row.before, row.calls_before, row.calls_after, why))
-    table = pd.DataFrame(told, columns=FUNCTIONS)
+    table = _replaced(pd.DataFrame(told, columns=FUNCTIONS))
     table["size"] = table["change"].abs()
     table = table.sort_values(["size", "function", "file"], ascending=[False, True, True])
     return table.drop(columns="size").reset_index(drop=True)
+
+
+def _replaced(table: pd.DataFrame) -> pd.DataFrame:
+    """Where `__lookup` is new and `lookup` no longer called, one stands for the other: both are changes of code.
+
+    Names are the same but for underscores before them and a compiler's suffix (`.part.0`).
+    """
+    names = table["function"].str.lstrip("_").str.split(".").str[0]
+    moved = set(names[table["why"].isin([NEW, GONE])])
+    unused = table["before"].eq(0) | table["after"].eq(0)
+    table.loc[names.isin(moved) & unused & table["why"].eq(CALLS), "why"] = CODE
+    return table
 
 
 def by_code(functions: pd.DataFrame) -> pd.DataFrame:
