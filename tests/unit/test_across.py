@@ -139,18 +139,6 @@ def test_one_combination_that_differs_contradicts_and_is_named():
     assert "mib=4" in result.reason
 
 
-def test_where_chooses_values():
-    run = Run(
-        lambda place, repetition: (
-            linear(place, repetition) * (3 if place["mib"] == 4 and place["method"] == "mmap" else 1)
-        )
-    )
-    across = {"ratio": {"method": ["mmap", "read"]}, "where": {"mib": [1, 2, 8]}}
-    result = run.verdict(across, at_most=0.6)
-    assert result.verdict == "reproduced"
-    assert "holds in all 6 comparisons" in result.reason
-
-
 @pytest.mark.parametrize("low", [0.0, -1.0])
 def test_a_ratio_needs_a_divisor_above_0(low):
     run = Run(lambda place, repetition: low if place["method"] == "read" else 1.0)
@@ -332,14 +320,6 @@ def test_several_comparisons_need_more_repetitions_for_an_interval():
     assert (few.verdict, few.interval) == ("reproduced", None)
     assert "7 trials, too few for an interval" in few.reason
     assert Run(linear, 8).verdict(across, between=[0.4, 0.6]).interval is not None
-
-
-def test_intervals_of_several_comparisons_are_wider():
-    values = np.random.default_rng(1).normal(size=12)
-    one, many = median_estimate(values), median_estimate(values, comparisons=16)
-    assert many.low <= one.low
-    assert one.high <= many.high
-    assert many.high - many.low > one.high - one.low
 
 
 def test_they_hold_together_as_often_as_they_say():

@@ -14,7 +14,7 @@ from harness.kernel.arch import ARCHES
 from harness.kernel.load import kernel_names, load_kernel
 from harness.kernel.spec import Hardware
 from harness.machine import accelerator
-from harness.machine.board import BOARDS, PC, VIRT, board_by_qemu, board_of
+from harness.machine.board import board_of
 from harness.machine.spec import BootFiles, MachineSpec, argv
 from harness.measure.symbols import parse_system_map
 from harness.oracle.places import describe_places
@@ -24,21 +24,9 @@ from harness.run.prepared import SOURCES
 from harness.trial.execution import with_pmu
 from tests.compiling import run
 
-X86 = [name for name, arch in ARCHES.items() if not arch.cross]
 GUEST = IMAGES / "guest"
 HARDWARE = Hardware(type="virt,gic-version=3", cpu="max,pmu=on")
 FILES = BootFiles(kernel=Path("/k/bzImage"), initrds=(Path("/k/image.cpio"),), halt=Path("/k/halt.so"))
-
-
-def test_x86_needs_nothing_more_than_it_did():
-    assert X86 == ["i386", "x86_64"]
-    for name in X86:
-        arch = ARCHES[name]
-        assert (arch.prefix, arch.cross, arch.overlay, arch.init) == ("", "", None, ())
-        assert init_of(name) == (IMAGES / "init").read_text()
-        assert library_folders(GUEST / "krepro-roi.c", name) == [GUEST / "lib"]
-    assert overlay_of("x86_64") is None
-    assert with_overlay([GUEST], None) == program_sources([GUEST])
 
 
 def test_every_kernel_has_a_machine_of_its_architecture():
@@ -86,14 +74,6 @@ def test_the_machine_virt():
     assert "-icount shift=3,sleep=off" in text
     for of_a_pc in ("isa-debug-exit", "ib700"):
         assert of_a_pc not in text
-
-
-def test_machines_are_told_by_their_first_word():
-    assert board_of("virt") is board_of("virt,gic-version=3") is VIRT
-    assert board_of("q35") is board_of("pc") is board_of("microvm") is PC
-    assert board_by_qemu("qemu-system-aarch64") is VIRT
-    assert board_by_qemu("qemu-system-x86_64") is PC
-    assert list(BOARDS) == ["virt"]
 
 
 def test_kvm_runs_guests_of_its_own_architecture_alone(monkeypatch):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import exit_code
 from harness.measure.claims import ClaimResult, Verdict
 from harness.measure.known import news, news_lines, untold
 from harness.paths import ROOT
@@ -60,6 +61,9 @@ def test_news_names_experiment_claim_what_is_known_measured_and_reference_value(
         (claim("not-measurable", None, reason="no PMU"), "absent", "not measurable: no PMU; reference 4 ticks"),
         (claim("not-measurable", None, known="contradicted"), "absent", "not measurable"),
         (claim("not-measurable", None, known="not-measurable"), "ok", "not-measurable, as known"),
+        (claim("contradicted", known="not-measurable"), "news", "c is contradicted, known as not-measurable"),
+        (claim("confirmed", kind="finding"), "ok", "confirmed, as known"),
+        (claim("confirmed", kind="finding", known="refuted"), "news", "c is confirmed, known as refuted"),
     ],
 )
 def test_a_verdict_against_what_is_known(now, status, says):
@@ -67,7 +71,7 @@ def test_a_verdict_against_what_is_known(now, status, says):
     assert case.status == status
     assert says in case.message
     assert bool(news([now])) == (status == "news")
-    assert bool(news_lines([now])) == (status == "news")
+    assert bool(news_lines([now])) == (status == "news") == exit_code(news=bool(news([now])))
     assert bool(untold([now])) == (status == "absent")
     assert "no reference value" in claim_cases("x", [now], None)[0].message
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from harness.image.build import BASE_PACKAGES, ImageRecipe, build_image
 from harness.kernel.load import load_kernel
 from harness.packages import debs
 from harness.packages.choice import Package
-from harness.packages.chosen import Chosen, choose, install_chosen, key_of
+from harness.packages.chosen import Chosen, choose, install_chosen
 from tests.conftest import needs_guest_packages
 from tests.packages import entry_of, lock_of, make_deb
 from tests.unit.test_libraries import TRIPLET, compiled
@@ -196,14 +195,6 @@ def built(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     return go
 
 
-def test_keys_of_images_without_chosen_files_are_as_they_were(built):
-    fields = {"recipe", "arch", "debs", "packages", "sources", "init", "cflags", "compiler", "kernel"}
-    assert set(built().inputs) == fields
-    inputs = built("tool").inputs
-    assert set(inputs) == fields
-    assert inputs["packages"] == ["tool"]
-
-
 def test_the_key_has_the_choice(built):
     def choice(*files: str) -> Package:
         return Package(name="tool", files=files)
@@ -216,11 +207,6 @@ def test_the_key_has_the_choice(built):
     assert built(choice("b", "a")).key == built(choice("a", "b", "a")).key
     others = [built().key, built("tool").key, built(choice("a")).key, built(choice("a", "b")).key]
     assert len(set(others)) == 4
-
-
-def test_another_deb_is_another_key(tmp_path):
-    one = Chosen(Package(name="tool", files=("a",)), tmp_path, "1", "1")
-    assert key_of([one]) != key_of([replace(one, sha256="2")])
 
 
 def test_an_image_says_the_versions_of_chosen_packages_too(built):

@@ -106,12 +106,6 @@ def test_verdicts(expect, values, said, reason):
         assert result.interval is not None or len(values) == 1
 
 
-def test_absent_is_never_a_number():
-    result = verdict({"equals": 0}, [0, NAN], "the counter was not there")
-    assert (result.measured, result.interval, result.reason) == (None, None, "the counter was not there")
-    assert verdict({"equals": 0}, [NAN]).reason == "the metric is absent without a reason"
-
-
 def test_the_result_carries_what_a_reader_needs():
     result = verdict({"between": [8, 12]}, SPREAD, section="3.3", paper="it is ten")
     assert (result.measured, result.unit, result.expected) == (10.0, "us", "8 … 12")

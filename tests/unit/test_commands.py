@@ -12,14 +12,12 @@ from typing import Annotated, Literal, get_args
 import pytest
 from invoke import Exit
 
-from harness.cli.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out, value_of
-from harness.cli.shared import SET
+from harness.cli.declaration import DEBUG, Command, Option, command, rest_as_option, spelled_out
 from harness.commands import optiontables
 from harness.commands.catalogue import COMMANDS
 from harness.commands.tasks import collection, task_of
 from harness.errors import EXIT_USAGE, UsageError
 from harness.paths import ROOT
-from harness.run.request import RunRequest
 
 OPTIONS = [(name, option) for name, one in COMMANDS.items() for option in one.parameters]
 PATHS = [(name, option) for name, option in OPTIONS if option.takes_path]
@@ -161,41 +159,6 @@ def test_no_option_that_tells_of_a_path_was_forgotten():
 # -- declarations ---------------------------------------------------------------------------------------------
 
 
-def test_each_command_is_a_module_with_its_name():
-    folder = ROOT / "harness/commands"
-    for name, one in COMMANDS.items():
-        assert one.function.__module__ == f"harness.commands.{name}"
-        assert one.name == name
-        assert one.summary.endswith(".")
-    written = {path.stem for path in folder.glob("*.py") if "\n@command(" in path.read_text()}
-    assert written == COMMANDS.keys()
-
-
-def test_an_option_says_what_it_is():
-    for name, option in OPTIONS:
-        where = (name, option.name)
-        assert option.option.help, where
-        assert "|" not in option.option.help + option.option.none, f"{where} stands in a table"
-        assert not option.option.help.endswith("."), where
-        if option.option.least and option.default is not None and not option.required:
-            assert option.value(str(option.default)) == option.default, where
-
-
-def test_what_sets_are_named_by_is_told_once():
-    for name in ("results", "debug"):
-        same = [(option.type, str(option.default), option.option) for _, option in OPTIONS if option.name == name]
-        assert len(same) > 10
-        assert len(set(same)) == 1
-    named = [option.option for _, option in OPTIONS if option.name == "result" and option.option.help == SET]
-    assert len(named) == 10
-    assert len(set(named)) == 1
-
-
-def test_the_digest_is_checked_by_one_option_of_one_command():
-    assert [name for name, option in OPTIONS if option.name == "check_digest"] == ["run"]
-    assert RunRequest("x").check_digest is None
-
-
 # -- tasks ----------------------------------------------------------------------------------------------------
 
 
@@ -288,14 +251,6 @@ def test_only_an_optional_first_word_is_spelled_out(words, becomes):
 )
 def test_what_stands_after_two_dashes_stays_the_words_it_was(words, becomes):
     assert rest_as_option(words, COMMANDS) == becomes
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("x", "x"), ("experiment=x", "x"), ("a/b=c", "a/b=c"), ("experiment=/a=b", "/a=b")],
-)
-def test_value_of(text, value):
-    assert value_of("experiment", text) == value
 
 
 # -- docs -----------------------------------------------------------------------------------------------------

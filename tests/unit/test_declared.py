@@ -28,7 +28,6 @@ from harness.measure.declared import (
     check_tables,
     columns_of,
     count,
-    fact,
     flag,
     number,
     string,
@@ -36,8 +35,7 @@ from harness.measure.declared import (
 from harness.measure.hostsched import host_waited
 from harness.measure.raw import Answer, read_csv, read_json, read_json_lines, read_last_json_line
 from harness.measure.rows import MOST_PARTS, NO_VALUE, MetricRows, TableRows
-from harness.measure.trials import TRIALS, trial_table, without_disturbed
-from harness.measure.units import MEANINGS, UNITS
+from harness.measure.trials import trial_table
 from harness.sets.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.sets.resultset import read_tables
 from harness.yamlfile import about
@@ -58,10 +56,6 @@ def trial(root: Path, arm: str = "short", repetition: int = 0, clock: str = "wal
 
 
 # -- declarations --------------------------------------------------------------------------------------------
-
-
-def test_the_vocabulary_explains_every_unit():
-    assert set(MEANINGS) == set(UNITS)
 
 
 @pytest.mark.parametrize(
@@ -320,24 +314,6 @@ def test_a_host_whose_own_cpus_are_stolen_keeps_the_guest_waiting_too(tmp_path, 
     assert share == max(steal or 0.0, wait / (1000 + wait))
 
 
-def test_only_what_depends_on_timing_is_left_out():
-    declared = [Metric("rate", "count/s", "higher", "r", timing=True), fact("wrong", "count", "lower", "w")]
-    rows = MetricRows(declared, TableRows([]).frames()["problems"])
-    for arm, repetition in (("a", 0), ("a", 1), ("b", 0)):
-        rows.put(arm, repetition, "rate", 5)
-        rows.put(arm, repetition, "wrong", 0)
-    trials = TRIALS.typed(
-        pd.DataFrame({"arm": ["a", "a", "b"], "trial": [0, 1, 0], "clock": "wall", "disturbed": ["busy", None, "busy"]})
-    )
-    left = without_disturbed(rows.frame(), declared, trials).set_index(["arm", "trial", "metric"])
-    assert ("a", 0, "rate") not in left.index, "another trial of the arm was not disturbed"
-    assert left.loc[("a", 1, "rate"), "value"] == 5
-    assert left.loc[("b", 0, "rate"), "reason"] == "the trial is left out: busy"
-    assert np.isnan(left.loc[("b", 0, "rate"), "value"])
-    assert (left["value"].drop(("b", 0, "rate")) >= 0).all()
-    assert left.loc[("b", 0, "wrong"), "value"] == 0
-
-
 # -- loading -------------------------------------------------------------------------------------------------
 
 
@@ -386,12 +362,6 @@ def test_a_metric_that_a_claim_asks_for_is_absent_with_the_trial_s_problem(tmp_p
     assert metrics.loc[(0, "wait_ms"), "reason"] == "short/0/wait: cannot be read: No such file or directory"
     assert metrics.loc[(0, "waits"), "reason"] == metrics.loc[(0, "wait_ms"), "reason"]
     assert metrics.loc[(1, "wait_ms"), "value"] == 5.0
-
-
-def test_a_set_without_metrics_has_none_to_leave_out():
-    declared = [Metric("rate", "1", "higher", "how many", timing=True)]
-    none = MetricRows(declared, pd.DataFrame()).frame()
-    assert without_disturbed(none, declared, TRIALS.empty()).empty
 
 
 PARTS = """

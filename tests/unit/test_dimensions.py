@@ -27,7 +27,6 @@ from harness.report.reproduce import reproduction
 from harness.run.reanalysis import reanalyse
 from harness.run.request import RunRequest
 from harness.run.resuming import working_on
-from harness.run.unfinished import Words
 from harness.sets.export import export
 from harness.sets.resultset import ResultSet
 from harness.trial.plan import make_plan
@@ -97,12 +96,6 @@ def test_trials_and_metrics_have_a_column_for_each_dimension(made):
     assert (plain["group"], plain["method"]) == (None, None)
     assert pd.isna(plain["ms"])
     assert (trials["ms"].dtype, metrics["ms"].dtype) == ("float64", "float64")
-
-
-def test_a_set_without_a_matrix_has_the_columns_that_it_had(tmp_path):
-    result = write_set(tmp_path / "results", experiment_folder(tmp_path), {"short": [1.0]})
-    assert list(result.metrics.columns) == list(METRIC_COLUMNS)
-    assert list(result.tables["trials"].columns)[-1] == "disturbed"
 
 
 def test_own_columns_that_are_called_as_a_dimension_are_filled_in(made):
@@ -242,11 +235,6 @@ def test_a_run_of_other_values_is_another_run(tmp_path):
         assert other.path != first
     with working_on(options(set_=("ms=1,2",)), home, 2, None) as same:
         assert same.path == first
-
-
-def test_words_that_were_written_before_there_were_matrices():
-    old = '{"profile":"quick","repetitions":null,"arms":null,"seed":1,"accel":"auto","oracle":null}'
-    assert Words.model_validate_json(old).chosen == {}
 
 
 # -- small tables and figures ------------------------------------------------------------------------------

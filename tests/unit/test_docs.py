@@ -316,11 +316,6 @@ def printed_commands() -> list[tuple[str, str]]:
     return found
 
 
-def test_commands_are_printed_at_all():
-    assert ("README.md", "run experiment=irq-hotspot") in printed_commands()
-    assert ("README.md", "test") in printed_commands()
-
-
 def test_the_readmes_excerpt_counts_the_claims_that_there_are():
     claims = load_experiment(ROOT / "experiments/irq-hotspot").claims
     of_paper = [claim for claim in claims if claim.kind == "paper"]
@@ -359,13 +354,6 @@ def slip_in(command: str) -> str:
     except (ParseError, Exit) as error:
         return str(error)
     return ""
-
-
-def test_a_wrong_word_in_a_printed_command_is_seen():
-    assert [bool(slip_in(words)) for words in ("run x --nonsense", "nonsense", "--help nonsense", "run x", "test")] == [
-        *(True, True, True),
-        *(False, False),
-    ]
 
 
 def test_every_command_and_option_is_documented(tmp_path):

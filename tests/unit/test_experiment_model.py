@@ -151,19 +151,6 @@ def test_command_line_words_of_an_arm(example):
     assert boot_parameters(load_experiment(example).arms["left"]) == ("profile=4", "quiet", "mode=fast")
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"equals": 0}, "= 0"),
-        ({"between": (0.5, 2)}, "0.5 … 2"),
-        ({"at_least": 1000}, "≥ 1000"),
-        ({"at_most": 0.05}, "≤ 0.05"),
-    ],
-)
-def test_expectations_read_well(fields, text):
-    assert str(Expect(**fields)) == text
-
-
 def test_an_experiment_is_found_by_name_and_by_any_path(example, monkeypatch):
     assert find_experiment("irq-hotspot") == EXPERIMENTS / "irq-hotspot"
     assert find_experiment(str(example)) == example
@@ -239,7 +226,6 @@ def test_all_kernels_and_arms_that_cannot_be_are_told_before_anything_is_built(e
     ("expect", "says"),
     [
         ({"equals": 1_295_368}, "= 1295368"),
-        ({"between": [38_580_000, 0.1]}, None),
         ({"between": [0.1, 38_580_000]}, "0.1 … 38580000"),
         ({"at_least": 1e300}, "≥ 1e+300"),
         ({"at_most": 0}, "≤ 0"),
@@ -247,11 +233,7 @@ def test_all_kernels_and_arms_that_cannot_be_are_told_before_anything_is_built(e
     ],
 )
 def test_a_bound_is_told_as_it_was_written(expect, says):
-    if says is None:
-        with pytest.raises(ValueError, match="the lower bound comes first"):
-            Expect.model_validate(expect)
-    else:
-        assert str(Expect.model_validate(expect)) == says
+    assert str(Expect.model_validate(expect)) == says
 
 
 @pytest.mark.parametrize("kernel", ["/boot/vmlinuz", "../../etc", "/../../x", "debian:../x", "a/b", "debian:", "~"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import RunError
-from tests.fuzzing import Reader, fuzz, readers
+from tests.fuzzing import fuzz, readers
 
 READERS = readers()
 QUICK = 40
@@ -26,15 +25,3 @@ def test_a_true_file_is_read(name, tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data)
     reader.read(tmp_path)
-
-
-def test_a_reader_that_fails_is_told_with_what_it_read(tmp_path):
-    def careless(folder):
-        number = int((folder / "x").read_bytes())
-        if number > 9:
-            raise RunError("is too\nmuch")
-
-    outcome = fuzz(Reader("x", (b"7",), careless), tmp_path, 1000)
-    assert len(outcome.failures) == 5
-    assert any("ValueError" in failure for failure in outcome.failures)
-    assert fuzz(Reader("x", (b"7",), lambda _: None), tmp_path, 100).failures == []

@@ -18,7 +18,6 @@ from harness.image.programs import (
     library_folders,
     module_sources,
     program_sources,
-    safe_name,
     source_files,
 )
 from harness.kernel.arch import ARCHES
@@ -192,10 +191,3 @@ def test_modules_are_folders_with_a_kbuild_file(guest):
         (guest / "modules" / folder / file).touch()
     assert [path.name for path in module_sources([guest])] == ["one", "two"]
     assert guest / "modules/three/readme" in source_files([guest])
-
-
-@pytest.mark.parametrize(
-    ("text", "safe"), [("bin/[", True), ("a+b_c.so", True), ("a b", False), ("a\nb", False), ("", False)]
-)
-def test_names_that_an_initramfs_list_can_carry(text, safe):
-    assert safe_name(text) is safe

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harness.sets.hostcpu import cpu_settings
-from harness.sets.provenance import host
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -74,7 +73,3 @@ def test_a_host_that_tells_nothing(tmp_path):
 def test_turbo_has_two_places_and_two_senses(tmp_path, file, text, turbo):
     write(tmp_path, {f"{CPU}/{file}": text})
     assert cpu_settings(tmp_path / "sys", tmp_path / "proc")[0]["turbo"] is turbo
-
-
-def test_this_host_is_described():
-    assert host(0.5).load_before == 0.5

@@ -158,25 +158,6 @@ def test_an_analysis_uses_the_measuring_part_and_files_beside_it_only():
     assert len(found) > 500
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("import harness.sets.digest", ["harness.sets.digest"]),
-        ("from harness import debian, paths", ["harness.debian", "harness.paths"]),
-        ("def f():\n    from harness.report import figures", ["harness.report"]),
-        ("from . import store", ["harness.artefacts"]),
-        ("from ..report import figures", ["harness.report"]),
-        ("from .. import report", ["harness.report"]),
-    ],
-)
-def test_every_way_to_import_is_seen(tmp_path, monkeypatch, text, found):
-    monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    path = tmp_path / "harness/artefacts/module.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    assert imports(path) == found
-
-
 def test_no_file_of_the_harness_names_an_experiment():
     """What one paper needs lives with that paper."""
     names = [folder.parent.name for folder in EXPERIMENTS.glob("*/analysis.py")]

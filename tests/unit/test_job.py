@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.guest.job import WorkloadCommand, render, trial_job, variable
+from harness.guest.job import WorkloadCommand, trial_job, variable
 
 #: Writes how many words it was called with, and the words, each ended by NUL; fails when told to.
 STUB = """#!/bin/sh
@@ -99,18 +99,7 @@ def test_parameters_and_seed_are_environment_variables(sh):
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(True, "on"), (False, "off"), (0, "0"), (1, "1"), ("on", "on"), (0.1, "0.1")]
-)
-def test_values_as_yaml_spells_them(value, text):
-    assert render(value) == text
-
-
 @pytest.mark.parametrize("name", ["", "A", "a-b", "1a", "a b", "a\n", "a=b", "ä"])
 def test_names_that_no_shell_takes_are_refused(name):
     with pytest.raises(UsageError, match="lower-case letters, digits and _ only"):
         variable(name)
-
-
-def test_the_order_of_parameters_does_not_change_the_job():
-    assert trial_job(1, {"a": 1, "b": 2}, []) == trial_job(1, {"b": 2, "a": 1}, [])

@@ -13,7 +13,6 @@ from harness.kernel.build import (
     base_config,
     build_id,
     kernel_inputs,
-    make_argv,
     parse_config,
     requested_options,
     unmet_options,
@@ -112,11 +111,6 @@ def test_inputs_follow_contents_not_places(tmp_path):
     copies[0].write_text(copies[0].read_text() + "\n")
     assert kernel_inputs(moved, {"archive": {"x": "y"}}) != inputs
     assert kernel_inputs(recipe, {"archive": {"x": "z"}}) != inputs
-
-
-def test_make_leaves_the_release_alone(tmp_path):
-    words = make_argv(tmp_path, tmp_path / "out", "i386")
-    assert {"ARCH=i386", "LOCALVERSION=", f"O={tmp_path / 'out'}"} <= set(words)
 
 
 NOTES = """

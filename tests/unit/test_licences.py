@@ -89,32 +89,6 @@ def test_every_source_file_has_the_licence_of_its_place():
     assert wrong_lines(paths) == {}
 
 
-def test_no_rule_is_without_a_file():
-    paths = [path for path in tracked() if style_of(path)]
-    for pattern, licence in RULES:
-        assert any(fnmatch(path, pattern) and licence_of(path) == licence for path in paths), pattern
-
-
-@pytest.mark.parametrize(
-    ("path", "line"),
-    [
-        ("experiments/shim/guest/modules/ppid/Kbuild", "# SPDX-License-Identifier: GPL-2.0-only"),
-        ("harness/oracle/plugin/main.c", "// SPDX-License-Identifier: GPL-2.0-or-later"),
-        ("harness/machine/halt/__init__.py", "# SPDX-License-Identifier: MIT"),
-        ("harness/report/templates/base.html.j2", "{#- SPDX-License-Identifier: MIT -#}"),
-        ("images/guest/lib/krepro.h", "/* SPDX-License-Identifier: MIT */"),
-        ("images/init", "# SPDX-License-Identifier: MIT"),
-    ],
-)
-def test_the_line_of_a_place(path, line):
-    assert line_of(path) == line
-
-
-@pytest.mark.parametrize("path", ["README.md", "tests/fixtures/page-trace/fake_device.c", "requirements.lock"])
-def test_what_is_no_source(path):
-    assert style_of(path) is None
-
-
 def test_the_kernels_new_files_have_its_own_line():
     fits = re.compile(r"(//|/\*|\.\.|#) SPDX-License-Identifier: GPL-2\.0(-only)?( WITH Linux-syscall-note)?( \*/)?")
     sources = [path for path in tracked() if fnmatch(path, "kernel-patches/*/src/*")]

@@ -55,29 +55,6 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_machine(kind):
-    machine = KINDS[kind]
-    words = argv(machine, FILES, FOLDER, 7)
-    text = " ".join(words)
-    assert words[0] == "qemu-system-x86_64"
-    assert {"-nodefaults", "-no-user-config", "-S"} <= set(words)
-    assert all(isinstance(word, str) for word in words)
-    assert f"-machine {machine.hardware.type} -accel {machine.accelerator} " in text
-    assert f"-smp {machine.cpus} -m {machine.hardware.memory_mib}" in text
-    assert "virtio-serial-pci,id=ports,ioeventfd=off" in words
-    assert "socket,id=qmp,fd=7" in words
-    assert {"ib700", "pvpanic-pci"} <= set(words)
-    append = [word for word in words[words.index("-append") + 1].split() if not word.startswith("tsc_early_khz=")]
-    timers = ["no_timer_check"] * (machine.fidelity == "emulated" and machine.hardware.smp)
-    assert append == [*timers, *machine.cmdline, f"krepro.session={machine.session}"]
-    assert ("-device edu" in text) == ("edu" in machine.devices)
-    assert (f"file,id=stream,path={FOLDER / 'stream'}" in words) == ("stream" in machine.devices)
-    assert ("stdio" in text) == (kind == "console")
-    assert ("-icount" in words) == (kind == "virtual")
-    assert ("fw_cfg" in text) == (machine.session == "mailbox")
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_network_is_shut_in_and_listens_on_loopback_only(kind):
     words = argv(KINDS[kind], FILES, FOLDER, 7)
     netdevs = [words[index + 1] for index, word in enumerate(words) if word == "-netdev"]
@@ -101,18 +78,6 @@ def test_the_virtual_clock_is_fixed():
 def test_kvm_passes_the_hosts_cpu_and_pmu():
     assert "-cpu host,pmu=on -smp" in line(KINDS["kvm"])
     assert "-cpu qemu64" in line(KINDS["wall"])
-
-
-@pytest.mark.parametrize(("hardware", "device"), [(CLASSIC, "ide-hd"), (MODERN, "virtio-blk-pci")])
-def test_disk_and_card_are_the_hardwares(hardware, device):
-    text = line(spec(hardware=hardware, devices=("disk",)))
-    assert f"-device {device},drive=disk" in text
-    assert f"file={FOLDER}/disk.raw" in text
-    assert f"-device {hardware.nic},netdev=net" in text
-
-
-def test_a_state_comes_by_an_open_file():
-    assert line(virtual(), incoming_fd=9).endswith("-incoming fd:9")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,11 +166,6 @@ def test_an_impossible_arm_is_named(fields, says):
 
     with pytest.raises(UsageError, match=f"^{says}"):
         machine_for("odd", Arm.model_validate({"kernel": "classic", **fields}), load_kernel("classic"), "tcg")
-
-
-@pytest.mark.parametrize(("kind", "fidelity"), [("virtual", "virtual"), ("wall", "emulated"), ("kvm", "kvm")])
-def test_fidelity(kind, fidelity):
-    assert KINDS[kind].fidelity == fidelity
 
 
 def test_a_job_fills_the_mailbox_and_no_more(tmp_path):

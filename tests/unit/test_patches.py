@@ -143,20 +143,17 @@ def test_what_is_no_patch_is_named(tree, tmp_path, text):
         apply(tree, tmp_path / "0001-x.patch")
 
 
-def test_a_diff_without_a_mails_head_is_named(tree, patch):
+@pytest.mark.parametrize(
+    ("diff", "head"),
+    [
+        (CHANGE, ""),
+        (CHANGE, "Subject: [PATCH] {subject}\n\n---\n"),
+        (CHANGE.replace("a/kernel", "linux-6.1/kernel").replace("b/kernel", "linux-6.1-mine/kernel"), ""),
+    ],
+)
+def test_a_diff_without_a_mails_head_or_sender_is_named(tree, patch, diff, head):
     with pytest.raises(UsageError, match=r"0001-change.patch: is a plain diff, not a mail \(use git format-patch\)"):
-        apply(tree, patch(CHANGE, head=""))
-
-
-def test_a_mail_without_a_sender_is_named(tree, patch):
-    with pytest.raises(UsageError, match=r"0001-change.patch: is a plain diff, not a mail \(use git format-patch\)"):
-        apply(tree, patch(CHANGE, head="Subject: [PATCH] {subject}\n\n---\n"))
-
-
-def test_a_diff_of_two_folders_is_named(tree, patch):
-    diff = CHANGE.replace("a/kernel", "linux-6.1/kernel").replace("b/kernel", "linux-6.1-mine/kernel")
-    with pytest.raises(UsageError, match=r"0001-change.patch: is a plain diff, not a mail \(use git format-patch\)"):
-        apply(tree, patch(diff, head=""))
+        apply(tree, patch(diff, head=head))
 
 
 def test_the_callers_git_environment_and_repository_are_left_alone(tree, patch, tmp_path, monkeypatch):

@@ -71,11 +71,6 @@ def test_impossible_plans(options, says):
         make_plan(THREE, **options)
 
 
-def test_a_profile_without_trials_is_refused():
-    with pytest.raises(UsageError, match="profile quick has no trials"):
-        make_plan(experiment(a=(0, 1)))
-
-
 def test_equal_seeds_give_equal_plans_and_others_do_not():
     assert make_plan(THREE, seed=7) == make_plan(THREE, seed=7)
     assert [t.arm for t in make_plan(THREE, profile="full", seed=7)] != [

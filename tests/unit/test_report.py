@@ -123,11 +123,6 @@ def test_a_page_of_a_set_without_it_has_no_such_section(results, experiment):
     assert "sentences" not in page.ids
 
 
-def test_equal_sets_give_equal_pages(results, experiment):
-    result = small_set(results, experiment)
-    assert set_page(result) == set_page(ResultSet(result.path))
-
-
 def test_a_page_says_where_trials_come_from_and_what_its_figures_are_without(tmp_path):
     folder = experiment_folder(tmp_path, analysis=TIMED)
     spoilt = [("wall", trial) for trial in range(1, 8)]

@@ -21,7 +21,7 @@ from harness.report.reproduce import reproduction
 from harness.sets.digest import deterministic_files, digest, first_difference
 from harness.sets.manifest import SCHEMA_VERSION, Manifest
 from harness.sets.provenance import Repository
-from harness.sets.reference import check_digest, find_reference, first_input_difference, load_reference, reference_of
+from harness.sets.reference import check_digest, find_reference, load_reference, reference_of
 from harness.sets.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
 from harness.sets.seal import verify_files
 from harness.trial.model import TrialRecord
@@ -193,11 +193,6 @@ def test_what_no_set_fits(write, tmp_path, text):
         find_result_set(tmp_path / "results", text)
 
 
-def test_there_may_be_no_sets_at_all(tmp_path):
-    with pytest.raises(UsageError, match="there is no result set yet"):
-        find_result_set(tmp_path / "absent", "latest")
-
-
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -268,19 +263,6 @@ def test_wall_clock_trials_have_no_digest(write):
 def test_first_difference(expected, actual, says):
     assert first_difference(expected, actual) == says
     assert (digest(expected) == digest(actual)) == (says is None)
-
-
-@pytest.mark.parametrize(
-    ("expected", "actual", "says"),
-    [
-        ({"q": 1, "k": {"a": 1}}, {"q": 1, "k": {"a": 1}}, None),
-        ({"k": {"source": {"x": "1"}}}, {"k": {"source": {"x": "2"}}}, "k · source · x: 1 there, 2 here"),
-        ({"a": 1}, {"a": 1, "b": 2}, "b: None there, 2 here"),
-        ({"a": "x" * 200}, {"a": "y"}, f"a: {'x' * 77}... there, y here"),
-    ],
-)
-def test_first_input_difference(expected, actual, says):
-    assert first_input_difference(expected, actual) == says
 
 
 def wanted_as(kind: str, result: ResultSet, folder: Path) -> str:

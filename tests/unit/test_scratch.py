@@ -123,9 +123,3 @@ def test_where_there_are_no_locks_nothing_is_swept(tmp_path, monkeypatch):
     discard(one)
     discard(two)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_parent_is_made(tmp_path):
-    made = scratch_folder(tmp_path / "a/b", "x")
-    assert made.parent == tmp_path / "a/b"
-    discard(made)

@@ -42,15 +42,6 @@ def test_few_trials_have_no_interval(values):
     assert math.isnan(estimate.low)
 
 
-def test_equal_values_have_a_point():
-    estimate = median_estimate([0.1] * 5)
-    assert (estimate.value, estimate.low, estimate.high, estimate.interval_known) == (0.1, 0.1, 0.1, True)
-
-
-def test_the_same_values_give_the_same_interval():
-    assert median_estimate([1, 2, 4, 8, 16]) == median_estimate([1, 2, 4, 8, 16])
-
-
 @given(values=st.lists(st.integers(-1000, 1000), min_size=MIN_TRIALS, max_size=12))
 def test_the_interval_is_known_and_within_the_data(few_resamples, values):
     estimate = median_estimate(values)

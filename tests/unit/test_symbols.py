@@ -93,11 +93,6 @@ def test_bad_maps_are_named_with_file_and_reason(text, says, tmp_path):
     assert str(path) in str(caught.value)
 
 
-def test_missing_map(tmp_path):
-    with pytest.raises(KreproError, match="missing"):
-        read_system_map(tmp_path / "System.map")
-
-
 def test_kallsyms_adds_module_text_only():
     symbols = with_kallsyms(
         parse_system_map(MAP32),
