@@ -13,7 +13,8 @@ import fcntl
 import os
 import signal
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.signals import unsignalled
@@ -52,6 +53,16 @@ def discard(path: Path) -> None:
     handle = _held.pop(path, None)
     if handle is not None:
         os.close(handle)
+
+
+@contextmanager
+def scratch_space(label: str, parent: Path | None = None) -> Iterator[Path]:
+    """A scratch folder until the block ends, in `parent` or where temporary files lie; what is renamed away stays."""
+    path = scratch_folder(parent or Path(tempfile.gettempdir()), label)
+    try:
+        yield path
+    finally:
+        discard(path)
 
 
 def discard_held() -> None:

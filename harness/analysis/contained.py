@@ -31,7 +31,7 @@ from harness.measure.claims import ClaimResult
 from harness.measure.views import VIEWS
 from harness.paths import CODE
 from harness.progress import note
-from harness.scratch import discard, scratch_folder
+from harness.scratch import discard, scratch_folder, scratch_space
 from harness.sets.resultset import DOCUMENTS, FIGURES, METRICS, Writer, shown_in, view_file
 from harness.sets.shown import SHOWN, Shown
 from harness.trial.model import TrialRecord
@@ -114,15 +114,12 @@ class Contained:
 
     def predict(self, document: dict[str, Any], script: Path) -> tuple[Shown, list[str]]:
         """Tables, in `summary`, and lines of the hook `predict`."""
-        scratch = scratch_folder(Path(tempfile.gettempdir()), "predict")
-        try:
+        with scratch_space("predict") as scratch:
             taken = Taken(scratch, re.compile(re.escape(SHOWN)))
             lines = self._ask("predict", taken, document=document, script=str(script.absolute()))
             if not isinstance(lines, list):
                 raise self._no_answer()
             return shown_in(scratch), [str(line) for line in lines]
-        finally:
-            discard(scratch)
 
     # -- the process -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from harness.measure.claims import ClaimResult
 from harness.measure.known import news, news_lines
 from harness.measure.views import VIEWS
 from harness.progress import step
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.digest import deterministic_files, digest, first_difference
 from harness.sets.listing import CLAIMS, MANIFEST, find_set
 from harness.sets.provenance import OWN, package_versions
@@ -135,8 +134,7 @@ def _verify_analysis(result: ResultSet, *, trust: Trusted, signers: Path | None)
 def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord], analysis: Contained) -> list[str]:
     """What of the set comes out equal when it is made again by its own analysis, one line each."""
     claims = result.claims
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "verify")
-    try:
+    with scratch_space("verify") as scratch:
         analysis.like = result.path
         writer = Writer(scratch, scratch)
         made = analyse(analysis, result.manifest.experiment.claims, trials, writer, part=result.manifest.part)
@@ -149,8 +147,6 @@ def _analysed_again(result: ResultSet, trials: Sequence[TrialRecord], analysis: 
         counts = f"{len(made.tables)} tables, {len(made.metrics)} metrics and {len(claims)} claims"
         failures = [f"as in the run, something fails that shows them: {error}" for error in made.failures]
         return [f"{counts} follow from the raw files", _verify_figures(result, scratch / "figures"), *failures]
-    finally:
-        discard(scratch)
 
 
 def _same_tables(result: ResultSet, tables: Mapping[str, pd.DataFrame], metrics: pd.DataFrame) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.artefacts.store import SEAL, Store, walk
 from harness.artefacts.uses import nobody_begins
 from harness.errors import RunError
-from harness.scratch import discard, remove_tree
+from harness.scratch import remove_tree
 
 #: A folder in the store whose name is a hash is one thing; everything else is of krepro's own keeping.
 KEY = re.compile(r"[0-9a-f]{16}(?:[0-9a-f]{16})?")
@@ -90,16 +90,14 @@ def remove_holding(store: Store, kind: str, key: str) -> bool:
     with store.free(kind, key) as held:
         if not held:
             return False
-        grave = store.scratch("removing")
         try:
-            with nobody_begins(store.root) as used:
-                if f"{kind}/{key}" in used:
-                    return False
-                with suppress(FileNotFoundError):
-                    home.rename(grave / key)
-            remove_tree(grave)
+            with store.scratch("removing") as grave:
+                with nobody_begins(store.root) as used:
+                    if f"{kind}/{key}" in used:
+                        return False
+                    with suppress(FileNotFoundError):
+                        home.rename(grave / key)
+                remove_tree(grave)
         except OSError as error:
             raise RunError(f"cannot be removed: {error.strerror}", where=error.filename or str(home)) from error
-        finally:
-            discard(grave)
     return True

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from harness import settings, stagetimes
 from harness.artefacts.uses import use
 from harness.errors import RunError, UsageError
 from harness.progress import note, warn
-from harness.scratch import discard, remove_tree, scratch_folder
+from harness.scratch import remove_tree, scratch_space
 
 SEAL = "artefact.json"
 
@@ -119,10 +119,13 @@ class Store:
             )
         return cls(root)
 
-    def scratch(self, label: str) -> Path:
-        """A new temporary folder on the store's file system; the caller removes it."""
-        with usable(self.root):
-            return scratch_folder(self.root / "tmp", label)
+    @contextmanager
+    def scratch(self, label: str) -> Iterator[Path]:
+        """A temporary folder on the store's file system until the block ends; what was renamed out of it stays."""
+        with ExitStack() as stack:
+            with usable(self.root):
+                folder = stack.enter_context(scratch_space(label, self.root / "tmp"))
+            yield folder
 
     @contextmanager
     def lock(self, kind: str, key: str, name: str) -> Iterator[None]:
@@ -228,21 +231,17 @@ class Store:
         inputs: Mapping[str, Any],
         build: Callable[[Path], Mapping[str, Any] | None],
     ) -> None:
-        folder = self.scratch(kind)
-        try:
-            with usable(self.root):
-                started = time.monotonic()
-                info = dict(build(folder) or {})
-                info.setdefault("seconds", round(time.monotonic() - started, 3))
-                seal = {"kind": kind, "name": name, "inputs": inputs, "files": hash_tree(folder), "info": info}
-                (folder / SEAL).write_text(json.dumps(seal, indent=1, sort_keys=True))
-                home = self.root / kind / key
-                home.parent.mkdir(parents=True, exist_ok=True)
-                if home.exists():
-                    remove_tree(home)
-                folder.rename(home)
-        finally:
-            discard(folder)
+        with self.scratch(kind) as folder, usable(self.root):
+            started = time.monotonic()
+            info = dict(build(folder) or {})
+            info.setdefault("seconds", round(time.monotonic() - started, 3))
+            seal = {"kind": kind, "name": name, "inputs": inputs, "files": hash_tree(folder), "info": info}
+            (folder / SEAL).write_text(json.dumps(seal, indent=1, sort_keys=True))
+            home = self.root / kind / key
+            home.parent.mkdir(parents=True, exist_ok=True)
+            if home.exists():
+                remove_tree(home)
+            folder.rename(home)
 
     def _read(self, kind: str, key: str) -> Artefact | None:
         home = self.root / kind / key

@@ -16,7 +16,7 @@ from harness.capsule.archive import Member
 from harness.capsule.crate import capsule_crate
 from harness.capsule.packages import used_packages
 from harness.errors import UsageError
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.listing import METADATA
 from harness.sets.manifest import Manifest
 from harness.sets.resultset import EXPERIMENT, MANIFEST, ResultSet
@@ -63,8 +63,7 @@ def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path:
         )  # fmt: skip
     wheels.check_versions(pythons)
     verify_files(result.path)
-    scratch = scratch_folder(path.parent, "capsule")
-    try:
+    with scratch_space("capsule", path.parent) as scratch:
         moment = project.check_out(state.commit, scratch / "project")
         (scratch / "wheels").mkdir()
         wheels.download(pythons, scratch / "wheels")
@@ -97,8 +96,6 @@ def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path:
         members.append(Member(METADATA, about / METADATA))
         archive.write(scratch / path.name, folder_name(manifest), members, moment, about / archive.SUMS)
         (scratch / path.name).rename(path)
-    finally:
-        discard(scratch)
 
 
 def folder_name(manifest: Manifest) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import resource
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,7 @@ from harness.measure.statistics import median_estimate
 from harness.progress import note, step
 from harness.report.terminal import frame_table
 from harness.run.prepared import prepare_trials
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.listing import CLAIMS, MANIFEST, describe
 from harness.trial.execution import run_trial
 from harness.trial.model import TrialRecord, TrialSpec
@@ -40,9 +39,8 @@ BENCH = "bench.py"
 
 def bench(store: Store, repetitions: int, console: Console) -> int:
     """Median seconds, with intervals, from nothing to the start of a job and to its collected result."""
-    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
     rows = []
-    try:
+    with scratch_space("bench") as folder:
         ways = _ways(store, folder)
         with step("measuring", total=repetitions * len(ways)) as bar:
             for name, spec in ways.items():
@@ -53,8 +51,6 @@ def bench(store: Store, repetitions: int, console: Console) -> int:
                 for until, part in (("workload start", "ready"), ("result", "trial")):
                     estimate = median_estimate([sample[part] for sample in samples])
                     rows.append((name, until, estimate.value, estimate.low, estimate.high, repetitions))
-    finally:
-        discard(folder)
     frame = pd.DataFrame(rows, columns=["way", "until", "median s", "low", "high", "n"])
     console.print(frame_table("Time to a guest (wall clock, this host)", frame.round(4)))
     console.print(frame_table("Cost of an oracle (CPU time of QEMU, best of all)", oracle_slowdown(store, repetitions)))
@@ -103,12 +99,8 @@ def of_experiment(text: str, repetitions: int, console: Console) -> int:
     path = find_experiment(text) / BENCH
     if not path.is_file():
         raise UsageError("is not there", where=str(path), hint="this experiment measures nothing on the host")
-    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
-    try:
-        with step(f"measuring {path.parent.name}"):
-            tables = load_module(path).bench(folder, repetitions)
-    finally:
-        discard(folder)
+    with scratch_space("bench") as folder, step(f"measuring {path.parent.name}"):
+        tables = load_module(path).bench(folder, repetitions)
     for title, frame in tables.items():
         console.print(frame_table(title, frame))
     return 0
@@ -134,9 +126,8 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
         {name: {"kernel": KERNEL, "clock": "virtual", "oracle": modes} for name, modes in ORACLES.items()},
     )
     plan = [PlannedTrial(arm, k, 1) for k in range(repetitions) for arm in experiment.arms]
-    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
     best = dict.fromkeys(ORACLES, float("inf"))
-    try:
+    with scratch_space("bench") as folder:
         trials = prepare_trials(store, experiment, folder, plan, folder / "out", "tcg").trials
         with step("measuring oracles", total=len(trials)) as bar:
             for trial in trials:
@@ -144,8 +135,6 @@ def oracle_slowdown(store: Store, repetitions: int) -> pd.DataFrame:
                 _run(f"oracle {trial.arm}", trial)
                 best[trial.arm] = min(best[trial.arm], resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
                 bar.advance()
-    finally:
-        discard(folder)
     return pd.DataFrame(
         [(name, round(s, 3), round(s / best["none"], 3)) for name, s in best.items()],
         columns=["oracle", "cpu_s", "ratio"],
@@ -164,13 +153,12 @@ def listing_beside_json(sets: int, repetitions: int) -> pd.DataFrame:
     head = {"schema_version": 1, "created": "", "profile": "quick", "experiment": {"name": "bench"}}
     files = {f"raw/arm/{index}/workload/interrupts.before": "0" * 64 for index in range(1000)}
     manifest = json.dumps({**head, "trials": [TRIAL] * 26, "files": files})
-    folder = scratch_folder(Path(tempfile.gettempdir()), "bench")
     ways: dict[str, Callable[[Path], object]] = {
         "cpu_s": describe,
         "json_s": lambda path: json.loads((path / MANIFEST).read_bytes()),
     }
     best = dict.fromkeys(ways, float("inf"))
-    try:
+    with scratch_space("bench") as folder:
         for index in range(sets):
             (folder / str(index)).mkdir()
             (folder / str(index) / MANIFEST).write_text(manifest)
@@ -181,6 +169,4 @@ def listing_beside_json(sets: int, repetitions: int) -> pd.DataFrame:
                 for index in range(sets):
                     way(folder / str(index))
                 best[name] = min(best[name], time.process_time() - started)
-    finally:
-        discard(folder)
     return pd.DataFrame([{"sets": sets, **best, "ratio": best["cpu_s"] / best["json_s"]}]).round(3)

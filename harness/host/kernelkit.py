@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from harness.artefacts.store import Store
@@ -16,7 +14,7 @@ from harness.host.kindtrial import SEED, run_one
 from harness.host.kindwork import Absent
 from harness.kernel.load import load_kernel
 from harness.run.prepared import prepare_trials
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.trial.plan import PlannedTrial
 
 NAME, WORK = "kernel", "work"
@@ -79,15 +77,12 @@ class Offers:
         return "there", None
 
     def _ask(self) -> dict[str, bool]:
-        folder = scratch_folder(Path(tempfile.gettempdir()), "selftest")
         tests = [f"{test} 2>/dev/null && echo {number} >>there" for number, test in enumerate(OFFERS.values())]
         command = "\n".join([f"cd {WORK} || exit", f"mount -t tracefs tracefs {_AT} 2>/dev/null", *tests, "true"])
-        try:
+        with scratch_space("selftest") as folder:
             experiment = _experiment({NAME: Arm(kernel=NAME, clock="virtual").on(self.kernel)}, command)
             plan = [PlannedTrial(NAME, 0, SEED)]
             prepared = prepare_trials(self.store, experiment, folder, plan, folder / "offers", "tcg")
             there = run_one(prepared.trials[0], folder).path / WORK / "there"
             found = there.read_text().split() if there.is_file() else []
-        finally:
-            discard(folder)
         return {name: str(number) in found for number, name in enumerate(OFFERS)}

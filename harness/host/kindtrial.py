@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from harness.host.kindwork import WORK, Absent, check_work, work_of
 from harness.kernel.load import load_kernel
 from harness.run.prepared import Prepared, prepare_trials
 from harness.run.reexecution import comparable, replay_of
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.digest import deterministic_files, digest, first_difference
 from harness.status import Status
 from harness.trial.execution import run_trial
@@ -89,8 +88,7 @@ def try_kind(store: Store, found: Found) -> tuple[str, str | None]:
     Under the virtual clock it runs twice, and every bit must be equal; a recorded one is replayed. Raises Absent and
     Failed, and what building raises.
     """
-    folder = scratch_folder(Path(tempfile.gettempdir()), "selftest")
-    try:
+    with scratch_space("selftest") as folder:
         spec, prepared = _prepared(store, found, folder)
         record = run_one(spec, folder)
         build = prepared.builds[found.arm.kernel]
@@ -107,8 +105,6 @@ def try_kind(store: Store, found: Found) -> tuple[str, str | None]:
         if found.kind.record:
             told.append(_replayed(spec, folder, record))
         return ", ".join([*told, *remarks]), record.pmu if found.kind.accelerator == "kvm" else None
-    finally:
-        discard(folder)
 
 
 def kind_experiment(found: Found) -> tuple[str, Experiment]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +34,7 @@ from harness.machine.sandbox import sandbox_findings
 from harness.packages.tree import finding
 from harness.progress import note
 from harness.run.prepared import Prepared, prepare_trials
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.digest import deterministic_files, digest
 from harness.sets.manifest import describe_image, describe_kernel
 from harness.sets.reference import (
@@ -231,8 +230,7 @@ class Kit:
         kernel = experiment.arms[arm].kernel
         if isinstance(self._kernels.get((kernel, None)), str):
             raise Absent(f"kernel {kernel}: {self._kernels[kernel, None]}")
-        scratch = scratch_folder(Path(tempfile.gettempdir()), "selftest")
-        try:
+        with scratch_space("selftest") as scratch:
             plan = [PlannedTrial(arm, 0, trial_seed(reference.inputs["seed"], 0))]
             prepared = prepare_trials(self._store, experiment, folder, plan, scratch, "tcg")
             inputs = {**_inputs(prepared), TEXT: hash_file(folder / "experiment.yaml")}
@@ -251,8 +249,6 @@ class Kit:
             if difference is not None:
                 raise RunError(f"not the reference's: {difference}")
             return f"the reference's {len(files)} files, digest {str(digest(files))[:12]}", None
-        finally:
-            discard(scratch)
 
 
 def shortest_arm(experiment: Experiment, reference: Reference) -> str:

@@ -32,7 +32,6 @@ from harness.packages.chosen import Chosen, choose, install_chosen, key_of, vers
 from harness.packages.libraries import install_libraries
 from harness.paths import IMAGES
 from harness.progress import step
-from harness.scratch import discard
 
 #: Raised when the way of building changes in a manner that changes its output.
 RECIPE_VERSION = 2
@@ -125,30 +124,26 @@ def _build(
     folder: Path,
 ) -> None:
     arch = recipe.kernel.spec.arch
-    scratch = store.scratch("image")
     (store.root / "logs").mkdir(exist_ok=True)
     log = store.root / "logs" / f"image-{recipe.kernel.spec.name}.log"
-    try:
-        with step(f"building image for {recipe.kernel.spec.name}"), usable(store.root):
-            unpacked, root = scratch / "debs", scratch / "root"
-            debs.unpack(packages, unpacked)
-            for name in DIRECTORIES:
-                (root / name).mkdir(parents=True, exist_ok=True)
-            _install_packages(unpacked, root, recipe.whole)
-            install_chosen(chosen, unpacked, scratch / "chosen", root, ARCHES[arch].triplet, recipe.named_in)
-            _install_base(unpacked, root, ARCHES[arch].triplet, _runnable_busybox(store, arch, unpacked, scratch))
-            build_programs(arch, with_overlay(folders, overlay_for(recipe.kernel.spec)), root / "krepro/bin", log)
-            if modules:
-                modules_for(store, recipe.kernel, kernel, modules, root / "krepro/modules", log)
-            (root / "init").write_text(init_of(arch))
-            (root / "init").chmod(0o755)
-            (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")
-            (root / "etc/group").write_text("root:x:0:\n")
-            (root / "etc/shells").write_text("/bin/sh\n")
-            (root / "etc/profile").write_text(f"export PATH={GUEST_PATH}\n")
-            write_cpio(root, folder / "image.cpio")
-    finally:
-        discard(scratch)
+    with store.scratch("image") as scratch, step(f"building image for {recipe.kernel.spec.name}"), usable(store.root):
+        unpacked, root = scratch / "debs", scratch / "root"
+        debs.unpack(packages, unpacked)
+        for name in DIRECTORIES:
+            (root / name).mkdir(parents=True, exist_ok=True)
+        _install_packages(unpacked, root, recipe.whole)
+        install_chosen(chosen, unpacked, scratch / "chosen", root, ARCHES[arch].triplet, recipe.named_in)
+        _install_base(unpacked, root, ARCHES[arch].triplet, _runnable_busybox(store, arch, unpacked, scratch))
+        build_programs(arch, with_overlay(folders, overlay_for(recipe.kernel.spec)), root / "krepro/bin", log)
+        if modules:
+            modules_for(store, recipe.kernel, kernel, modules, root / "krepro/modules", log)
+        (root / "init").write_text(init_of(arch))
+        (root / "init").chmod(0o755)
+        (root / "etc/passwd").write_text("root::0:0:root:/root:/bin/sh\n")
+        (root / "etc/group").write_text("root:x:0:\n")
+        (root / "etc/shells").write_text("/bin/sh\n")
+        (root / "etc/profile").write_text(f"export PATH={GUEST_PATH}\n")
+        write_cpio(root, folder / "image.cpio")
 
 
 def modules_for(

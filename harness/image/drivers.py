@@ -11,7 +11,6 @@ from harness.artefacts.store import Artefact, Store
 from harness.image.build import init_of
 from harness.image.cpio import write_cpio
 from harness.kernel.arch import ArchName
-from harness.scratch import discard
 
 #: In a kernel's artefact, and below /krepro in the guest.
 DRIVERS = "drivers"
@@ -34,16 +33,13 @@ def driver_archive(store: Store, kernel: Artefact, arch: ArchName) -> Path | Non
     init = f"{before}{behind}{LOAD}{after}"
 
     def build(folder: Path) -> None:
-        root = store.scratch("drivers")
-        try:
+        with store.scratch("drivers") as root:
             (root / "krepro" / DRIVERS).mkdir(parents=True)
             for name in drivers:
                 shutil.copyfile(kernel.file(name), root / "krepro" / name)
             (root / "init").write_text(init)
             (root / "init").chmod(0o755)
             write_cpio(root, folder / "drivers.cpio")
-        finally:
-            discard(root)
 
     inputs = {"drivers": drivers, "init": hashlib.sha256(init.encode()).hexdigest()}
     return store.obtain(DRIVERS, kernel.info["release"], inputs, build).file("drivers.cpio")

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from harness.artefacts.store import Artefact, Store
 from harness.image.cpio import write_cpio
-from harness.scratch import discard
 
 ALGORITHM = b"ssh-ed25519"
 
@@ -25,15 +24,12 @@ def image_keys(store: Store, image: Artefact) -> Artefact:
 
     def build(folder: Path) -> None:
         host, client = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-        root = store.scratch("keys")
-        try:
+        with store.scratch("keys") as root:
             (root / "etc/dropbear").mkdir(parents=True)
             (root / "root/.ssh").mkdir(parents=True)
             (root / "etc/dropbear/host_key").write_bytes(_dropbear_private(host))
             (root / "root/.ssh/authorized_keys").write_text(_public_line(client) + "\n")
             write_cpio(root, folder / "keys.cpio")
-        finally:
-            discard(root)
         (folder / "host.pub").write_text(_public_line(host) + "\n")
         (folder / "client").touch(mode=0o600)
         (folder / "client").write_bytes(

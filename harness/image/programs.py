@@ -22,7 +22,6 @@ from harness.kernel.spec import KernelSpec
 from harness.packages.buildtool import tool
 from harness.packages.tree import tools
 from harness.paths import IMAGES, PACKAGED
-from harness.scratch import discard
 
 CFLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-g0")
 LINK_FLAGS = ("-lm", "-lpthread")
@@ -184,8 +183,7 @@ def build_modules(
     """Build each module folder with the words of `make` and put the .ko files into `target`."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sources:
-        scratch = store.scratch("module")
-        try:
+        with store.scratch("module") as scratch:
             copy = scratch / source.name
             shutil.copytree(source, copy)
             command = [*make, f"M={copy}", "modules"]
@@ -199,8 +197,6 @@ def build_modules(
                 raise UsageError("the module's Kbuild makes no .ko file", where=str(source))
             for module in built:
                 shutil.copyfile(module, target / module.name)
-        finally:
-            discard(scratch)
 
 
 def safe_name(name: str) -> bool:

@@ -17,7 +17,6 @@ from harness.kernel.modules import copy_drivers, drivers_among
 from harness.kernel.packaged import wanted_file
 from harness.packages.deb import MAGIC as DEB_MAGIC
 from harness.packages.deb import unpack
-from harness.scratch import discard
 
 #: Raised when the artefact has other files, or others in them, than before.
 RECIPE_VERSION = 2
@@ -157,8 +156,7 @@ def _of_packages(store: Store, path: Path) -> Artefact:
     inputs = {"recipe": RECIPE_VERSION, "packages": [hash_file(one) for one in packages]}
 
     def build(folder: Path) -> dict[str, Any]:
-        scratch = store.scratch("package")
-        try:
+        with store.scratch("package") as scratch:
             for one in packages:
                 unpack(one, scratch, lambda name: wanted_file(name, release))
             if not (scratch / "boot/vmlinuz").is_file():
@@ -169,7 +167,5 @@ def _of_packages(store: Store, path: Path) -> Artefact:
                 shutil.copyfile(scratch / "boot/config", folder / "config")
             drivers = drivers_among((scratch / "modules").rglob("*.ko*"))
             return {"release": release, "drivers": copy_drivers(drivers, folder)}
-        finally:
-            discard(scratch)
 
     return store.obtain("given", release, inputs, build)

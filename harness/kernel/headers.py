@@ -18,7 +18,6 @@ from harness.packages.deb import unpack
 from harness.packages.fetch import fetch
 from harness.packages.lock import Entry
 from harness.progress import step
-from harness.scratch import discard
 
 #: Debug information would have the scratch folder's name in it, and its tools are not in the tools tree.
 BARE = ("KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES=")
@@ -58,8 +57,7 @@ def module_make(store: Store, recipe: KernelRecipe, kernel: Artefact) -> Iterato
             yield make_argv(tree, out, recipe.spec.arch)
         return
     paths = fetch(store, entries)
-    scratch = store.scratch("headers")
-    try:
+    with store.scratch("headers") as scratch:
         with step(f"unpacking the headers of {recipe.spec.name}"):
             for entry in entries:
                 unpack(paths[entry.sha256], scratch)
@@ -69,5 +67,3 @@ def module_make(store: Store, recipe: KernelRecipe, kernel: Artefact) -> Iterato
         # It includes the headers of all flavours by the place where dpkg would put them.
         makefile.write_text(makefile.read_text().replace("/usr/src/", "../"))
         yield [*("make", "-C", str(folder), f"ARCH={ARCHES[recipe.spec.arch].make}", f"CC={cached()}gcc"), *BARE]
-    finally:
-        discard(scratch)

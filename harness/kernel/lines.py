@@ -17,7 +17,6 @@ from harness.packages.fetch import fetch
 from harness.packages.lock import Entry
 from harness.packages.tree import tools
 from harness.progress import step
-from harness.scratch import discard
 
 #: What Debian's build folder puts before the name of a file.
 BUILT_IN = re.compile(r"^(?:.*/)?debian/build/[^/]+/|^\./")
@@ -41,8 +40,7 @@ def debug_file(store: Store, recipe: KernelRecipe) -> Path:
     def build(folder: Path) -> None:
         path = fetch(store, [entry])[entry.sha256]
         places = (f"usr/lib/debug/boot/vmlinux-{kernel.release}", f"usr/lib/debug/lib/modules/{kernel.release}/vmlinux")
-        scratch = store.scratch("debug")
-        try:
+        with store.scratch("debug") as scratch:
             with step(f"unpacking the debug information of {kernel.name}"):
                 unpack(path, scratch, lambda name: name if name in places else None)
             # Which of the two is a link to the other is another in each version.
@@ -50,8 +48,6 @@ def debug_file(store: Store, recipe: KernelRecipe) -> Path:
             if not found:
                 raise RunError(f"{entry.package} has no vmlinux of {kernel.release}")
             found[0].resolve().rename(folder / "vmlinux")
-        finally:
-            discard(scratch)
 
     return store.obtain("debug", kernel.release, {"package": entry.sha256}, build).file("vmlinux")
 

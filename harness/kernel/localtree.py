@@ -23,7 +23,7 @@ from harness.kernel.patching import apply_patches, touched_files
 from harness.kernel.source import VERSIONING, check_version, hash_sources
 from harness.kernel.spec import KernelRecipe
 from harness.progress import note, step
-from harness.scratch import discard, remove_tree
+from harness.scratch import remove_tree
 
 LOCAL = "local"
 #: What the copy was made of: where the tree lies, and the hash of every file of it, patched ones as they are patched.
@@ -53,13 +53,9 @@ def local_tree(store: Store, recipe: KernelRecipe, identity: Mapping[str, Any]) 
     with store.lock(LOCAL, key, str(source)):
         check_version(source, recipe)
         touched = {name for patch in recipe.patches for name in touched_files(patch)} | {*dict(recipe.sources)}
-        patched = store.scratch("patched")
-        try:
-            with step("copying what was edited of the kernel source"):
-                _patch(store, source, recipe, touched, patched)
-                unpatched = _copy(source, home, patched, touched)
-        finally:
-            discard(patched)
+        with store.scratch("patched") as patched, step("copying what was edited of the kernel source"):
+            _patch(store, source, recipe, touched, patched)
+            unpatched = _copy(source, home, patched, touched)
         if hash_of(unpatched) != identity.get("tree"):
             raise RunError("was edited since the run began", where=str(source), hint="run it again")
         yield home / "linux"

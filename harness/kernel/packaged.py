@@ -18,7 +18,6 @@ from harness.packages.fetch import fetch as fetch_entries
 from harness.packages.lock import Entry, load
 from harness.paths import ROOT
 from harness.progress import step
-from harness.scratch import discard
 
 KERNELS_LOCK = ROOT / "kernels.lock"
 PREFIX = "debian:"
@@ -82,8 +81,7 @@ class Packaged:
         (path,) = fetch_entries(
             store, [entry for entry in self.entries() if entry.package.startswith(IMAGE)][:1]
         ).values()
-        scratch = store.scratch("changelog")
-        try:
+        with store.scratch("changelog") as scratch:
             unpack(
                 path, scratch, lambda name: name if re.search(r"/doc/[^/]+/changelog(\.Debian)?\.gz$", name) else None
             )
@@ -91,8 +89,6 @@ class Packaged:
             if found is None:
                 return []
             text = gzip.decompress(found.read_bytes()).decode(errors="replace")
-        finally:
-            discard(scratch)
         return changes_since(text, since)
 
     def debug(self) -> Entry | None:
@@ -225,14 +221,10 @@ def packaged_kernel(store: Store, kernel: Packaged) -> Artefact:
 
     def build(folder: Path) -> dict[str, Any]:
         paths = fetch_entries(store, entries)
-        scratch = store.scratch("package")
-        try:
-            with step(f"unpacking {kernel.name}"):
-                for entry in entries:
-                    unpack(paths[entry.sha256], scratch, lambda name: wanted_file(name, kernel.release))
-                return _take(kernel, scratch, folder)
-        finally:
-            discard(scratch)
+        with store.scratch("package") as scratch, step(f"unpacking {kernel.name}"):
+            for entry in entries:
+                unpack(paths[entry.sha256], scratch, lambda name: wanted_file(name, kernel.release))
+            return _take(kernel, scratch, folder)
 
     return store.obtain("package", kernel.release, inputs, build)
 

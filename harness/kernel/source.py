@@ -24,7 +24,6 @@ from harness.packages import debs
 from harness.packages.buildtool import tool
 from harness.packages.lock import Entry, load, lock_for
 from harness.progress import step, warn
-from harness.scratch import discard
 
 FETCH_TIMEOUT_S = 60
 TREES = "trees"
@@ -157,15 +156,12 @@ def _unpack(store: Store, source: Source, archive: Artefact, tree: Path) -> None
         if source.debian is None:
             _extract(file, tree, log)
             return
-        scratch = store.scratch("deb")
-        try:
+        with store.scratch("deb") as scratch:
             debs.unpack(archive, scratch)
             tarballs = sorted(scratch.rglob("linux-source-*.tar.*"))
             if len(tarballs) != 1:
                 raise UsageError(f"field source.debian: {source.debian} holds {len(tarballs)} source archives, not 1")
             _extract(tarballs[0], tree, log)
-        finally:
-            discard(scratch)
 
 
 def _extract(file: Path, tree: Path, log: Path) -> None:

@@ -26,7 +26,6 @@ from harness.machine.qemu import qemu_version
 from harness.machine.sandbox import MOST_FILE_BYTES, View
 from harness.machine.spec import KVM_CPU
 from harness.progress import step
-from harness.scratch import discard
 from harness.yamlfile import Strict
 
 log = logging.getLogger(__name__)
@@ -194,13 +193,12 @@ def choose_accelerator(store: Store, wanted: AcceleratorChoice, kernel: Artefact
 
 def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> KvmVerdict:
     """Boot `kernel` with these words for QEMU until it misses its root file system; see `Patience`."""
-    scratch = store.scratch("kvm")
-    console, stderr = scratch / "console", scratch / "stderr"
-    command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"]
-    command += [*accelerator, "-m", str(PROOF_MIB), "-no-reboot"]
-    command += ["-kernel", str(kernel.file("bzImage")), "-append", "earlyprintk=serial console=ttyS0 panic=-1"]
-    command += ["-serial", f"file:{console}"]
-    try:
+    with store.scratch("kvm") as scratch:
+        console, stderr = scratch / "console", scratch / "stderr"
+        command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"]
+        command += [*accelerator, "-m", str(PROOF_MIB), "-no-reboot"]
+        command += ["-kernel", str(kernel.file("bzImage")), "-append", "earlyprintk=serial console=ttyS0 panic=-1"]
+        command += ["-serial", f"file:{console}"]
         with stderr.open("wb") as sink:
             process = QemuProcess(
                 command,
@@ -233,8 +231,6 @@ def boot_to_end(store: Store, kernel: Artefact, accelerator: Sequence[str]) -> K
         finally:
             process.kill()
             process.close()
-    finally:
-        discard(scratch)
 
 
 def _given_up(printed: bytes | None, why: str) -> str:

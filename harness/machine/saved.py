@@ -15,7 +15,6 @@ from harness.machine.machine import Machine
 from harness.machine.qemu import qemu_version
 from harness.machine.spec import EXIT_DONE, BootFiles, MachineSpec, argv, prepare_folder
 from harness.progress import step
-from harness.scratch import discard
 
 BOOT_TIMEOUT_S = 300.0
 #: For a restored guest to show that it lives: its heart beats once a second.
@@ -47,17 +46,15 @@ def saved_state(store: Store, name: str, spec: MachineSpec, files: BootFiles) ->
     """
 
     def build(folder: Path) -> dict[str, Any]:
-        scratch = store.scratch("boot")
-        try:
-            with step(f"booting {name} once and saving its state"):
-                _boot_and_save(spec, files, scratch, folder / "state")
-            shutil.copyfile(scratch / "console.log", folder / "console.log")
-            refused = why_not_restored(store, spec, files, folder / "state") if spec.accelerator == "kvm" else ""
-        except RunError:
-            keep_console(store, name, scratch)
-            raise
-        finally:
-            discard(scratch)
+        with store.scratch("boot") as scratch:
+            try:
+                with step(f"booting {name} once and saving its state"):
+                    _boot_and_save(spec, files, scratch, folder / "state")
+                shutil.copyfile(scratch / "console.log", folder / "console.log")
+                refused = why_not_restored(store, spec, files, folder / "state") if spec.accelerator == "kvm" else ""
+            except RunError:
+                keep_console(store, name, scratch)
+                raise
         return {"bytes": (folder / "state").stat().st_size, "refused": refused}
 
     return store.obtain("state", name, state_inputs(spec, files), build)
@@ -76,18 +73,17 @@ def _boot_and_save(spec: MachineSpec, files: BootFiles, scratch: Path, target: P
 
 def why_not_restored(store: Store, spec: MachineSpec, files: BootFiles, state: Path) -> str:
     """Why a guest from this state is of no use, by a try; empty when its heart beats or it ends its empty job."""
-    scratch = store.scratch("restore")
     try:
-        prepare_folder(spec, scratch, None)
-        with Machine(spec, files, scratch, incoming=state) as machine:
-            beat = scratch / "heartbeat"
-            ended = machine.wait(lambda: beat.exists() and beat.stat().st_size >= ALIVE_BYTES, LIFE_S, "live, restored")
-            lived = ended.reason == "condition" or (ended.reason == "exit" and ended.exit_status == EXIT_DONE)
-            return "" if lived else f"the guest {machine.ending(ended)} once restored"
+        with store.scratch("restore") as scratch:
+            prepare_folder(spec, scratch, None)
+            with Machine(spec, files, scratch, incoming=state) as machine:
+                beat = scratch / "heartbeat"
+                what = "live, restored"
+                ended = machine.wait(lambda: beat.exists() and beat.stat().st_size >= ALIVE_BYTES, LIFE_S, what)
+                lived = ended.reason == "condition" or (ended.reason == "exit" and ended.exit_status == EXIT_DONE)
+                return "" if lived else f"the guest {machine.ending(ended)} once restored"
     except RunError as error:
         return error.message
-    finally:
-        discard(scratch)
 
 
 def keep_console(store: Store, name: str, scratch: Path) -> None:

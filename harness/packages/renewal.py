@@ -20,7 +20,6 @@ from harness.packages.deb import fields
 from harness.packages.fetch import MIRROR
 from harness.packages.lock import Entry, Lock
 from harness.progress import step, warn
-from harness.scratch import discard
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES = ("bookworm", "bookworm-updates", "bookworm-security")
@@ -58,7 +57,8 @@ def renew(store: Store, wanted: Wanted) -> Lock:
     cross: dict[str, list[Entry]] = {}
     with step("asking the archive what it has"):
         for arch in sorted({"amd64", *wanted.whole, *wanted.alone, *wanted.followed}):
-            with _Apt(store, arch) as apt:
+            with store.scratch("apt") as home:
+                apt = _Apt(home, arch, SUITES)
                 found = apt.alone(wanted.alone.get(arch, ()))
                 if arch == "amd64":
                     found += apt.there(wanted.sources)
@@ -97,7 +97,8 @@ def renew_kernels(
     entries: list[Entry] = []
     with step("asking the archive which kernels it has"):
         for arch, fitting in sorted(wanted.items()):
-            with _Apt(store, arch, suites) as apt:
+            with store.scratch("apt") as home:
+                apt = _Apt(home, arch, suites)
                 kernels = apt.parted(fitting)
                 entries += [*kernels, *apt.headers(kernels, *headers), *apt.debug(kernels, headers[0])]
                 entries += apt.there(sources) if arch == "amd64" else []
@@ -136,27 +137,16 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
 class _Apt:
     """apt for one architecture, with a state of its own: nothing of the host's packages is read or changed."""
 
-    def __init__(self, store: Store, arch: str, suites: Sequence[str] = SUITES) -> None:
-        self._arch, self._suites = arch, suites
-        self._home = store.scratch("apt")
+    def __init__(self, home: Path, arch: str, suites: Sequence[str]) -> None:
+        self._arch, self._home = arch, home
         self._known: dict[str, dict[str, str]] = {}
-
-    def __enter__(self) -> _Apt:
-        try:
-            for part in ("state/lists/partial", "cache/archives/partial"):
-                (self._home / part).mkdir(parents=True)
-            (self._home / "status").touch()
-            signed = f"deb [signed-by={KEYRING}]"
-            sources = [f"{signed} {MIRROR}/{archive_of(suite)} {suite} main\n" for suite in self._suites]
-            (self._home / "sources.list").write_text("".join(sources))
-            self._update()
-        except BaseException:
-            discard(self._home)
-            raise
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        discard(self._home)
+        for part in ("state/lists/partial", "cache/archives/partial"):
+            (home / part).mkdir(parents=True)
+        (home / "status").touch()
+        signed = f"deb [signed-by={KEYRING}]"
+        sources = [f"{signed} {MIRROR}/{archive_of(suite)} {suite} main\n" for suite in suites]
+        (home / "sources.list").write_text("".join(sources))
+        self._update()
 
     def _update(self) -> None:
         """Fetch the archive's lists, signatures checked; a mirror in the middle of a sync is asked again."""

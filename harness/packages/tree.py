@@ -27,7 +27,7 @@ from harness.packages.lock import load
 from harness.packages.toolslist import UNUSED
 from harness.paths import ROOT
 from harness.progress import step, warn
-from harness.scratch import discard, remove_tree
+from harness.scratch import remove_tree
 
 #: Raised when another tree is made of the same packages.
 RECIPE_VERSION = 1
@@ -130,8 +130,7 @@ def tree_home(root: Path, cross: str = "") -> Path:
 
 
 def _make(store: Store, home: Path, debs: Sequence[Path]) -> None:
-    folder = store.scratch("tools")
-    try:
+    with store.scratch("tools") as folder:
         for name in MERGED:
             (folder / "usr" / name).mkdir(parents=True)
             (folder / name).symlink_to(f"usr/{name}")
@@ -146,8 +145,6 @@ def _make(store: Store, home: Path, debs: Sequence[Path]) -> None:
         (folder / SEAL).write_text(json.dumps(_listing(folder)))
         home.parent.mkdir(exist_ok=True)
         folder.rename(home)
-    finally:
-        discard(folder)
 
 
 def place(name: str) -> str | None:

@@ -13,14 +13,13 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 
 from harness.packages.tree import tools
 from harness.progress import note, step
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 
 #: A server runs for ever: what it has opened until then is what it needs to begin.
 MOST_S = 20
@@ -55,8 +54,7 @@ def files_found(
 
     `words`: the program and its arguments, as it starts in `folder`.
     """
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "first-run")
-    try:
+    with scratch_space("first-run") as scratch:
         told = scratch / "told"
         told.mkdir()
         (scratch / "layers").mkdir()
@@ -65,8 +63,6 @@ def files_found(
             note(f"its files are not looked for here ({why}); --in names what it needs")
             return None
         return _found(told, folder)
-    finally:
-        discard(scratch)
 
 
 #: What brings the loopback device up in a network namespace of one's own, where no program for that may be.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from harness.kernel.load import load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.trial.prepare import boot_files, build_for
 
 
@@ -46,13 +45,10 @@ class Guest:
 def guest(store: Store, request: BootRequest, session: Literal["console", "ssh"]) -> Iterator[Guest]:
     """The running guest, with all that it boots from built; UsageError when there can be none like it."""
     spec, files, keys = _machine(store, request, session)
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "boot")
-    try:
+    with scratch_space("boot") as scratch:
         prepare_folder(spec, scratch, None)
         with Machine(spec, files, scratch) as machine:
             yield Guest(machine, scratch, keys)
-    finally:
-        discard(scratch)
 
 
 def _machine(

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from harness.program.firstrun import files_found
 from harness.program.insideguest import GUEST_PATH, ROOT, STDIN
 from harness.program.ownmodules import module_folders
 from harness.progress import note
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.trial.prepare import machine_for
 
 NAME = "program"
@@ -89,8 +88,7 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
         debug_package(load_kernel(kernel, folder))  # told before anything is fetched
     check_memory(request.memory)
     arm_on(kernel, request, tracer, folder)
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "trace")
-    try:
+    with scratch_space("trace") as scratch:
         here = request.here or Path.cwd()
         things = GuestFiles(scratch / "files" / ROOT.strip("/"), load_kernel(kernel, folder).spec.arch)
         things.take(store, request.needs, here)
@@ -103,8 +101,6 @@ def subject(store: Store, request: TraceRequest) -> Iterator[Subject]:
         for text in things.notes:
             note(text)
         yield Subject(request, folder, tracer, kernel, tuple(words), things, str(here), scratch)
-    finally:
-        discard(scratch)
 
 
 def _first_run(things: GuestFiles, words: Sequence[str], here: Path) -> None:

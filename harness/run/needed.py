@@ -62,8 +62,9 @@ class AskedStore(Store):
         except (OSError, ValueError, KeyError) as error:
             raise AbsentError(name) from error
 
-    def scratch(self, label: str) -> Path:
-        raise AbsentError(label)
+    @contextmanager
+    def scratch(self, label: str) -> Iterator[Path]:
+        yield from self._nothing(label)
 
     @contextmanager
     def lock(self, kind: str, key: str, name: str) -> Iterator[None]:
@@ -72,7 +73,7 @@ class AskedStore(Store):
     def use(self, kind: str, key: str, mark: Path | None = None) -> None:
         self.asked.add((kind, key))
 
-    def _nothing(self, name: str) -> Iterator[None]:
+    def _nothing(self, name: str) -> Iterator[Any]:
         raise AbsentError(name)
 
 

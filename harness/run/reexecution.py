@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from harness.paths import EXPERIMENTS
 from harness.run.executor import run_trials
 from harness.run.prepared import Prepared, prepare_trials
 from harness.run.reanalysis import measured_experiment
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.digest import HOST_TIMED, first_difference
 from harness.sets.manifest import Manifest, describe_image, describe_kernel
 from harness.sets.reference import deterministic_inputs, first_input_difference
@@ -47,8 +46,7 @@ def replay(results: Path, text: str, trial: str | None, console: Console, *, tru
 
 def _replayed(result: ResultSet, chosen: Sequence[TrialRecord]) -> int:
     """How many files came out equal."""
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "replay")
-    try:
+    with scratch_space("replay") as scratch:
         plan = [PlannedTrial(record.arm, record.repetition, record.seed) for record in chosen]
         experiment, folder = result.manifest.experiment, measured_experiment(result)
         prepared = prepare_trials(Store.default(), experiment, folder, plan, scratch, "tcg")
@@ -64,8 +62,6 @@ def _replayed(result: ResultSet, chosen: Sequence[TrialRecord]) -> int:
             changed = _changed_input(result.manifest, prepared)
             cause = f"input {changed}" if changed else "all inputs are equal"
             raise RunError(f"replay differs: {difference} ({cause})", where=str(result.path))
-    finally:
-        discard(scratch)
     return len(expected)
 
 

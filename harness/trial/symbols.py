@@ -18,7 +18,6 @@ from harness.machine.machine import GuestLost, Machine
 from harness.machine.saved import BOOT_TIMEOUT_S, keep_console
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
 from harness.progress import step
-from harness.scratch import discard
 
 SYMBOLS = "System.map"
 #: Of a kernel without one of these files there is an empty one.
@@ -57,8 +56,8 @@ def with_symbols(
             session="mailbox",
             cmdline=tuple(spec.cmdline),
         )
-        told = _told(store, spec.name, machine, files_for(machine))
-        try:
+        with store.scratch("told") as told:
+            _tell(store, spec.name, machine, files_for(machine), told)
             symbols = "\n".join(SYMBOL.findall((told / "kallsyms").read_text())) + "\n"
             if PLACED.search(symbols) is None:
                 if SYMBOLS not in part.files:
@@ -71,33 +70,23 @@ def with_symbols(
             if "config" not in part.files:
                 (folder / "config").write_bytes((told / "config").read_bytes() if (told / "config").exists() else b"")
             build_id = note_of((told / "notes").read_bytes())
-        finally:
-            discard(told)
         return {**part.info, "build_id": build_id, "config_sha256": hash_file(folder / "config")}
 
     return store.obtain("kernel", spec.name, inputs, build)
 
 
-def _told(store: Store, name: str, machine: MachineSpec, files: BootFiles) -> Path:
-    """What the booted kernel says of itself, in a folder."""
-    scratch, target = store.scratch("symbols"), store.scratch("told")
-    try:
-        with step(f"booting {name} once for its symbols"):
-            prepare_folder(machine, scratch, JOB)
-            with Machine(machine, files, scratch) as running:
-                try:
-                    done = not running.stops_or_ends(BOOT_TIMEOUT_S)
-                    MailboxSession(running, done=done).run(JOB, target, TIMEOUT_S)
-                except GuestLost:
-                    keep_console(store, name, scratch)
-                    raise
-                except RunError as error:
-                    why = f"kernel {name} boots and gives nothing back: it lacks qemu_fw_cfg or virtio_console"
-                    hint = "give its package, or put its modules into a folder modules beside it"
-                    raise RunError(why, hint=hint) from error
-    except BaseException:
-        discard(target)
-        raise
-    finally:
-        discard(scratch)
-    return target
+def _tell(store: Store, name: str, machine: MachineSpec, files: BootFiles, target: Path) -> None:
+    """What the booted kernel says of itself, into a folder."""
+    with store.scratch("symbols") as scratch, step(f"booting {name} once for its symbols"):
+        prepare_folder(machine, scratch, JOB)
+        with Machine(machine, files, scratch) as running:
+            try:
+                done = not running.stops_or_ends(BOOT_TIMEOUT_S)
+                MailboxSession(running, done=done).run(JOB, target, TIMEOUT_S)
+            except GuestLost:
+                keep_console(store, name, scratch)
+                raise
+            except RunError as error:
+                why = f"kernel {name} boots and gives nothing back: it lacks qemu_fw_cfg or virtio_console"
+                hint = "give its package, or put its modules into a folder modules beside it"
+                raise RunError(why, hint=hint) from error

@@ -24,7 +24,7 @@ from harness.artefacts.store import Store
 from harness.errors import RunError, UsageError
 from harness.machine.qemu import qemu_words
 from harness.progress import step
-from harness.scratch import discard
+from harness.scratch import discard, scratch_folder
 from harness.settings import SETTINGS
 from tests.kvmbox.image import build_kvm_host
 
@@ -99,7 +99,7 @@ class KvmHost:
 
     def __enter__(self) -> KvmHost:
         built = build_kvm_host(self._store)
-        self.folder = self._store.scratch("kvm-host")
+        self.folder = scratch_folder(self._store.root / "tmp", "kvm-host")
         try:
             with step("booting the KVM host"):
                 self._start(built.file("vmlinuz"), built.file("initrd.cpio"))

@@ -20,7 +20,6 @@ from harness.packages.deb import field
 from harness.packages.toolslist import KVM_HOST
 from harness.packages.tree import tools
 from harness.progress import step
-from harness.scratch import discard
 
 RECIPE_VERSION = 2
 #: Loaded in this order, each after what it depends on. `kvm-amd`: QEMU's TCG emulates AMD's virtualisation alone.
@@ -59,26 +58,22 @@ def _followed(debs_of_one: Artefact, fitting: str) -> list[str]:
 
 
 def _build(store: Store, packages: Artefact, headers: Sequence[Artefact], folder: Path) -> dict[str, Any]:
-    scratch = store.scratch("kvm-host")
-    try:
-        with step("building the KVM host"):
-            unpacked, root = scratch / "debs", scratch / "root"
-            debs.unpack(packages, unpacked)
-            kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
-            if len(kernels) != 1:
-                raise RunError(f"{KVM_HOST[0]} has {len(kernels)} kernels", where=str(packages.path))
-            release = kernels[0].name.removeprefix("vmlinuz-")
-            shutil.copyfile(kernels[0], folder / "vmlinuz")
-            (root / "bin").mkdir(parents=True)
-            shutil.copy2(next(unpacked.glob("**/bin/busybox")), root / "bin/busybox")
-            for name in ("init", "agent"):
-                shutil.copyfile(SOURCES / name, root / name)
-                (root / name).chmod(0o755)
-            _install_modules(unpacked, release, root / "modules")
-            _install_own(store, headers, release, scratch, root / "modules")
-            _pack(root, folder / "initrd.cpio")
-    finally:
-        discard(scratch)
+    with store.scratch("kvm-host") as scratch, step("building the KVM host"):
+        unpacked, root = scratch / "debs", scratch / "root"
+        debs.unpack(packages, unpacked)
+        kernels = sorted(unpacked.glob("boot/vmlinuz-*"))
+        if len(kernels) != 1:
+            raise RunError(f"{KVM_HOST[0]} has {len(kernels)} kernels", where=str(packages.path))
+        release = kernels[0].name.removeprefix("vmlinuz-")
+        shutil.copyfile(kernels[0], folder / "vmlinuz")
+        (root / "bin").mkdir(parents=True)
+        shutil.copy2(next(unpacked.glob("**/bin/busybox")), root / "bin/busybox")
+        for name in ("init", "agent"):
+            shutil.copyfile(SOURCES / name, root / name)
+            (root / name).chmod(0o755)
+        _install_modules(unpacked, release, root / "modules")
+        _install_own(store, headers, release, scratch, root / "modules")
+        _pack(root, folder / "initrd.cpio")
     return {"kernel": release, "versions": packages.info["versions"]}
 
 

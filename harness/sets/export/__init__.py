@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.artefacts.store import usable
 from harness.choices import ExportFormat
 from harness.errors import UsageError
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.export.crate import write_crate
 from harness.sets.export.flat import write_csv, write_parquet
 from harness.sets.export.perfetto import write_perfetto
@@ -38,11 +38,7 @@ def export(result: ResultSet, form: ExportFormat, out: Path | None) -> Path:
         raise UsageError("is there already", where=str(path), hint="remove it, or choose another with --out")
     if path.resolve().is_relative_to(result.path):
         raise UsageError("lies in the result set, which never changes", where=str(path), hint="--out")
-    with usable(path.parent):
-        scratch = scratch_folder(path.parent, "export")
-        try:
-            write(result, scratch / path.name)
-            (scratch / path.name).rename(path)
-        finally:
-            discard(scratch)
+    with usable(path.parent), scratch_space("export", path.parent) as scratch:
+        write(result, scratch / path.name)
+        (scratch / path.name).rename(path)
     return path
