@@ -20,9 +20,8 @@ from harness.report.figures import write_figures
 from harness.report.junit import Suite
 from harness.report.kernels import packaged_page
 from harness.report.night import Night
-from harness.sets.manifest import ImageManifest, KernelManifest, Manifest, Planned
+from harness.sets.manifest import ImageManifest, KernelManifest, Manifest, Planned, fields_table, manifest_schema
 from harness.sets.provenance import Host, Repository
-from harness.sets.schema import fields_table, manifest_schema
 from harness.sets.values import Value, Values
 from harness.trial.model import TrialRecord
 from tests.claims_page import claims_page

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.artefacts.store import Store, hash_file
-from harness.capsule import archive, project, wheels
+from harness.capsule import archive, wheels
 from harness.capsule.archive import Member
 from harness.capsule.crate import capsule_crate
-from harness.capsule.packages import used_packages
-from harness.errors import UsageError
+from harness.errors import RunError, UsageError
+from harness.kernel.arch import ARCHES, ArchName
+from harness.packages.fetch import fetch
+from harness.packages.lock import NAME, Entry, Lock, load, lock_for
+from harness.paths import ROOT
 from harness.scratch import scratch_space
 from harness.sets.listing import METADATA
 from harness.sets.manifest import Manifest
@@ -64,7 +69,7 @@ def write_capsule(store: Store, result: ResultSet, pythons: Sequence[str], path:
     wheels.check_versions(pythons)
     verify_files(result.path)
     with scratch_space("capsule", path.parent) as scratch:
-        moment = project.check_out(state.commit, scratch / "project")
+        moment = check_out(state.commit, scratch / "project")
         (scratch / "wheels").mkdir()
         wheels.download(pythons, scratch / "wheels")
         place = f"results/{manifest.experiment.name}/{manifest.id}"
@@ -138,3 +143,78 @@ def _experiment(result: ResultSet, checkout: Path) -> tuple[str, list[Member]]:
         return f"experiment={name}", []
     members = [Member(f"{EXPERIMENT}/{name}/{file}", result.path / EXPERIMENT / file) for file in files]
     return f"experiment=../{EXPERIMENT}/{name}", members
+
+
+def check_out(commit: str, folder: Path, root: Path = ROOT) -> int:
+    """Make `folder` a checkout of `commit`, which knows no older one; the commit's time in seconds of 1970.
+
+    Equal commits give equal files, those of git's own folder included. UsageError when `root` has no such commit.
+    """
+    try:
+        _git(root, "cat-file", "-e", f"{commit}^{{commit}}")
+    except RunError as error:
+        raise UsageError(
+            f"this checkout has no commit {commit[:12]}", where=str(root), hint="git fetch, or use the checkout it was"
+        ) from error
+    folder.mkdir()
+    _git(folder, "init", "--quiet", "--template=", "--initial-branch=capsule")
+    _git(folder, "config", "core.logAllRefUpdates", "false")  # its log would tell when
+    # One thread: how several split the work is decided by the number of CPUs.
+    upload = "git -c uploadpack.allowAnySHA1InWant=true -c pack.threads=1 upload-pack"
+    _git(folder, "fetch", "--quiet", "--depth=1", f"--upload-pack={upload}", f"file://{root}", commit)
+    (folder / ".git/FETCH_HEAD").unlink()
+    _git(folder, "checkout", "--quiet", "--force", "-B", "capsule", commit)
+    (folder / ".git/index").unlink()
+    _git(folder, "read-tree", commit)  # without the times and inodes of these files
+    return int(_git(folder, "show", "--no-patch", "--format=%ct", commit))
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise RunError(f"git {words[0]} failed: {''.join(last)}", where=str(folder))
+    return done.stdout
+
+
+#: What `tools` of a manifest begins with where QEMU and compiler were those of the lock.
+TREE = "tree "
+
+
+def used_packages(store: Store, result: ResultSet, checkout: Path) -> list[Member]:
+    """The .deb files of tools, guests and kernel sources of a set, each in the version that it was made of.
+
+    `checkout`: the project at the set's commit. UsageError where they are not locked. RunError when one cannot be had.
+    """
+    if not result.manifest.tools.startswith(TREE):
+        raise UsageError(
+            "was made with the host's own QEMU and compiler, which are in no lock",
+            where=str(result.path),
+            hint="run it again without the host's own tools, and make a capsule of the new set",
+        )
+    own = result.path / EXPERIMENT
+    lock = lock_for(own, load(checkout / NAME))
+    entries = {entry.sha256: entry for entry in _entries(result, lock)}
+    paths = fetch(store, list(entries.values()))
+    return [Member(f"packages/{entry.file}", paths[sha256]) for sha256, entry in entries.items()]
+
+
+def _entries(result: ResultSet, lock: Lock) -> Iterator[Entry]:
+    manifest = result.manifest
+    for cross in sorted({ARCHES[cast(ArchName, kernel.arch)].cross for kernel in manifest.kernels.values()} | {""}):
+        yield from lock.tool_entries(cross)
+    sources: Mapping[str, Entry] = {entry.sha256: entry for entry in lock.packages}
+    for name, kernel in manifest.kernels.items():
+        for file, sha256 in kernel.source.get("archive", {}).items():
+            if sha256 not in sources:
+                raise UsageError(f"kernel {name}: {file} is not in the {NAME} of its commit", where=str(result.path))
+            yield sources[sha256]
+    for name, image in manifest.images.items():
+        arch = ARCHES[cast(ArchName, manifest.kernels[name].arch)].debian
+        for package, version in image.packages.items():
+            entry = lock.entry(arch, package)
+            if entry.version != version:
+                raise UsageError(
+                    f"image {name}: {package} {version} is not in the {NAME} of its commit", where=str(result.path)
+                )
+            yield entry

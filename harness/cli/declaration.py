@@ -17,6 +17,7 @@ import inspect
 import os
 import re
 import shlex
+import tempfile
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -24,7 +25,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from harness.cli.writable import Written, check_writable
 from harness.errors import UsageError
 from harness.paths import RESULTS
 
@@ -341,3 +341,26 @@ def _plain(kind: Any) -> Any:
     if get_origin(kind) in {Union, types.UnionType}:
         return next(part for part in get_args(kind) if part is not type(None))
     return kind
+
+
+Written = Literal["file", "folder", "either"]
+
+
+def check_writable(flag: str, path: Path, written: Written) -> None:
+    """UsageError naming `flag` where no such file or folder can be made at `path`. Nothing is left there.
+
+    Tried, for not everything that has the rights takes a file: /proc, a full disk, a read-only mount.
+    """
+    if written == "folder" and path.exists() and not path.is_dir():
+        raise UsageError(f"{flag} {path}: is no folder")
+    if path.is_file():
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"{flag} {path}: cannot be written: Permission denied")
+        return
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if not there.is_dir():
+        raise UsageError(f"{flag} {path}: {there} is no folder")
+    try:
+        tempfile.TemporaryDirectory(dir=there, prefix=".krepro-").cleanup()
+    except OSError as error:
+        raise UsageError(f"{flag} {path}: cannot write in {there}: {error.strerror}") from error

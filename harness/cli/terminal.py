@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 import harness
 from harness import logs
-from harness.cli.interrupts import raise_swallowed, take
 from harness.errors import EXIT_RUN_FAILED, HOSTS_ERRORS, KreproError
 from harness.harmless import harmless
 from harness.paths import PROGRAM
@@ -211,3 +210,48 @@ def _unexpected(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"
     return f"unexpected {type(error).__name__}: {error} (a bug of krepro at {where}; --debug shows the traceback)"
+
+
+#: So much later it is raised again: wherever the program is then, it is no longer there.
+AGAIN_S = 0.05
+
+_pending = threading.Event()
+
+
+def raise_swallowed() -> None:
+    """From now on an interruption that was swallowed is raised once more in the main thread."""
+    default = sys.unraisablehook
+    if getattr(default, "raises_again", False):
+        return
+
+    def hook(swallowed: sys.UnraisableHookArgs) -> None:
+        if not issubclass(swallowed.exc_type, KeyboardInterrupt):
+            default(swallowed)
+            return
+        _raise_soon(swallowed.exc_type)
+
+    hook.raises_again = True  # type: ignore[attr-defined]
+    sys.unraisablehook = hook
+
+
+def take() -> bool:
+    """Whether one was swallowed and is not raised yet. It is not raised any more: whoever asks knows of it now."""
+    was = _pending.is_set()
+    _pending.clear()
+    return was
+
+
+def _raise_soon(kind: type[BaseException]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def again(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        if take():
+            raise kind
+
+    signal.signal(signal.SIGINT, again)
+    _pending.set()
+    main = threading.main_thread().ident
+    later = threading.Timer(AGAIN_S, lambda: signal.pthread_kill(main, signal.SIGINT) if main else None)
+    later.daemon = True
+    later.start()

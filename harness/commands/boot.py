@@ -55,7 +55,7 @@ def boot(
     if exec is None and sys.stdin is not None and sys.stdin.isatty():
         if in_ or out:
             raise UsageError("--in and --out need a command", hint="--exec, or -- and the command")
-        from harness.program.shell import shell
+        from harness.program.interactive import shell
 
         return shell(store, request)
     from harness.program.script import run_script, script_of

@@ -6,9 +6,8 @@ from __future__ import annotations
 import shutil
 from typing import Annotated
 
-from harness.cli.declaration import Option, command, unquoted
+from harness.cli.declaration import Option, check_writable, command, unquoted
 from harness.cli.shared import check_checkout
-from harness.cli.writable import check_writable
 from harness.paths import RESULTS
 
 PROOF = "uname -r; ls -l /dev/kvm; grep . /sys/module/kvm_amd/parameters/npt"

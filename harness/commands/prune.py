@@ -55,7 +55,7 @@ def prune(
 
 def _prune_sets(results: Path, keep: int, *, unfinished: bool, agreed: Callable[[str], bool]) -> int:
     from harness.progress import warn
-    from harness.report.amounts import size
+    from harness.report.storelist import size
     from harness.sets.prune import broken_off, choose, remove
 
     console = terminal.output()

@@ -199,3 +199,23 @@ def _install_packages(unpacked: Path, root: Path, wanted: Sequence[str]) -> None
         target = root / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target, follow_symlinks=False)
+
+
+def build_layouts(store: Store, recipe: KernelRecipe, kernel: Artefact, source: Path) -> Path:
+    """The .ko file of the module's folder `source`, whose debug information tells of `kernel`.
+
+    RunError when the kernel can have no more modules; UsageError when it does not compile.
+    """
+    inputs: dict[str, Any] = {
+        "sources": hash_tree(source),
+        "kernel": kernel.key,
+        "compiler": toolchain(recipe.spec.arch),
+    }
+
+    def build(folder: Path) -> None:
+        log = store.root / "logs" / f"layouts-{recipe.spec.name}.log"
+        log.parent.mkdir(exist_ok=True)
+        with step(f"reading the structs of {recipe.spec.name}"):
+            modules_for(store, recipe, kernel, [source], folder, log)
+
+    return store.obtain("layouts", recipe.spec.name, inputs, build).file(f"{source.name}.ko")

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import shlex
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,20 +15,19 @@ from random import Random
 from rich.console import Console
 
 from harness.artefacts.store import Store
-from harness.errors import RunError, UsageError
+from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.model import Arm, Experiment, Paper, Workload, load_experiment
+from harness.image.build import build_layouts
 from harness.image.cpio import write_cpio
-from harness.image.layouts import build_layouts
 from harness.kernel.lines import debug_file
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.tail import read_tail
-from harness.measure.tracer import Traced, Tracer
+from harness.measure.tracer import Traced, Tracer, TracerFile
 from harness.oracle.paths import PAGE
 from harness.program.insideguest import ENDED, ROOT, STATUS, command
 from harness.program.ownmodules import load_words, module_folders, not_loaded
 from harness.program.subject import NAME, PROFILE, Subject, arm_on
-from harness.program.watching import watching
-from harness.progress import note, step
+from harness.progress import note, step, warn
 from harness.run.prepared import oracle_of, seeded
 from harness.scratch import scratch_folder
 from harness.trial.execution import run_trial
@@ -186,3 +188,49 @@ def hint_of(left: Path) -> str | None:
     except OSError:
         return None
     return lines[-1][:200] if lines else None
+
+
+LOOK_S = 0.2
+#: A part is some hundred lines: what is longer is none.
+MOST_PART = 64 << 20
+END = b"\n\n"
+
+
+@contextmanager
+def watching(tracer: TracerFile, console: Console, path: Path) -> Iterator[None]:
+    """Print the tracer's lines about each part of the growing file, until the block ends."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_follow, args=(tracer, console, path, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _follow(tracer: TracerFile, console: Console, path: Path, ended: threading.Event) -> None:
+    done, rest, before = 0, b"", None
+    last = False
+    while not last:
+        last = ended.wait(LOOK_S)
+        try:
+            with path.open("rb") as stream:
+                stream.seek(done)
+                new = stream.read()
+        except FileNotFoundError:
+            continue
+        done += len(new)
+        *parts, rest = (rest + new).split(END)
+        if len(rest) > MOST_PART:
+            rest = b""
+        for part in parts:
+            text = part.decode(errors="replace") + "\n"
+            try:
+                lines = tracer.watched(text, before)
+            except KreproError as error:
+                warn(str(error))
+                return
+            for line in lines:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            before = text

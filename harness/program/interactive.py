@@ -17,6 +17,7 @@ from harness.kernel.load import load_kernel
 from harness.machine.accelerator import choose_accelerator
 from harness.machine.machine import Machine
 from harness.machine.spec import BootFiles, MachineSpec, machine_spec, prepare_folder
+from harness.progress import note
 from harness.scratch import scratch_space
 from harness.trial.prepare import boot_files, build_for
 
@@ -71,3 +72,11 @@ def _machine(
     built = build_for(store, request.kernel, request.folder)
     spec = machine(accelerator=choose_accelerator(store, request.accelerator, built.kernel).used)
     return spec, *boot_files(store, built, spec)
+
+
+def shell(store: Store, request: BootRequest) -> int:
+    """Boot with a shell on this terminal until the guest ends; all of its devices are there."""
+    with guest(store, request, "console") as shown:
+        note(f"booting {request.kernel} ({shown.machine.spec.accelerator}); leave with exit, or Ctrl-A X")
+        shown.machine.process.wait()
+    return 0

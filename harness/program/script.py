@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artefacts.store import Store
-from harness.cli.declaration import expanded
-from harness.cli.writable import check_writable
+from harness.cli.declaration import check_writable, expanded
 from harness.errors import RunError, UsageError
 from harness.guest.pipe import Feed
 from harness.guest.ssh import SshSession

@@ -6,9 +6,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from harness.artefacts.eviction import Decision
-from harness.artefacts.holdings import Holding
-from harness.report.amounts import age, size
+from harness.artefacts.holdings import Decision, Holding
+
+
+def size(count: float) -> str:
+    """Bytes, with three digits at most before the unit."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def age(seconds: float) -> str:
+    """For how long something lies, in its largest unit."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return "now"
+
 
 COLUMNS = 80
 KEY_DIGITS = 12

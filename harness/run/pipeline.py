@@ -27,13 +27,12 @@ from harness.machine.qemu import qemu_version
 from harness.measure.claims import ClaimResult
 from harness.packages.tree import tools
 from harness.progress import Whole, note, whole
-from harness.report.stagetable import stage_lines
-from harness.report.telling import tell
+from harness.report.telling import stage_lines, tell
 from harness.run.cluster.executor import DaskExecutor, connected
 from harness.run.description import describe_trial
+from harness.run.estimate import outlook
 from harness.run.executor import LocalExecutor, run_each
 from harness.run.outcome import ended, problem
-from harness.run.outlook import outlook
 from harness.run.prepared import Prepared, check_plan, prepare_checked, with_oracle
 from harness.run.request import RunRequest
 from harness.run.resuming import earlier_set, folder_for, take_earlier, working_on

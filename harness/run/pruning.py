@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.artefacts.eviction import decide
-from harness.artefacts.holdings import holdings, remove_holding
+from harness.artefacts.holdings import decide, holdings, remove_holding
 from harness.artefacts.store import Store
 from harness.artefacts.uses import in_use
 from harness.cli import terminal
 from harness.errors import EXIT_OK, UsageError
 from harness.packages.tree import ready
 from harness.progress import step
-from harness.report.amounts import size
-from harness.report.storelist import decision_lines, kept_lines
+from harness.report.storelist import decision_lines, kept_lines, size
 from harness.run.needed import needed
 
 GIB = 1 << 30

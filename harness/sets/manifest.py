@@ -9,14 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ValidationError, field_validator, model_validator
 
 from harness.errors import UsageError
 from harness.experiment.model import Experiment
 from harness.kernel.arch import ARCHES
-from harness.sets.absent import Reasons, check_reasons
 from harness.sets.listing import read_plain
-from harness.sets.provenance import Host, Repository
+from harness.sets.provenance import Host, Reasons, Repository, check_reasons
 from harness.trial.model import TrialRecord
 from harness.trial.prepare import KernelBuild
 from harness.yamlfile import Misfit, Strict, about, raise_misfits
@@ -274,3 +273,20 @@ def describe_image(build: KernelBuild) -> ImageManifest:
     """What a manifest says of the image on one kernel."""
     image = build.image
     return ImageManifest(key=image.key, sha256=image.files["image.cpio"], packages=image.info["versions"])
+
+
+def manifest_schema() -> str:
+    """The schema (draft 2020-12) of a manifest as this version writes it, as text: indented, sorted as the models."""
+    schema = Manifest.model_json_schema(mode="serialization")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(head | schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def fields_table(model: type[BaseModel]) -> list[str]:
+    """The fields of a model as a Markdown table: name, unit and meaning."""
+    lines = ["| field | what | unit |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        told = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        meaning = (field.description or "").replace("|", "\\|")
+        lines.append(f"| `{name}` | {meaning} | {told.get('unit', '')} |".replace("|  |", "| |"))
+    return lines

@@ -27,7 +27,7 @@ from harness.measure.views import VIEWS
 from harness.scratch import discard, remove_tree, scratch_folder
 from harness.sets import listing
 from harness.sets.columns import declared_metrics, declared_table, write_metrics, write_table
-from harness.sets.inside import check_inside
+from harness.sets.listing import ID, METADATA
 from harness.sets.maker import FIELD, NO_SOURCES, maker_of
 from harness.sets.manifest import Manifest, load_manifest
 from harness.sets.seal import Each, check_found, content_hash, entries, manifest_pieces
@@ -372,3 +372,39 @@ def sync_tree(root: Path) -> None:
         while some := list(itertools.islice(paths, 64 * SYNC_THREADS)):
             list(threads.map(sync, some))
     sync(root)
+
+
+def check_inside(root: Path, manifest: Manifest) -> None:
+    """UsageError naming what could lead a reader or a writer out of the set at `root`.
+
+    Names in the manifest are those of files in the set and of the set itself; and in its folder are folders and the
+    plain files that the manifest names. A link would bring in a file of the reader's host, a pipe or a device would
+    hold the reader for ever, and a file that came later would be read with those that were sealed.
+    """
+    where = str(root / MANIFEST)
+    for field, name in _named(manifest):
+        if not _is_inside(name):
+            raise UsageError(f"field {field}: {name!a} is no path in the set", where=where)
+    earlier = [
+        *(("analysed_from", step.id) for step in manifest.analysed_from),
+        *(("merged_from", part.id) for part in manifest.merged_from),
+    ]
+    for field, name in [("id", manifest.id), *earlier]:
+        if ID.fullmatch(name) is None:
+            raise UsageError(f"field {field}: {name!a} is no ID of a set", where=where)
+    for name, is_plain in entries(root):
+        if not is_plain:
+            what, hint = "is neither a plain file nor a folder", "a set has nothing else"
+            raise UsageError(what, where=str(root / name), hint=hint)
+        if name not in manifest.files and name not in (MANIFEST, METADATA):
+            what, hint = "is not of this set: it came after it was written", "move it away"
+            raise UsageError(what, where=str(root / name), hint=hint)
+
+
+def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    for field in ("files", "deterministic", "experiment_files"):
+        yield from ((field, name) for name in getattr(manifest, field))
+
+
+def _is_inside(name: str) -> bool:
+    return "\0" not in name and not {"", ".", ".."}.intersection(name.split("/"))

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from harness import api
 from harness.analysis import verification
-from harness.capsule import contents, packages
+from harness.capsule import contents
 from harness.capsule.crate import capsule_crate
 from harness.errors import KreproError
 from harness.packages.lock import load as load_lock
@@ -126,7 +126,7 @@ def readers(other: ResultSet) -> dict[str, Callable[[ResultSet], object]]:
         )
         capsule_crate(result, [], "results/x")
         contents._experiment(result, ROOT)
-        list(packages._entries(result, LOCK))
+        list(contents._entries(result, LOCK))
 
     def union(first: ResultSet, second: ResultSet) -> None:
         made = unite([first, second])

@@ -13,9 +13,8 @@ import pytest
 
 from harness.capsule import wheels
 from harness.capsule.archive import SUMS, Member, damage, write
-from harness.capsule.contents import run_words
+from harness.capsule.contents import check_out, run_words
 from harness.capsule.crate import capsule_crate
-from harness.capsule.project import check_out
 from harness.errors import RunError, UsageError
 from harness.sets.resultset import ResultSet
 from tests.archives import extract_all

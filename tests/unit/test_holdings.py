@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.artefacts.eviction import Decision, decide
-from harness.artefacts.holdings import Holding, holdings, remove_holding
+from harness.artefacts.holdings import Decision, Holding, decide, holdings, remove_holding
 from harness.artefacts.store import SEAL, Store
 from harness.artefacts.uses import USES, in_use, release
 from harness.commands.prune import prune

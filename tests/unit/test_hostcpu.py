@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sets.hostcpu import cpu_settings
+from harness.sets.provenance import cpu_settings
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

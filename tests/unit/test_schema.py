@@ -11,9 +11,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.paths import ROOT
-from harness.sets.manifest import SCHEMA_VERSION
+from harness.sets.manifest import SCHEMA_VERSION, manifest_schema
 from harness.sets.resultset import MANIFEST, ResultSet
-from harness.sets.schema import manifest_schema
 
 SET = ROOT / "tests/fixtures/20261121T061822.78Z-d26ba662"
 SCHEMA: dict[str, Any] = json.loads(manifest_schema())

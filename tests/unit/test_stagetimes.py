@@ -9,7 +9,7 @@ import sys
 import time
 
 from harness.paths import ROOT
-from harness.report.stagetable import stage_lines
+from harness.report.telling import stage_lines
 from harness.stagetimes import EARLIER, Stage
 
 PROGRAM = """

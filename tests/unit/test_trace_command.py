@@ -17,10 +17,10 @@ from harness.measure.tracer import Traced, TracerFile, tracing_experiments
 from harness.paths import EXPERIMENTS
 from harness.program.files import MOST_UNOPENED, GuestFiles
 from harness.program.firstrun import Use, files_found
+from harness.program.guestrun import watching
 from harness.program.insideguest import command
 from harness.program.subject import TraceRequest
 from harness.program.tracing import free_folder, tell, trace_program
-from harness.program.watching import watching
 from tests.compiling import run
 from tests.conftest import needs_guest_packages
 from tests.processes import eventually
