@@ -15,6 +15,7 @@ from harness import debian, logs
 from harness.artefacts.store import Store
 from harness.artefacts.uses import release
 from harness.paths import ROOT
+from tests.folders import experiment
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background; what a test starts would never end
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,8 +100,4 @@ def tmp_store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
     """The folder of a small valid experiment; tests change its files."""
-    folder = tmp_path / "example"
-    folder.mkdir()
-    (folder / "experiment.yaml").write_text(EXPERIMENT)
-    (folder / "analysis.py").write_text(ANALYSIS)
-    return folder
+    return experiment(tmp_path / "example", EXPERIMENT, ANALYSIS)

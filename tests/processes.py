@@ -23,31 +23,27 @@ def eventually(condition: Callable[[], object], seconds: float = PATIENCE_S) -> 
     return True
 
 
-def machines(marker: Path) -> list[int]:
-    """Processes of QEMU that are machines, not asked for a version, and whose files are below `marker` (a TMPDIR)."""
+def _processes(marker: Path, wanted: Callable[[list[bytes]], bool]) -> list[int]:
+    """Those whose words are wanted, and of which one names what is below `marker` (a TMPDIR)."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_bytes().split(b"\0")
         except OSError:
             continue
-        machine = words[0].endswith(b"qemu-system-x86_64") and b"-machine" in words
-        if machine and any(str(marker).encode() in word for word in words):
+        if wanted(words) and any(str(marker).encode() in word for word in words):
             found.append(int(entry.parent.name))
     return found
+
+
+def machines(marker: Path) -> list[int]:
+    """Processes of QEMU that are machines, not asked for a version, and whose files are below `marker`."""
+    return _processes(marker, lambda words: words[0].endswith(b"qemu-system-x86_64") and b"-machine" in words)
 
 
 def sandboxes(marker: Path) -> list[int]:
-    """Processes of bubblewrap that stand before a program, or wait to, with files below `marker` (a TMPDIR)."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if any(word.endswith(b"bwrap") for word in words[:6]) and any(str(marker).encode() in word for word in words):
-            found.append(int(entry.parent.name))
-    return found
+    """Processes of bubblewrap that stand before a program, or wait to, with files below `marker`."""
+    return _processes(marker, lambda words: any(word.endswith(b"bwrap") for word in words[:6]))
 
 
 def worker_of(machine: int) -> int:

@@ -20,6 +20,7 @@ from harness.sets.manifest import ImageManifest, KernelManifest, Manifest
 from harness.sets.provenance import Host, Repository, package_versions
 from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
 from harness.trial.model import TrialRecord
+from tests.folders import experiment
 
 YAML = """\
 name: waits
@@ -123,10 +124,7 @@ def host_sched(waited_ns: int) -> dict[str, Any]:
 
 def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) -> Path:
     """The folder of the experiment `waits`."""
-    folder = parent / "waits"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "experiment.yaml").write_text(yaml)
-    (folder / "analysis.py").write_text(analysis)
+    folder = experiment(parent / "waits", yaml, analysis)
     (folder / "README.md").write_text("Waits.\n")
     return folder
 

@@ -29,7 +29,7 @@ from harness.run.request import RunRequest
 from harness.scratch import PREFIX
 from harness.trial.execution import failed_record
 from harness.trial.model import TrialSpec
-from tests.faults.test_resume import ANALYSIS, YAML
+from tests.folders import HELLO, experiment
 
 #: Files of the smallest trial, and their bytes; `console.log` and `dmesg` are most of a real one.
 FILES = {
@@ -79,21 +79,13 @@ def timed(what: str, trials: int) -> Iterator[None]:
     )
 
 
-def experiment(folder: Path) -> Path:
-    """The smallest experiment: two arms."""
-    folder.mkdir()
-    (folder / "experiment.yaml").write_text(YAML)
-    (folder / "analysis.py").write_text(ANALYSIS)
-    return folder
-
-
 def main(trials: int, shards: int) -> None:
     """Run `trials` trials of no time; with `shards`, as many parts too, and merge them."""
     chosen: Callable[[], NoGuests] = NoGuests
     pipeline.LocalExecutor = chosen  # type: ignore[assignment,misc]
     root = Path(tempfile.mkdtemp(prefix="scale-"))
     try:
-        folder = experiment(root / "hello")
+        folder = experiment(root / "hello", HELLO)
         quiet = Console(file=io.StringIO(), width=200)
         with timed("run", trials):
             done = pipeline.measure(RunRequest(str(folder), repetitions=trials // 2, results=root / "results"))

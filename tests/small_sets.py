@@ -19,6 +19,7 @@ from harness.sets.resultset import ResultSet, copy_experiment, write_result_set
 from harness.sets.shown import Shown
 from harness.trial.model import TrialRecord
 from harness.trial.plan import make_plan
+from tests.folders import NOTHING, experiment
 from tests.result_sets import HOST, REPOSITORY
 
 KERNEL = KernelManifest(
@@ -48,19 +49,6 @@ claims:
      because: a guess}}
   - {{id: seldom, metric: total/rare, expect: {{equals: 1}}, because: it says so}}
 """
-ANALYSIS = """\
-TABLES, METRICS = [], []
-
-
-def tables(trials):
-    return {}
-
-
-def metrics(tables):
-    return None
-"""
-
-
 PAPER_YAML = """\
 copy_read: "half of <it>"
 sentences:
@@ -71,14 +59,12 @@ sentences:
 
 
 def small_experiment(
-    folder: Path, *, version: int = 1, analysis: str = ANALYSIS, more: str = "", paper: str = ""
+    folder: Path, *, version: int = 1, analysis: str = NOTHING, more: str = "", paper: str = ""
 ) -> Path:
     """The folder of the experiment `small`; `more` is appended to its analysis.py, `paper` is its paper.yaml."""
-    folder.mkdir(parents=True, exist_ok=True)
+    experiment(folder, EXPERIMENT.format(version=version), analysis + more)
     if paper:
         (folder / "paper.yaml").write_text(paper)
-    (folder / "experiment.yaml").write_text(EXPERIMENT.format(version=version))
-    (folder / "analysis.py").write_text(analysis + more)
     return folder
 
 

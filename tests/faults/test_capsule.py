@@ -14,7 +14,7 @@ import pytest
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED
 from harness.paths import ROOT
 from harness.sets.resultset import ResultSet
-from tests.faults.test_resume import ANALYSIS, YAML
+from tests.folders import HELLO, experiment
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -32,11 +32,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(work: Path) -> ResultSet:
     """A set of a committed checkout and of an experiment that is not the project's."""
-    checkout, folder = work / "krepro", work / "hello"
+    checkout, folder = work / "krepro", experiment(work / "hello", HELLO)
     subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True)
-    folder.mkdir()
-    (folder / "experiment.yaml").write_text(YAML)
-    (folder / "analysis.py").write_text(ANALYSIS)
     done = program(checkout, "run", folder, "--results", work / "results", "--repetitions", "2")
     assert done.returncode == EXIT_OK, done.stderr
     return ResultSet(Path(done.stdout.splitlines()[-1]))

@@ -22,7 +22,7 @@ from harness.paths import ROOT
 from harness.sets.resultset import ResultSet
 from harness.sets.seal import verify_files
 from tests.clusters import Cluster, dask_python
-from tests.faults.test_resume import ANALYSIS, YAML
+from tests.folders import HELLO, experiment
 from tests.networks import Network
 from tests.networks import unusable as unconnected
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
@@ -78,11 +78,7 @@ def machines_apart(tmp_path: Path, python: str, network: Network) -> Iterator[Cl
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "hello"
-    made.mkdir()
-    (made / "experiment.yaml").write_text(YAML)
-    (made / "analysis.py").write_text(ANALYSIS)
-    return made
+    return experiment(tmp_path / "hello", HELLO)
 
 
 @pytest.fixture

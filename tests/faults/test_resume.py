@@ -21,47 +21,11 @@ from harness.paths import ROOT
 from harness.sets.resultset import ResultSet
 from harness.sets.seal import verify_files
 from tests.faults.rows import fault
+from tests.folders import HELLO, experiment
 from tests.processes import DEFAULT_SIGNALS, eventually, machines, sandboxes, worker_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600), pytest.mark.xdist_group("resume")]
 
-YAML = """\
-name: hello
-paper: {authors: [Nobody], year: 2024, title: A guest says its parameter}
-workloads:
-  add:
-    command: "echo $KREPRO_OFFSET; dd if=/dev/zero of=/dev/null bs=4k count=40000 2>/dev/null"
-    timeout_s: 120
-arms:
-  one: {kernel: classic, clock: virtual, params: {offset: 1}}
-  two: {kernel: classic, clock: virtual, params: {offset: 2}}
-repetitions: {quick: 6}
-claims:
-  - {id: two, metric: total/two, expect: {equals: 2}, because: it says so}
-"""
-ANALYSIS = """\
-from harness.measure.declared import ARM, TRIAL, Table, fact, number
-from harness.measure.raw import read_text
-from harness.measure.rows import MetricRows, TableRows
-
-TABLES = [Table("sums", "one trial", (ARM, TRIAL, number("total", "1", "the sum")))]
-METRICS = [fact("total", "1", "neither", "the sum")]
-
-
-def tables(trials):
-    rows = TableRows(TABLES)
-    for trial in trials:
-        with rows.part(trial, "sum"):
-            rows.put("sums", {"total": float(read_text(trial.path / "add" / "stdout"))}, trial)
-    return rows.frames()
-
-
-def metrics(tables):
-    rows = MetricRows(METRICS, tables["problems"])
-    for row in tables["sums"].itertuples():
-        rows.put(row.arm, row.trial, "total", row.total)
-    return rows.frame()
-"""
 TRIALS = 12
 KILLS = 20
 #: The run that is killed so often has 60 trials.
@@ -75,10 +39,8 @@ class Place:
         self.root, self.folder = root, root / "hello"
         self.results, self.temporary = root / "results", root / "tmp"
         self.home = self.results / "hello"
-        for folder in (self.folder, self.temporary):
-            folder.mkdir()
-        (self.folder / "experiment.yaml").write_text(YAML)
-        (self.folder / "analysis.py").write_text(ANALYSIS)
+        self.temporary.mkdir()
+        experiment(self.folder, HELLO)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "invoke", "run", str(self.folder), "--results", str(self.results), *words]

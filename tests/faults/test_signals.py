@@ -16,6 +16,7 @@ import pytest
 from harness.paths import ROOT
 from tests.faults.rows import fault
 from tests.faults.runs import members
+from tests.folders import NOTHING, experiment
 from tests.processes import DEFAULT_SIGNALS, eventually, machines
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(3600)]
@@ -31,19 +32,12 @@ arms:
   wall: {kernel: classic, clock: wall}
 repetitions: {quick: 4}
 """
-ANALYSIS = (
-    "TABLES, METRICS = [], []\n\n\ndef tables(trials):\n    return {}\n\n\ndef metrics(tables):\n    return None\n"
-)
 MOST_S = 10.0
 
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Path:
-    folder = tmp_path / "endless"
-    folder.mkdir()
-    (folder / "experiment.yaml").write_text(ENDLESS)
-    (folder / "analysis.py").write_text(ANALYSIS)
-    return folder
+    return experiment(tmp_path / "endless", ENDLESS, NOTHING)
 
 
 def ended(folder: Path, arm: str, signals: list[int], gap_s: float, *, terminal: bool) -> None:

@@ -13,7 +13,7 @@ from harness.errors import EXIT_OK
 from harness.paths import ROOT
 from harness.sets.digest import HOST_TIMED
 from harness.sets.resultset import ResultSet
-from tests.faults.test_resume import ANALYSIS, YAML
+from tests.folders import HELLO, experiment
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -29,10 +29,7 @@ def inv(*words: str) -> tuple[str, str]:
 
 @pytest.mark.deep
 def test_two_parts_are_one_run(tmp_path):
-    folder = tmp_path / "hello"
-    folder.mkdir()
-    (folder / "experiment.yaml").write_text(YAML)
-    (folder / "analysis.py").write_text(ANALYSIS)
+    folder = experiment(tmp_path / "hello", HELLO)
 
     def run(results: str, *words: str) -> tuple[ResultSet, str]:
         out, err = inv("run", str(folder), "--results", str(tmp_path / results), *words)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from harness.paths import KERNELS, PATCHES, ROOT
 from harness.sets.resultset import ResultSet
 from harness.sets.seal import verify_files
+from tests.folders import SUMS, experiment
 from tests.processes import eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)
@@ -48,34 +48,13 @@ int main(int argc, char **argv)
 	return 0;
 }
 """
-ANALYSIS = """\
-import pandas as pd
-
-from harness.measure.declared import ARM, TRIAL, Table, count, fact
-
-TABLES = [Table("sums", "one trial", (ARM, TRIAL, count("total", "what the guest says")))]
-METRICS = [fact("total", "1", "neither", "what the guest says")]
-
-
-def tables(trials):
-    rows = [(t.arm, t.repetition, int((t.path / "add" / "stdout").read_text())) for t in trials]
-    return {"sums": pd.DataFrame(rows, columns=["arm", "trial", "total"])}
-
-
-def metrics(tables):
-    sums = tables["sums"]
-    return pd.DataFrame({"arm": sums["arm"], "trial": sums["trial"], "metric": "total",
-                         "value": sums["total"].astype(float), "unit": "1", "reason": None})
-"""
 
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    folder = tmp_path / "hello-guest"
-    (folder / "guest").mkdir(parents=True)
-    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    folder = experiment(tmp_path / "hello-guest", EXPERIMENT)
+    (folder / "guest").mkdir()
     (folder / "guest/adder.c").write_text(ADDER)
-    (folder / "analysis.py").write_text(textwrap.dedent(ANALYSIS))
     return folder
 
 
@@ -161,7 +140,7 @@ def test_another_digest_exits_3_and_names_the_first_file(outside, tmp_path):
 
 def test_an_analysis_that_edits_raw_files_exits_3_and_the_trials_are_kept(outside, tmp_path):
     edit = '    (trials[0].path / "add" / "stdout").write_text("0")\n'
-    (outside / "analysis.py").write_text(ANALYSIS.replace("(trials):\n", f"(trials):\n{edit}"))
+    (outside / "analysis.py").write_text(SUMS.replace("(trials):\n", f"(trials):\n{edit}"))
     done = invoke("run", str(outside), "--results", str(tmp_path / "results"))
     assert done.returncode == 3, done.stderr
     (line,) = [text for text in done.stderr.splitlines() if text.startswith("krepro: ")]

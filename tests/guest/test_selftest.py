@@ -23,6 +23,7 @@ from harness.host.request import SelftestRequest
 from harness.host.selftest import Kit, selftest
 from harness.paths import EXPERIMENTS, ROOT
 from harness.sets.reference import DIGEST, REFERENCES
+from tests.folders import experiment
 from tests.processes import DEFAULT_SIGNALS, PATIENCE_S, eventually, machines
 
 pytestmark = pytest.mark.timeout(1800)
@@ -41,11 +42,7 @@ arms:
 
 @pytest.fixture
 def kinds(tmp_path: Path) -> Path:
-    folder = tmp_path / "kinds"
-    folder.mkdir()
-    (folder / "experiment.yaml").write_text(EXPERIMENT)
-    (folder / "analysis.py").write_text("")
-    return folder
+    return experiment(tmp_path / "kinds", EXPERIMENT, "")
 
 
 def test_a_kind_that_works_is_ok_and_a_panic_is_told_in_the_kernels_words(kinds, tmp_path):

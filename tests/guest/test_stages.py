@@ -9,7 +9,7 @@ import pytest
 
 from harness.run import pipeline, stages
 from harness.run.request import RunRequest
-from tests.faults.test_resume import ANALYSIS
+from tests.folders import experiment
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]
 
@@ -33,11 +33,7 @@ claims:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "hello"
-    made.mkdir()
-    (made / "experiment.yaml").write_text(YAML)
-    (made / "analysis.py").write_text(ANALYSIS)
-    return made
+    return experiment(tmp_path / "hello", YAML)
 
 
 def test_a_kernel_that_has_to_be_built_waits_for_the_first_verdicts(folder, tmp_path, monkeypatch, capfd):

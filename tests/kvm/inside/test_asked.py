@@ -11,6 +11,7 @@ from rich.console import Console
 from harness.report.page import set_page
 from harness.run.pipeline import run
 from harness.run.request import RunRequest
+from tests.folders import experiment
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -25,34 +26,11 @@ arms:
 claims:
   - {id: adds, metric: total/booted, expect: {equals: 42}, because: a sum, paper: numbers add up}
 """
-ANALYSIS = """\
-import pandas as pd
-
-from harness.measure.declared import ARM, TRIAL, Table, count, fact
-
-TABLES = [Table("sums", "one trial", (ARM, TRIAL, count("total", "what the guest says")))]
-METRICS = [fact("total", "1", "neither", "what the guest says")]
-
-
-def tables(trials):
-    rows = [(t.arm, t.repetition, int((t.path / "add" / "stdout").read_text())) for t in trials]
-    return {"sums": pd.DataFrame(rows, columns=["arm", "trial", "total"])}
-
-
-def metrics(tables):
-    sums = tables["sums"]
-    return pd.DataFrame({"arm": sums["arm"], "trial": sums["trial"], "metric": "total",
-                         "value": sums["total"].astype(float), "unit": "1", "reason": None})
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "asked"
-    made.mkdir()
-    (made / "experiment.yaml").write_text(EXPERIMENT)
-    (made / "analysis.py").write_text(ANALYSIS)
-    return made
+    return experiment(tmp_path / "asked", EXPERIMENT)
 
 
 @pytest.mark.parametrize("asked", ["auto", "kvm"])
