@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from harness.capsule import archive, wheels
 from harness.capsule.archive import Member
 from harness.capsule.crate import capsule_crate
 from harness.errors import RunError, UsageError
+from harness.git import git_text
 from harness.kernel.arch import ARCHES, ArchName
 from harness.packages.fetch import fetch
 from harness.packages.lock import NAME, Entry, Lock, load, lock_for
@@ -151,30 +151,22 @@ def check_out(commit: str, folder: Path, root: Path = ROOT) -> int:
     Equal commits give equal files, those of git's own folder included. UsageError when `root` has no such commit.
     """
     try:
-        _git(root, "cat-file", "-e", f"{commit}^{{commit}}")
+        git_text(root, "cat-file", "-e", f"{commit}^{{commit}}")
     except RunError as error:
         raise UsageError(
             f"this checkout has no commit {commit[:12]}", where=str(root), hint="git fetch, or use the checkout it was"
         ) from error
     folder.mkdir()
-    _git(folder, "init", "--quiet", "--template=", "--initial-branch=capsule")
-    _git(folder, "config", "core.logAllRefUpdates", "false")  # its log would tell when
+    git_text(folder, "init", "--quiet", "--template=", "--initial-branch=capsule")
+    git_text(folder, "config", "core.logAllRefUpdates", "false")  # its log would tell when
     # One thread: how several split the work is decided by the number of CPUs.
     upload = "git -c uploadpack.allowAnySHA1InWant=true -c pack.threads=1 upload-pack"
-    _git(folder, "fetch", "--quiet", "--depth=1", f"--upload-pack={upload}", f"file://{root}", commit)
+    git_text(folder, "fetch", "--quiet", "--depth=1", f"--upload-pack={upload}", f"file://{root}", commit)
     (folder / ".git/FETCH_HEAD").unlink()
-    _git(folder, "checkout", "--quiet", "--force", "-B", "capsule", commit)
+    git_text(folder, "checkout", "--quiet", "--force", "-B", "capsule", commit)
     (folder / ".git/index").unlink()
-    _git(folder, "read-tree", commit)  # without the times and inodes of these files
-    return int(_git(folder, "show", "--no-patch", "--format=%ct", commit))
-
-
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:]
-        raise RunError(f"git {words[0]} failed: {''.join(last)}", where=str(folder))
-    return done.stdout
+    git_text(folder, "read-tree", commit)  # without the times and inodes of these files
+    return int(git_text(folder, "show", "--no-patch", "--format=%ct", commit))
 
 
 #: What `tools` of a manifest begins with where QEMU and compiler were those of the lock.

@@ -9,7 +9,6 @@ import io
 import os
 import platform
 import re
-import subprocess
 import tokenize
 from functools import cache
 from importlib import metadata
@@ -20,6 +19,8 @@ from pydantic import BaseModel, field_validator, model_validator
 
 import harness
 from harness.artefacts.store import hash_of
+from harness.errors import KreproError
+from harness.git import git, git_text
 from harness.paths import CODE, INSTALLED, ROOT
 from harness.yamlfile import Strict, about
 
@@ -99,9 +100,9 @@ def repository(root: Path = ROOT, *, installed: bool = INSTALLED) -> Repository:
     if installed:
         return _unknown(f"no git checkout: krepro {harness.__version__} as it was installed")
     try:
-        commit = _git(root, "rev-parse", "HEAD").decode().strip()
+        commit = git_text(root, "rev-parse", "HEAD")
         changes = _uncommitted(root)
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, KreproError) as error:
         return _unknown(f"no git checkout: {error}"[:200])
     if changes is None:
         return Repository(commit=commit, dirty=False, diff_sha256=None, absent={"diff_sha256": "all is committed"})
@@ -115,9 +116,9 @@ def _unknown(why: str) -> Repository:
 
 def _uncommitted(root: Path) -> str | None:
     """sha256 over the diff to the last commit and over name and content of each untracked file; None when clean."""
-    diff = _git(root, "diff", "--binary", "HEAD")
+    diff = git(root, "diff", "--binary", "HEAD")
     # Not `git status`: it names an untracked folder, not the files in it.
-    untracked = [name for name in _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0") if name]
+    untracked = [name for name in git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0") if name]
     if not diff and not untracked:
         return None
     total = hashlib.sha256(diff)
@@ -188,10 +189,6 @@ def package_versions() -> dict[str, str]:
     own = source_hash(ANALYSING)[:12]
     versions = {name: metadata.version(name) for name in PACKAGES}
     return {"python": platform.python_version(), OWN: own, **versions}
-
-
-def _git(root: Path, *words: str) -> bytes:
-    return subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=True).stdout
 
 
 #: Whose parameters are kept: KVM with its parts, and the idling of a host that is itself a guest.
