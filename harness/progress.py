@@ -64,7 +64,7 @@ class _Harmless(RenderHook):
 
 def harmless_console(**options: Any) -> Console:
     """A console that sends no text to the terminal's controls, whoever wrote it; `options` are rich's."""
-    made = Console(highlight=False, **options)
+    made = Console(highlight=False, emoji=False, **options)  # `:lock:` is a name
     made.push_render_hook(_Harmless())
     return made
 

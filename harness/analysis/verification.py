@@ -16,6 +16,7 @@ from harness.analysis.trust import contained
 from harness.artefacts.store import canonical
 from harness.capsule import archive
 from harness.choices import Trusted
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, RunError, exit_code
 from harness.measure.claims import ClaimResult
 from harness.measure.known import news, news_lines
@@ -45,17 +46,14 @@ def verify(results: Path, text: str, console: Console, *, trust: Trusted = None,
         count = verify_files(path)
     console.print(f"{count} files: every bit is what was written")
     result = ResultSet(path)
-    console.print(signed_by(path, signers), markup=False, soft_wrap=True)
+    print_lines(console, signed_by(path, signers))
     _verify_digest(result)
     if result.manifest.digest is not None:
         console.print(f"digest: follows from {len(result.manifest.deterministic)} raw files")
-    for line in _verify_origin(result):
-        console.print(line, markup=False, soft_wrap=True)
+    print_lines(console, *_verify_origin(result))
     with unchanged(path):
         lines = _verify_analysis(result, trust=trust, signers=signers)
-    for line in [*lines, *news_lines(result.claims)]:
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(str(path), markup=False, soft_wrap=True)
+    print_lines(console, *lines, *news_lines(result.claims), str(path))
     return exit_code(news=bool(news(result.claims)))
 
 
@@ -65,8 +63,7 @@ def verify_capsule(path: Path, console: Console) -> int:
         damage = archive.damage(path)
     if damage is not None:
         raise RunError(damage, where=str(path), hint="fetch or copy it again")
-    console.print("every file of the capsule is what was written", markup=False)
-    console.print(str(path), markup=False, soft_wrap=True)
+    print_lines(console, "every file of the capsule is what was written", str(path))
     return EXIT_OK
 
 

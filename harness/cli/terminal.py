@@ -48,6 +48,12 @@ def output() -> Console:
     return harmless_console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", PIPE_WIDTH)))
 
 
+def print_lines(console: Console, *lines: object) -> None:
+    """As they are: names may look like markup, and what is piped is not broken where a terminal ends."""
+    for line in lines:
+        console.print(str(line), markup=False, soft_wrap=True)
+
+
 def guarded(action: Callable[[], int | None], *, debug: bool = False) -> None:
     """Run a command's action; turn expected errors into one line and their exit code, and signals into an orderly end.
 

@@ -47,6 +47,6 @@ def build(
     store = Store.default()
     for name in names:
         made = build_for(store, name, folder, packages)
-        console.print(f"{name}: {made.kernel.path}", markup=False, soft_wrap=True)
+        terminal.print_lines(console, f"{name}: {made.kernel.path}")
         if folder is not None:
-            console.print(f"{name}, image: {made.image.path}", markup=False, soft_wrap=True)
+            terminal.print_lines(console, f"{name}, image: {made.image.path}")

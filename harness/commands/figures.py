@@ -46,9 +46,7 @@ def figures(
             written = analysis.redraw(finished.path, to, target)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=error.filename or str(target)) from error
-    console = terminal.output()
-    for path in written:
-        console.print(path, markup=False, soft_wrap=True)
+    terminal.print_lines(terminal.output(), *written)
     if not written:
         raise RunError("its analysis draws no figures", where=str(finished.path))
     return EXIT_OK

@@ -33,8 +33,7 @@ def lock(
     if update and folder is None:
         check_checkout("lock --update")
     if update:
-        for line in locking.update(Store.default(), folder):
-            console.print(line, markup=False, soft_wrap=True)
+        terminal.print_lines(console, *locking.update(Store.default(), folder))
     else:
-        console.print(locking.check(folder), markup=False, soft_wrap=True)
+        terminal.print_lines(console, locking.check(folder))
     return EXIT_OK

@@ -62,8 +62,7 @@ def _prune_sets(results: Path, keep: int, *, unfinished: bool, agreed: Callable[
     choice = broken_off(results) if unfinished else choose(results, keep)
     for path in choice.broken:
         warn(f"{path} is broken and is left alone")
-    for candidate in choice.candidates:
-        console.print(f"{size(candidate.size):>9}  {candidate.path}", markup=False, soft_wrap=True)
+    terminal.print_lines(console, *(f"{size(one.size):>9}  {one.path}" for one in choice.candidates))
     if not choice.candidates:
         console.print("nothing to remove")
         return EXIT_OK

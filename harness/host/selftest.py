@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.artefacts.store import Artefact, Store, hash_file, hash_of
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, RunError, UsageError
 from harness.experiment.model import Experiment, experiment_names, find_experiment, load_experiment
 from harness.host import examine
@@ -81,7 +82,7 @@ def selftest(request: SelftestRequest, store: Store, console: Console) -> int:
     console.print(examine.table(report))
     console.print(table(rows))
     path = write_attachment(attachment(rows, report, kit.proofs, ended is not None), request.out, store)
-    console.print(f"to attach to an issue: {path}", markup=False, soft_wrap=True)
+    print_lines(console, f"to attach to an issue: {path}")
     if ended is not None:
         ended.add_note(f"what was tried until then is in {path}")
         raise ended

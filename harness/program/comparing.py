@@ -14,6 +14,7 @@ import pandas as pd
 from rich.console import Console
 
 from harness.artefacts.store import Store
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_NEWS, EXIT_OK, UsageError
 from harness.kernel.packaged import PREFIX
 from harness.measure.tracer import REPORT
@@ -22,7 +23,7 @@ from harness.program.guestrun import SEED
 from harness.program.profile.difference import by_code, call_difference, function_difference
 from harness.program.profile.several import profiles
 from harness.program.subject import TraceRequest, kernel_of, subject, words_of
-from harness.program.tracing import free_folder, print_lines, tell
+from harness.program.tracing import free_folder, tell
 from harness.report.html import render, table_view
 from harness.report.junit import Case, Suite, junit_xml
 
@@ -77,7 +78,7 @@ def compare_profiles(store: Store, request: TraceRequest, against: Against, cons
     )
     (out / REPORT).write_text(page)
     if request.to == "junit":
-        print_lines(console, [_as_junit(names, begun, told, calls, verdict, status)])
+        print_lines(console, _as_junit(names, begun, told, calls, verdict, status))
     else:
         facts = {"before": names[0], "after": names[1], "totals": totals, "ok": status == EXIT_OK}
         tell(console, request, lines, out, facts)

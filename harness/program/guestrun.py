@@ -15,6 +15,7 @@ from random import Random
 from rich.console import Console
 
 from harness.artefacts.store import Store
+from harness.cli.terminal import print_lines
 from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.model import Arm, Experiment, Paper, Workload, load_experiment
 from harness.image.build import build_layouts
@@ -231,6 +232,5 @@ def _follow(tracer: TracerFile, console: Console, path: Path, ended: threading.E
             except KreproError as error:
                 warn(str(error))
                 return
-            for line in lines:
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            print_lines(console, *lines)
             before = text

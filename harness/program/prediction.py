@@ -14,11 +14,11 @@ from rich.console import Console
 from harness.analysis.contained import Contained
 from harness.analysis.trust import contained, may_be_executed
 from harness.choices import Trusted
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import find_experiment
 from harness.paths import EXPERIMENTS
 from harness.program.prescript import NOTHING, Wanted, is_script, readable
-from harness.program.tracing import print_lines
 from harness.report.terminal import frame_table
 from harness.sets.resultset import DOCUMENTS, ResultSet, find_result_set
 from harness.sets.seal import unchanged
@@ -78,11 +78,11 @@ def predict_script(
                 shown, lines = analysis.predict(document, file)
     if to == "json":
         tables = {table.title: table.frame.to_dict("records") for table in shown.summary}
-        print_lines(console, [json.dumps({"said": lines, "tables": tables}, indent=1)])
+        print_lines(console, json.dumps({"said": lines, "tables": tables}, indent=1))
         return EXIT_OK
     for table in shown.summary:
         console.print(frame_table(table.title, table.frame))
-    print_lines(console, lines)
+    print_lines(console, *lines)
     return EXIT_OK
 
 

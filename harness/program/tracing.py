@@ -14,6 +14,7 @@ import pandas as pd
 from rich.console import Console
 
 from harness.artefacts.store import Store
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from harness.measure.traceevents import TIME_LINE
 from harness.measure.tracer import NOT_WHOLE, REPORT, Traced, TracerFile, Traces
@@ -78,13 +79,7 @@ def tell(
     if request.to == "json":
         tables = {path.stem: pd.read_csv(path).to_dict("records") for path in sorted(out.glob("*.csv"))} if out else {}
         told = [json.dumps({**facts, "said": list(lines), "report": page, **tables}, indent=1)]
-    print_lines(console, told)
-
-
-def print_lines(console: Console, lines: Sequence[str]) -> None:
-    """As they are: names may look like markup."""
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    print_lines(console, *told)
 
 
 def _report(tracer: TracerFile, program: Traced, made: Path, out: Path) -> list[str]:

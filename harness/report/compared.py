@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, UsageError
 from harness.experiment.model import Arm, makes_bits
 from harness.measure.comparison import Compared, compare_metrics
@@ -41,19 +42,14 @@ def compare(
     """
     left, right, opposed, rows = compared_sets(find_set(results, a), find_set(results, b), arms, force, over)
     for name, result in (("A", left), ("B", right)):
-        console.print(f"{name}: {result.path}", markup=False, soft_wrap=True)
-        for line in news_lines(result.claims):
-            console.print(f"{name}: {line}", markup=False, soft_wrap=True)
-    for line in _libraries(left, right):
-        console.print(line, markup=False, soft_wrap=True)
+        print_lines(console, *(f"{name}: {line}" for line in (result.path, *news_lines(result.claims))))
+    print_lines(console, *_libraries(left, right))
     if arms is None and opposed is None:
-        for line in [*_missing(left, right), _bits(left, right)]:
-            console.print(line, markup=False, soft_wrap=True)
+        print_lines(console, *_missing(left, right), _bits(left, right))
     shown = worth_showing(rows)
     if shown:
         console.print(comparison_table(shown, opposed.title, opposed.pairs) if opposed else comparison_table(shown))
-    for line in comparison_lines(rows):
-        console.print(line, markup=False, soft_wrap=True)
+    print_lines(console, *comparison_lines(rows))
     return EXIT_OK
 
 

@@ -12,6 +12,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli.terminal import print_lines
 from harness.experiment.model import experiment_names
 from harness.measure.known import untold
 from harness.measure.verdict import SIGNS
@@ -39,9 +40,7 @@ def print_set(
         _print_all(console, result, also)
     else:
         _print_short(console, result)
-    for line in _ways_on(result, page, verbose=verbose):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(str(result.path), markup=False, highlight=False, soft_wrap=True)
+    print_lines(console, *_ways_on(result, page, verbose=verbose), str(result.path))
 
 
 def _print_short(console: Console, result: ResultSet) -> None:
@@ -115,8 +114,7 @@ def _print_all(console: Console, result: ResultSet, also: Sequence[str]) -> None
             console.print(claims_table(title, own, manifest.trials))
     if not claims:
         console.print("No claims")
-    for line in (*closing_lines(result, claims), *also):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    print_lines(console, *closing_lines(result, claims), *also)
 
 
 def _ways_on(result: ResultSet, page: Path | None, *, verbose: bool) -> Iterable[Text]:

@@ -18,6 +18,7 @@ from rich.console import Console
 from harness.analysis.contained import Contained
 from harness.artefacts.store import hash_of, hash_tree, usable
 from harness.choices import Profile
+from harness.cli.terminal import print_lines
 from harness.errors import KreproError, UsageError
 from harness.experiment.model import Experiment, find_experiment, load_experiment
 from harness.machine.qemu import qemu_version
@@ -80,14 +81,14 @@ def nightly(request: NightRequest, console: Console) -> int:
             night = night.model_copy(update={"running": name})
             _save(night, request)
             night = night.with_suite(_one(request, targets[name], deadline, fresh=fresh))
-            console.print(_line(night.suites[-1]), markup=False, soft_wrap=True)
+            print_lines(console, _line(night.suites[-1]))
         night = night.model_copy(update={"finished": True})
         _save(night, request)
         if any(suite.result for suite in night.suites):
             write_site(request.results, request.out / SITE, PAGES)
     for case in (case for suite in night.suites for case in suite.cases if case.status in {"news", "failed"}):
         note(f"krepro: {' '.join(case.message.split())}")
-    console.print(str(request.out / JUNIT), markup=False, soft_wrap=True)
+    print_lines(console, str(request.out / JUNIT))
     return night.exit_code
 
 

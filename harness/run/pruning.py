@@ -11,6 +11,7 @@ from harness.artefacts.holdings import decide, holdings, remove_holding
 from harness.artefacts.store import Store
 from harness.artefacts.uses import in_use
 from harness.cli import terminal
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, UsageError
 from harness.packages.tree import ready
 from harness.progress import step
@@ -48,8 +49,7 @@ def prune_store(
     )
     going = [one.holding for one in decisions if one.goes]
     total, freed = sum(one.size for one in held), sum(one.size for one in going)
-    for line in [*decision_lines(decisions, now), *kept_lines(decisions)]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    print_lines(console, *decision_lines(decisions, now), *kept_lines(decisions))
     told = f"{len(going)} things, {size(freed)} of {size(total)}"
     if not going:
         console.print("nothing to remove")

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli import terminal
+from harness.cli.terminal import print_lines
 from harness.commands.show import show
 from harness.errors import RunError
 from harness.harmless import harmless
@@ -77,11 +78,13 @@ def test_our_own_styles_do_get_through():
     assert file.getvalue() == "\x1b[1ma\\x1bb\x1b[0m\n"
 
 
-def test_markup_in_a_strangers_title_is_text():
+def test_markup_in_a_strangers_words_is_text():
     file = io.StringIO()
     frame = pd.DataFrame({"[/b]": ["[red]x"], "[link=http://e]y": ["z"]})
-    harmless_console(file=file, **STYLES_OFF).print(frame_table("[bold]t[/]", frame))
-    for word in ("[bold]t[/]", "[/b]", "[red]x", "[link=http://e]y"):
+    console = harmless_console(file=file, **STYLES_OFF)
+    console.print(frame_table("[bold]t[/]", frame))
+    print_lines(console, "rcu:lock:[i]held")
+    for word in ("[bold]t[/]", "[/b]", "[red]x", "[link=http://e]y", "rcu:lock:[i]held"):
         assert word in file.getvalue()
 
 
