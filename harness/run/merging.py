@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from harness.sets.digest import deterministic_files, digest
 from harness.sets.listing import find_set
 from harness.sets.maker import is_known, made_here
 from harness.sets.manifest import NO_DIGEST, Manifest, MergedFrom
-from harness.sets.provenance import package_versions, repository
+from harness.sets.provenance import made_now
 from harness.sets.resultset import EXPERIMENT, MEASURED, ResultSet, Writer, copy_experiment, write_result_set
 from harness.sets.seal import verify_files
 from harness.trial.model import TrialRecord
@@ -133,11 +132,8 @@ def _manifest(
     return first.model_copy(
         update={
             **joined,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **made_now(),
             "experiment_files": hash_tree(root / EXPERIMENT),
-            "command_line": [Path(sys.argv[0]).name, *sys.argv[1:]],
-            "repository": repository(),
-            "packages": package_versions(),
             "seconds": guests,
             "trials": list(records),
             "digest": covered,

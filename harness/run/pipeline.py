@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from harness.run.description import describe_trial
 from harness.run.estimate import outlook
 from harness.run.executor import LocalExecutor, run_each
 from harness.run.outcome import ended, problem
-from harness.run.prepared import Prepared, check_plan, prepare_checked, with_oracle
+from harness.run.prepared import Prepared, check_plan, prepare_trials, with_oracle
 from harness.run.request import RunRequest
 from harness.run.resuming import earlier_set, folder_for, take_earlier, working_on
 from harness.run.stages import Together, due, stages, told, verdicts_so_far
@@ -41,7 +40,7 @@ from harness.run.unfinished import Run
 from harness.run.union import planned
 from harness.sets.digest import deterministic_files, digest
 from harness.sets.manifest import NO_DIGEST, Manifest, describe_image, describe_kernel
-from harness.sets.provenance import host, load, package_versions, repository
+from harness.sets.provenance import host, load, made_now
 from harness.sets.reference import check_digest, find_reference
 from harness.sets.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment
 from harness.trial.model import TrialRecord
@@ -197,7 +196,7 @@ class _Work:
         self._expect(parts, recipes)
         made = Together(self.plan)
         for part in parts:
-            new = prepare_checked(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
+            new = prepare_trials(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
             new = new.limited((settings.number(settings.OUTPUT_MIB) or FILE_MIB) << 20)
             made.parts.append(new)
             clock.lap("build")
@@ -286,15 +285,13 @@ def _manifest(
     deterministic = deterministic_files(root, [record for record in records if record.status == "ok"])
     covered = digest(deterministic)
     return Manifest(
+        **made_now(),
         id="",
-        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         experiment=experiment,
         experiment_files=hash_tree(root / EXPERIMENT),
-        command_line=[Path(sys.argv[0]).name, *sys.argv[1:]],
         profile=request.profile,
         seed=request.seed,
         chosen=request.chosen,
-        repository=repository(),
         kernels={name: describe_kernel(build) for name, build in prepared.builds.items()},
         images={name: describe_image(build) for name, build in prepared.builds.items()},
         qemu=qemu_version(),
@@ -304,7 +301,6 @@ def _manifest(
         accelerator_why=dict(prepared.why_tcg),
         fidelity={record.arm: record.fidelity for record in records},
         host=host(load_before),
-        packages=package_versions(),
         seconds=dict(seconds),
         trials=list(records),
         digest=covered,

@@ -65,13 +65,25 @@ def prepare_trials(
     plan: Sequence[PlannedTrial],
     target: Path,
     accelerator: AcceleratorChoice,
+    recipes: Mapping[str, KernelRecipe] | None = None,
 ) -> Prepared:
     """The way from a plan to trials that can run, those of an arm with `oracle:` with the plugin.
 
-    Every arm is checked before anything is built: UsageError. Trials write below `target`/raw.
+    Every arm is checked before anything is built: UsageError; but not with `recipes`, those of `check_plan`, which has
+    seen this plan or one that this is a part of. Trials write below `target`/raw.
     """
-    recipes = check_plan(experiment, folder, plan, accelerator)
-    return prepare_checked(store, experiment, folder, plan, target, accelerator, recipes)
+    if recipes is None:
+        recipes = check_plan(experiment, folder, plan, accelerator)
+    names = list(dict.fromkeys(planned.arm for planned in plan))
+    arms = prepare_arms(store, experiment, folder, names, accelerator, recipes)
+    oracles = {name: oracle_of(store, experiment.arms[name], arms[name]) for name in names}
+    trials = [
+        trial_spec(experiment, arms[planned.arm], planned, target, seeded(oracles[planned.arm], planned.seed))
+        for planned in plan
+    ]
+    builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}
+    states = {name: arm.state for name, arm in arms.items() if arm.state}
+    return Prepared(trials, builds, states, {name: arm.why_tcg for name, arm in arms.items() if arm.why_tcg})
 
 
 def check_plan(
@@ -83,28 +95,6 @@ def check_plan(
     for name in ordered:
         _check(name, experiment.arms[name])
     return check_arms(experiment, folder, ordered, accelerator)
-
-
-def prepare_checked(
-    store: Store,
-    experiment: Experiment,
-    folder: Path,
-    plan: Sequence[PlannedTrial],
-    target: Path,
-    accelerator: AcceleratorChoice,
-    recipes: Mapping[str, KernelRecipe],
-) -> Prepared:
-    """As `prepare_trials`, for a plan, or a part of one, whose arms `check_plan` has seen."""
-    names = list(dict.fromkeys(planned.arm for planned in plan))
-    arms = prepare_arms(store, experiment, folder, names, accelerator, recipes)
-    oracles = {name: oracle_of(store, experiment.arms[name], arms[name]) for name in names}
-    trials = [
-        trial_spec(experiment, arms[planned.arm], planned, target, seeded(oracles[planned.arm], planned.seed))
-        for planned in plan
-    ]
-    builds = {experiment.arms[name].kernel: arm.build for name, arm in arms.items()}
-    states = {name: arm.state for name, arm in arms.items() if arm.state}
-    return Prepared(trials, builds, states, {name: arm.why_tcg for name, arm in arms.items() if arm.why_tcg})
 
 
 def _check(name: str, arm: Arm) -> None:

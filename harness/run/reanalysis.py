@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
-import time
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,7 +22,7 @@ from harness.run.outcome import ended
 from harness.sets.listing import latest_of
 from harness.sets.maker import made_here
 from harness.sets.manifest import AnalysedFrom, Manifest
-from harness.sets.provenance import package_versions, repository
+from harness.sets.provenance import made_now
 from harness.sets.resultset import (
     EXPERIMENT,
     MEASURED,
@@ -121,12 +119,9 @@ def _manifest(old: Manifest, experiment: Experiment, root: Path) -> Manifest:
     )
     return old.model_copy(
         update={
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **made_now(),
             "experiment": experiment,
             "experiment_files": hash_tree(root / EXPERIMENT),
-            "command_line": [Path(sys.argv[0]).name, *sys.argv[1:]],
-            "repository": repository(),
-            "packages": package_versions(),
             "unanalysed": "",
             "analysed_from": [*old.analysed_from, before],
         }

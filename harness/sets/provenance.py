@@ -9,6 +9,8 @@ import io
 import os
 import platform
 import re
+import sys
+import time
 import tokenize
 from functools import cache
 from importlib import metadata
@@ -182,6 +184,16 @@ def code_of(source: str) -> list[str]:
             kept = lines[first][: node.col_offset] + lines[last][node.end_col_offset :]
             lines[first : last + 1] = [kept] + [b""] * (last - first)
     return [line.rstrip().decode() for line in lines if line.strip(b" \t;")]
+
+
+def made_now() -> dict[str, Any]:
+    """Fields of a manifest: when, by which words and with what it is made, which is now and by this process."""
+    return {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command_line": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "repository": repository(),
+        "packages": package_versions(),
+    }
 
 
 def package_versions() -> dict[str, str]:

@@ -43,9 +43,9 @@ def test_a_kernel_that_has_to_be_built_waits_for_the_first_verdicts(folder, tmp_
 
     monkeypatch.setattr(stages, "kernel_is_built", lambda store, recipe: False)
     events: list[str] = []
-    prepare, ran = pipeline.prepare_checked, pipeline.run_each
+    prepare, ran = pipeline.prepare_trials, pipeline.run_each
 
-    def prepare_checked(store, experiment, where, plan, *rest):
+    def prepare_trials(store, experiment, where, plan, *rest):
         events.append(f"builds {' '.join(sorted({trial.arm for trial in plan}))}")
         return prepare(store, experiment, where, plan, *rest)
 
@@ -53,7 +53,7 @@ def test_a_kernel_that_has_to_be_built_waits_for_the_first_verdicts(folder, tmp_
         events.append(f"runs {' '.join(sorted({trial.arm for trial in trials}))}")
         return ran(trials, *rest)
 
-    monkeypatch.setattr(pipeline, "prepare_checked", prepare_checked)
+    monkeypatch.setattr(pipeline, "prepare_trials", prepare_trials)
     monkeypatch.setattr(pipeline, "run_each", run_each)
     staged = pipeline.measure(options)
     told = capfd.readouterr().err.splitlines()

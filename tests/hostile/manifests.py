@@ -35,7 +35,7 @@ from harness.report.setlist import list_lines
 from harness.report.view import print_set
 from harness.run import merging, reanalysis, reexecution
 from harness.run.union import hosts_of, unite
-from harness.sets import resultset
+from harness.sets import provenance, resultset
 from harness.sets.export.crate import crate
 from harness.sets.listing import MANIFEST, describe
 from harness.sets.reference import deterministic_inputs, reference_of
@@ -204,9 +204,8 @@ def _fuzz(folder: Path, count: int, seed: int, most_failures: int, stack: ExitSt
     values = json.loads((first.path / MANIFEST).read_text())
     named = readers(other)
     # What a host is, and files that stay what they are, are looked up once: of very many manifests that is the time.
-    for module in (merging, reanalysis):
-        for name in ("repository", "package_versions"):
-            stack.enter_context(patch.object(module, name, cache(getattr(module, name))))
+    for name in ("repository", "package_versions"):
+        stack.enter_context(patch.object(provenance, name, cache(getattr(provenance, name))))
     stack.enter_context(patch.object(resultset, "_read_parquet", _by_name(resultset._read_parquet)))
     home, chance, outcome = folder / "fuzzed/waits", random.Random(seed), Outcome()
     home.mkdir(parents=True)

@@ -51,8 +51,6 @@ from tests.experiments.shim.files import HZ, START
 # -- records -----------------------------------------------------------------------------------------------
 
 
-
-
 def test_fields_lie_where_the_documents_say():
     def layout(kind):
         return {name: (kind.fields[name][1], kind.fields[name][0].str) for name in kind.names}
@@ -453,8 +451,6 @@ def test_names_of_threads(tmp_path):
         read_csv(tmp_path / "none.csv", ("a",))
 
 
-
-
 def test_without_a_record_of_the_host_the_trial_is_marked(tmp_path):
     assert host_waited(tmp_path)[1] == "no record of the host's scheduling"
     nothing = {"cpu": 0, "thread": 7, "host_cpu": None, "run_ns": None, "wait_ns": None, "slices": None}
@@ -464,8 +460,6 @@ def test_without_a_record_of_the_host_the_trial_is_marked(tmp_path):
         share, reason = host_waited(tmp_path)
         assert np.isnan(share)
         assert reason == "no record of the host's scheduling: no schedstat"
-
-
 
 
 def test_pieces_of_an_observation_are_sound_or_not_by_the_worse_of_both_vcpus(tmp_path):
