@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from harness.measure.rows import Cut, MetricRows
+from harness.measure.statistics import ratio
 from harness.oracle.truth import against_independent, distance, shares
 
 from .byhand import by_hand_metrics
@@ -67,10 +68,6 @@ def measure(tables: Tables) -> pd.DataFrame:
     return _without_few_ticks(out.frame())
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
-
-
 def _handler_metrics(trial: TrialRows) -> None:
     """The blind spot (section 3.3) and the fix's entry counts (section 4)."""
     problem = trial.problem(*_HANDLER_PARTS)
@@ -117,8 +114,8 @@ def _buffer_metrics(trial: TrialRows) -> None:
     trial.put("step_bytes", float(every["step"].max()), problem if every.empty else None)
     trial.put("counters", float(every["counters"].max()), problem if every.empty else None)
     in_text = float((buffers["total"] - buffers["out_of_text"]).sum())
-    trial.put("neighbour_share", _ratio(float(buffers["shared"].sum()), in_text), problem)
-    outside = _ratio(float(buffers["out_of_text"].sum()), float(buffers["total"].sum()))
+    trial.put("neighbour_share", ratio(float(buffers["shared"].sum()), in_text), problem)
+    outside = ratio(float(buffers["out_of_text"].sum()), float(buffers["total"].sum()))
     trial.put("out_of_text_share", outside, problem)
     uncertain = trial.problem(BRACKET, workload=only)
     trial.put("bracket_exact", float(brackets["exact"].astype("float64").mean()), uncertain)
@@ -128,7 +125,7 @@ def _buffer_metrics(trial: TrialRows) -> None:
         for name in ("printed_error", "readprofile_error"):
             trial.put(f"{name}.{workload}", trial.value("buffers", name, workload), why)
         beyond, total = (trial.value("buffers", name, workload) for name in ("printed_outside", "total"))
-        trial.put(f"printed_outside.{workload}", _ratio(beyond, total), why)
+        trial.put(f"printed_outside.{workload}", ratio(beyond, total), why)
 
 
 def _idle_metrics(trial: TrialRows) -> None:
@@ -138,13 +135,13 @@ def _idle_metrics(trial: TrialRows) -> None:
     missing = "no CPU was seen idle" if math.isnan(rank) else None
     total = trial.value("buffers", "total", "idle")
     trial.put("idle_rank", rank, problem, missing)
-    trial.put("idle_share", _ratio(ticks, total), problem, missing)
+    trial.put("idle_share", ratio(ticks, total), problem, missing)
     trial.put("idle_per_byte", trial.value("buffers", "idle_per_byte", "idle"), problem, missing)
     entries = float(trial.rows("handlers", "idle")["entries"].fillna(0).sum())
     timer, slack = trial.timer_interrupts("idle"), trial.value("brackets", "tick_slack", "idle")
     trial.put(
         "samples_per_timer_interrupt",
-        _ratio(total - entries, timer),
+        ratio(total - entries, timer),
         trial.problem(*_HANDLER_PARTS, workload="idle"),
         "ticks take no samples in this arm" if trial.sampling == BY_NMI else None,
         f"{slack:.0f} of {timer:.0f} timer interrupts are uncertain" if slack > MOST_UNCERTAIN * timer else None,
@@ -161,24 +158,24 @@ def _edu_metrics(trial: TrialRows) -> None:
     known, known_in_kernel = handled * each / 1e9, raised * each / 1e9
     unreported = "the workload did not report it" if math.isnan(known) else None
     trial.put("handler_time_known", known, answer, unreported)
-    trial.put("handler_time_share", _ratio(known, window), bracket, unreported)
+    trial.put("handler_time_share", ratio(known, window), bracket, unreported)
     # What one sample stands for: a tick's period, or the mean time between two NMIs of the same window.
     nmis = trial.value("brackets", "nmis", "edu")
-    period = _ratio(window, nmis if trial.sampling == BY_NMI else timer)
+    period = ratio(window, nmis if trial.sampling == BY_NMI else timer)
     handlers = trial.rows("handlers", "edu")
     rows = handlers[handlers["handler"] == "edu"]
     by_nmi = trial.sampling == BY_NMI
     no_ticks = "ticks take no samples in this arm, and NMIs are not put off" if by_nmi else None
     no_run = "the edu handler did not run" if rows.empty or rows["ticks"].isna().all() else None
     ticks = float(rows["ticks"].sum())
-    trial.put("handler_time_ratio", _ratio(ticks * period, known), sampled, no_run)
+    trial.put("handler_time_ratio", ratio(ticks * period, known), sampled, no_run)
     both = (
         "the interrupted address is also counted at every interrupt in this arm" if trial.sampling == "entry" else None
     )
     none = None if known_in_kernel > 0 else "no interrupt was raised from kernel mode"
-    displaced = _ratio(trial.value("buffers", "raise_ticks", "edu") * period, known_in_kernel)
+    displaced = ratio(trial.value("buffers", "raise_ticks", "edu") * period, known_in_kernel)
     lines = trial.problem(LINES, workload="edu")
-    trial.put("displaced_ticks_due", _ratio(known_in_kernel, period), bracket, lines, no_ticks, none)
+    trial.put("displaced_ticks_due", ratio(known_in_kernel, period), bracket, lines, no_ticks, none)
     trial.put(
         "displaced_time_ratio",
         displaced,
@@ -200,12 +197,12 @@ def _light_metrics(trial: TrialRows) -> None:
     edu = handlers[handlers["handler"] == "edu"].set_index("workload")["entries"]
     light, heavy = (float(edu.get(load, math.nan)) for load in loads)
     no_entries = _NO_ENTRIES if math.isnan(light) or math.isnan(heavy) else None
-    trial.put("light_entries_ratio", _ratio(light, heavy), first(_HANDLER_PARTS), no_entries)
+    trial.put("light_entries_ratio", ratio(light, heavy), first(_HANDLER_PARTS), no_entries)
     truth = trial.rows("truth")
     inside = truth[truth["role"] == "handler edu"]
     light, heavy = (float(inside.loc[inside["workload"] == load, "instructions"].sum()) for load in loads)
     no_oracle = "no oracle ran" if truth.empty else None
-    trial.put("light_instructions_ratio", _ratio(light, heavy), first((TRUTH,)), no_oracle)
+    trial.put("light_instructions_ratio", ratio(light, heavy), first((TRUTH,)), no_oracle)
 
 
 def _known_answers(trial: TrialRows) -> None:
@@ -228,13 +225,13 @@ def _known_answers(trial: TrialRows) -> None:
     if "edu" in trial.workloads:
         raised, handled = (trial.value("answers", name, "edu") for name in ("raised", "handled"))
         count, why = interrupts("edu", "edu")
-        trial.put("handled_per_raise", _ratio(handled, raised), trial.problem(ANSWER, workload="edu"))
-        trial.put("interrupts_per_raise", _ratio(count, raised), problem("edu"), why)
+        trial.put("handled_per_raise", ratio(handled, raised), trial.problem(ANSWER, workload="edu"))
+        trial.put("interrupts_per_raise", ratio(count, raised), problem("edu"), why)
     if "disk" in trial.workloads:
         count, why = interrupts("disk", "disk")
         if math.isnan(count):
             count, why = interrupts("virtio", "disk")
-        trial.put("interrupts_per_read", _ratio(count, trial.value("answers", "reads", "disk")), problem("disk"), why)
+        trial.put("interrupts_per_read", ratio(count, trial.value("answers", "reads", "disk")), problem("disk"), why)
     if "net" in trial.workloads:
         received = trial.value("answers", "bytes", "net")
         missing = "the workload did not report it" if math.isnan(received) else None
@@ -249,7 +246,7 @@ def _truth_metrics(trial: TrialRows) -> None:
     edu = (truth["role"] == "handler edu").to_numpy()
     exact = float(shares(truth["instructions"])[edu].sum())
     trial.put("truth.handler", exact, problem)
-    trial.put("truth.interrupts", _ratio(float(truth["interrupt"].sum()), float(truth["instructions"].sum())), problem)
+    trial.put("truth.interrupts", ratio(float(truth["interrupt"].sum()), float(truth["instructions"].sum())), problem)
     handled, calibrated, loops = (
         trial.value("answers", name, "edu") for name in ("handled", "calibration_raises", "handler_loops")
     )
@@ -257,11 +254,11 @@ def _truth_metrics(trial: TrialRows) -> None:
     known = (handled - calibrated / 2) * (2 * loops + 1)
     answer = trial.problem(ANSWER, workload="edu")
     uncalibrated = "the workload did not report it" if math.isnan(known) else None
-    trial.put("known_instructions", _ratio(counted, known), problem, answer, uncalibrated)
+    trial.put("known_instructions", ratio(counted, known), problem, answer, uncalibrated)
     if trial.sampling in ENTRIES_SAMPLED:
         fix = truth[truth["function"].isin(FIX)]
         calls = float(fix.loc[fix["function"] == FIX[0], "entries"].sum())
-        trial.put("fix_cost", _ratio(float(fix["instructions"].sum()), calls), problem)
+        trial.put("fix_cost", ratio(float(fix["instructions"].sum()), calls), problem)
     buffer = trial.problem(BUFFER, workload="edu")
     for name, column, why in (("ticks", "ticks", buffer), ("sampler", "samples", None)):
         counts = truth[column]
@@ -270,7 +267,7 @@ def _truth_metrics(trial: TrialRows) -> None:
         reasons = (problem, why, none)
         estimate = float(shares(counts)[edu].sum())
         trial.put(f"estimate.{name}", estimate, *reasons)
-        trial.put(f"missed.{name}", 1 - _ratio(estimate, exact), *reasons)
+        trial.put(f"missed.{name}", 1 - ratio(estimate, exact), *reasons)
         both = truth.loc[ran, "instructions"], counts[ran]
         trial.put(f"error.{name}", distance(*both), *reasons)
         trial.put(f"error_of_independent.{name}", against_independent(*both), *reasons)
@@ -280,9 +277,9 @@ def _truth_metrics(trial: TrialRows) -> None:
     handler_problem = trial.problem(*_HANDLER_PARTS, workload="edu")
     no_entries = _NO_ENTRIES if math.isnan(counted) else None
     exactly = float(entered.get("krepro_edu_irq", math.nan))
-    trial.put("entries_counted", _ratio(counted, exactly), problem, handler_problem, no_entries)
+    trial.put("entries_counted", ratio(counted, exactly), problem, handler_problem, no_entries)
     # What a reader of the buffer takes a count for: a share of all counts, against the share of time.
-    as_time = _ratio(_ratio(counted, float(truth["ticks"].sum())), exact)
+    as_time = ratio(ratio(counted, float(truth["ticks"].sum())), exact)
     trial.put("entries_as_time", as_time, problem, handler_problem, no_entries)
 
 
@@ -291,7 +288,7 @@ def _nmi_metrics(trial: TrialRows) -> None:
     if trial.sampling != BY_NMI:
         return
     rows, problem = trial.rows("nmis"), trial.problem(NMIS)
-    received = _ratio(float(trial.rows("brackets")["nmis"].sum(min_count=1)), float(rows["sent"].max()))
+    received = ratio(float(trial.rows("brackets")["nmis"].sum(min_count=1)), float(rows["sent"].max()))
     missing = (
         "the oracle sent no NMIs" if rows.empty else "the kernel has no NMI sampler" if math.isnan(received) else None
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from harness.measure.rows import MetricRows
+from harness.measure.statistics import ratio
 
 from .decoding import BRACKET, BUFFER, CALLED, HANDLERS, LINES
 from .printed import AFTER, ARMS, BEFORE, WORKLOAD
@@ -32,14 +33,14 @@ def mixed_metrics(trial: TrialRows) -> None:
     trial.put("idle_per_byte", trial.value("buffers", "idle_per_byte", WORKLOAD), problem)
 
     window, timer = trial.value("brackets", "window_s", WORKLOAD), trial.timer_interrupts(WORKLOAD)
-    trial.put("tick_hz", _ratio(timer, window), trial.problem(LINES, BRACKET, workload=WORKLOAD))
+    trial.put("tick_hz", ratio(timer, window), trial.problem(LINES, BRACKET, workload=WORKLOAD))
     if not after:
-        sampled = _ratio(trial.value("buffers", "total", WORKLOAD), timer)
+        sampled = ratio(trial.value("buffers", "total", WORKLOAD), timer)
         trial.put("sampled_ticks", sampled, trial.problem(LINES, BUFFER, workload=WORKLOAD))
         return
     entries, kernel = (trial.value("brackets", name, WORKLOAD) for name in ("counted_entries", "counted_interrupted"))
     untold = "the kernel has no tally of the fix" if math.isnan(entries) else None
-    trial.put("user_interrupted", 1 - _ratio(kernel, entries), trial.problem(BRACKET, workload=WORKLOAD), untold)
+    trial.put("user_interrupted", 1 - ratio(kernel, entries), trial.problem(BRACKET, workload=WORKLOAD), untold)
 
 
 def misread_metrics(trial: TrialRows) -> None:
@@ -53,9 +54,9 @@ def misread_metrics(trial: TrialRows) -> None:
     true = float(sums["idle_ticks"].get("as_it_is", math.nan))
     for reading, row in sums.iterrows():
         none = "no handler entries were sampled" if math.isnan(row["entries"]) else None
-        trial.put(f"misread_entries.{reading}", _ratio(row["entries_before"], row["entries"]), problem, none)
-        trial.put(f"misread_named.{reading}", _ratio(row["entries_own"], row["entries"]), problem, none)
-        trial.put(f"misread_idle.{reading}", _ratio(row["idle_ticks"], true), problem)
+        trial.put(f"misread_entries.{reading}", ratio(row["entries_before"], row["entries"]), problem, none)
+        trial.put(f"misread_named.{reading}", ratio(row["entries_own"], row["entries"]), problem, none)
+        trial.put(f"misread_idle.{reading}", ratio(row["idle_ticks"], true), problem)
 
 
 def doubling(tables: Mapping[str, pd.DataFrame], out: MetricRows) -> None:
@@ -65,10 +66,6 @@ def doubling(tables: Mapping[str, pd.DataFrame], out: MetricRows) -> None:
     before, after = (rows[rows["arm"] == arm].set_index("trial")["idle_ticks"] for arm in ARMS.values())
     trials = tables["trials"]
     for trial in trials.loc[trials["arm"] == ARMS["after"], "trial"]:
-        value = _ratio(float(after.get(trial, math.nan)), float(before.get(trial, math.nan)))
+        value = ratio(float(after.get(trial, math.nan)), float(before.get(trial, math.nan)))
         why = "one of the two arms has no trial of this repetition with a buffer and ticks in its idle function"
         out.put(ARMS["after"], trial, "idle_doubling", value, reason=why)
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan

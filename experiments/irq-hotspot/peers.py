@@ -15,6 +15,7 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import read_bytes, read_text
 from harness.measure.rows import MetricRows
+from harness.measure.statistics import ratio
 from harness.measure.symbols import SymbolMap
 from harness.oracle.reader import LAP, Oracle
 from harness.oracle.truth import distance
@@ -170,7 +171,7 @@ def peer_metrics(trial: TrialRows) -> None:
     problem = trial.problem(PEERS, workload=WORKLOAD)
     told, exact = (trial.value("peers", name, WORKLOAD) for name in ("told_ns", "exact_ns"))
     silent = "no profiler ran" if trial.arm == PLAIN else None
-    share = told / exact if exact else math.nan
+    share = ratio(told, exact)
     trial.put("peer_told", share, problem, silent)
     trial.put("peer_error", abs(share - 1), problem, silent)
     error = trial.value("peers", "profile_error", WORKLOAD)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from harness.measure.rows import MetricRows
+from harness.measure.statistics import ratio
 from harness.oracle.truth import against_independent, distance
 
 from .decoding import BUFFER, CALLED, TRUTH
@@ -30,7 +31,7 @@ def spread_metrics(trial: TrialRows) -> None:
         if workload in LOOPS or (truth.empty and problem is None):
             continue
         whole = float(truth["instructions"].sum())
-        interrupts = float(truth["interrupt"].sum()) / whole if whole else math.nan
+        interrupts = ratio(float(truth["interrupt"].sum()), whole)
         trial.put(f"interrupt_share.{workload}", interrupts, problem)
         busy = truth[truth["role"] != "idle"]
         waits = trial.problem(CALLED, BUFFER, workload=workload)

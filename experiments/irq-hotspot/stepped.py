@@ -18,6 +18,7 @@ from scipy import stats
 from harness.errors import RunError
 from harness.measure.raw import Answer
 from harness.measure.rows import MetricRows
+from harness.measure.statistics import ratio
 from harness.measure.symbols import SymbolMap
 from harness.oracle.reader import LAP, Oracle
 
@@ -94,7 +95,7 @@ def _frame(
                 "duty": cell.duty / 100,
                 "samples": whole,
                 "inside": part,
-                "told": part / whole if whole else math.nan,
+                "told": ratio(part, whole),
                 "exact": share,
                 "low": low,
                 "high": high,

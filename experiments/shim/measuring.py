@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.measure.raw import VIRTUAL_NS
 from harness.measure.rows import Cut, MetricRows
+from harness.measure.statistics import ratio
 
 from .exact import EXACT_LOST, measure_exact
 from .families import METRICS
@@ -67,22 +68,18 @@ def _over_callback(one: OneTrial, checks: pd.DataFrame) -> None:
         one.put("switch_over_callback", more, f"the arm {CALLBACK} took no part in this run")
 
 
-def _per(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
-
-
 def _slots(one: OneTrial) -> None:
     checks = one.row("checks", workload="check")
     if checks:
         one.put("slot_checks", checks["checks"])
         one.put("slot_wrong", checks["wrong"])
-        one.put("slot_wrong_share", _per(checks["wrong"], checks["checks"]), "nothing was compared")
+        one.put("slot_wrong_share", ratio(checks["wrong"], checks["checks"]), "nothing was compared")
     idle, offline = one.row("rights", what="idle CPU"), one.row("rights", what="offline CPU")
     if idle and offline:
         rights = one.rows("rights")
         one.put("write_refused", float((rights.loc[rights["what"].isin(WRITERS), "answer"] == "EACCES").all()))
         none = idle["reason"] or "it was not read"
-        share = _per(idle["given"], idle["asked"]) if idle["answer"] == "0/0" else 0
+        share = ratio(idle["given"], idle["asked"]) if idle["answer"] == "0/0" else 0
         one.put("idle_shown", None if idle["reason"] else share, none)
         shown = offline["answer"] == "-1/-1" if offline["answer"] else None
         one.put("offline_shown", shown, offline["reason"] or "it was not read")
@@ -91,7 +88,7 @@ def _slots(one: OneTrial) -> None:
 def _switches(one: OneTrial) -> None:
     run = one.row("runs", workload="switches")
     if run and run["ppid"]:
-        share = _per(run["switches_missed"], run["switches_slot"])
+        share = ratio(run["switches_missed"], run["switches_slot"])
         one.put("missed_switches_share_slot", share, "the slot counted no switch")
     period = one.row("period_quantiles", workload="switches", run="observer")
     _put_from_2500(one, "trusted_share_from_2500_switching", run, period)
@@ -102,7 +99,7 @@ def _switches(one: OneTrial) -> None:
     lost = f"{row['log_lost']} switches that were seen were lost on their way into the file"
     none = lost if row["log_lost"] else few
     whole = row["events"] > 0 and not row["log_lost"]
-    sound_share = _per(row["sound_missed"], row["sound"]) if whole and not row["unsound"] else None
+    sound_share = ratio(row["sound_missed"], row["sound"]) if whole and not row["unsound"] else None
     one.put("switches_per_s", row["per_s"], few)
     one.put("missed_switches_share_all", row["missed_share"] if whole else None, none)
     one.put("missed_switches_share", sound_share, lost if row["log_lost"] else row["unsound"] or few)
@@ -153,10 +150,10 @@ def _injected(one: OneTrial) -> None:
     ):
         one.put(metric, check[column] if there else None, none)
     one.put("injected_flags_wrong", check["wrong"])
-    share = _per(check["clean_trusted"], check["clean"])
+    share = ratio(check["clean_trusted"], check["clean"])
     every = "every window touched a delay"
     one.put("clean_trusted_share", None if check["unsound"] else share, check["unsound"] or every)
-    one.put("clean_trusted_share_all", _per(check["clean_all_trusted"], check["clean_all"]), every)
+    one.put("clean_trusted_share_all", ratio(check["clean_all_trusted"], check["clean_all"]), every)
 
 
 def _timer(one: OneTrial) -> None:
@@ -165,11 +162,11 @@ def _timer(one: OneTrial) -> None:
         if timer and when == "alone":
             one.put("timer_samples_per_s", timer["samples_per_s"] or None, timer["reason"] or "no samples")
         if timer and observer:
-            ratio = _per(observer["samples_per_s"], timer["samples_per_s"])
+            rate = ratio(observer["samples_per_s"], timer["samples_per_s"])
             none = timer["reason"] or "the timer sampler took no sample"
-            one.put(metric, ratio, none)
+            one.put(metric, rate, none)
             if metric == "rate_over_timer":
-                one.put(f"native_{metric}", ratio if _native(one) else None, none if _native(one) else EMULATED)
+                one.put(f"native_{metric}", rate if _native(one) else None, none if _native(one) else EMULATED)
 
 
 def _cost(one: OneTrial) -> None:
@@ -250,7 +247,7 @@ def _idle(one: OneTrial) -> None:
         why = idle["unsound"] or few
         one.put("idle_share_error", abs(idle["seen_share"] - idle["truth_share"]), few)
         one.put("idle_periods", idle["periods"] or None, why)
-        share = None if idle["unsound"] else _per(idle["missed"], idle["periods"])
+        share = None if idle["unsound"] else ratio(idle["missed"], idle["periods"])
         one.put("idle_periods_missed_share", share, why)
         one.put("idle_periods_missed", idle["missed_all"] if idle["periods_all"] else None, few)
 

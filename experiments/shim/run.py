@@ -14,6 +14,7 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import Trial, read_answer, read_csv
 from harness.measure.rows import TableRows
+from harness.measure.statistics import ratio
 
 from .observer.answers import NO_NAMES, Load, Observed, Signal, read_names
 from .observer.periods import quantile, read_periods
@@ -139,9 +140,9 @@ def _counted(observed: Observed) -> dict[str, Any]:
     samples, seconds, windows = observed.samples, observed.seconds, observed.windows
     return observed.as_columns() | {
         "asked_ns": observed.period_ns or observed.period_cycles / observed.tsc_hz * 1e9,
-        "samples_per_s": samples / seconds if seconds else math.nan,
-        "period_mean_ns": seconds / samples * 1e9 if samples else math.nan,
-        "trusted_share": observed.trusted / windows if windows else math.nan,
+        "samples_per_s": ratio(samples, seconds),
+        "period_mean_ns": ratio(seconds, samples) * 1e9,
+        "trusted_share": ratio(observed.trusted, windows),
     }
 
 

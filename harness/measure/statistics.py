@@ -28,6 +28,11 @@ OUTLIER_SCORE = 3.5
 DRIFT_PROBABILITY = 0.01
 
 
+def ratio(part: float, whole: float) -> float:
+    """`part` / `whole`; NaN, so absent, of nothing."""
+    return part / whole if whole else math.nan
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A median over trials with its bootstrap interval; `low` = `high` = NaN with fewer than MIN_TRIALS that differ."""
