@@ -23,7 +23,7 @@ from harness.host.examine import HostReport
 from harness.host.kindtrial import Row
 from harness.machine.qemu import qemu_version
 from harness.paths import ROOT
-from harness.sets.provenance import host, load, package_versions, repository
+from harness.sets.provenance import host, load, package_versions, repository, text_of
 from harness.yamlfile import Strict
 
 FORMAT = 1
@@ -69,7 +69,7 @@ def attachment(rows: Sequence[Row], report: HostReport, proofs: Mapping[str, str
         system=named[1] if named else "unknown",
         host=host(load()).model_dump(mode="json"),
         cpu_flags=_cpu_flags(),
-        clocksource=_line(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+        clocksource=text_of(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         kvm_proofs=dict(proofs),
         findings=[finding.model_dump(mode="json") for finding in report.findings],
         rows=list(rows),
@@ -135,10 +135,3 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return ""
-
-
-def _line(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None

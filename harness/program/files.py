@@ -23,7 +23,7 @@ from harness.packages import debs
 from harness.packages.deb import unpack
 from harness.packages.libraries import install_libraries, within
 from harness.packages.lock import load
-from harness.program.firstrun import Use
+from harness.program.firstrun import Use, exists
 
 PATH = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
 #: Arguments that are these, or below them, are the guest's own.
@@ -172,7 +172,7 @@ class GuestFiles:
         for word in words:
             for text in {word, word.partition("=")[2]}:
                 path = Path(os.path.normpath(folder / text)) if text else None
-                if path is None or str(path).startswith(GUESTS) or str(path) == "/" or not _exists(path):
+                if path is None or str(path).startswith(GUESTS) or str(path) == "/" or not exists(path):
                     continue
                 if folder == path or path in folder.parents:
                     continue  # `.` and what is above: too much is there that the program has nothing to do with
@@ -304,13 +304,6 @@ def _is_elf(path: Path) -> bool:
 
 def _is_root(path: Path) -> bool:
     return path.is_dir() and (path / "etc").is_dir() and ((path / "bin").exists() or (path / "usr/bin").is_dir())
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.is_file() or path.is_dir()
-    except OSError:  # a word may be anything, and too long for a name
-        return False
 
 
 def _sizes(folder: Path) -> Iterator[int]:

@@ -161,7 +161,7 @@ def _found(told: Path, folder: Path) -> dict[Path, Use]:
             below = Path(_text(base[1])) if base else at
             whole = [Path(os.path.normpath(below / path)) for path in paths]
             for path in [*whole, Path(_text(opened))] if opened else whole:
-                if not f"{path}/".startswith(NOT_FILES) and _exists(path):
+                if not f"{path}/".startswith(NOT_FILES) and exists(path):
                     use = Use.OPENED if opened or name.startswith("exec") else Use.ASKED
                     seen[path] = max(seen.get(path, use), use)
     return seen
@@ -174,8 +174,8 @@ def _text(text: str) -> str:
     return bytes.fromhex(text.replace("\\x", "")).decode(errors="surrogateescape")
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
     try:
         return path.is_file() or path.is_dir()
-    except OSError:
+    except OSError:  # a word may be anything, and too long for a name
         return False

@@ -213,11 +213,11 @@ def cpu_settings(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[
     """Fields of `Host` and, of those that are null, why: frequency, turbo, idle states (of CPU 0), and KVM's."""
     cpu = sys / "devices/system/cpu"
     values: dict[str, Any] = {
-        "hypervisor": re.search(r"^flags\b.*\bhypervisor\b", _text(proc / "cpuinfo") or "", re.MULTILINE) is not None,
-        "governor": _text(cpu / "cpu0/cpufreq/scaling_governor"),
-        "frequency_driver": _text(cpu / "cpu0/cpufreq/scaling_driver"),
+        "hypervisor": re.search(r"^flags\b.*\bhypervisor\b", text_of(proc / "cpuinfo") or "", re.MULTILINE) is not None,
+        "governor": text_of(cpu / "cpu0/cpufreq/scaling_governor"),
+        "frequency_driver": text_of(cpu / "cpu0/cpufreq/scaling_driver"),
         "turbo": _turbo(cpu),
-        "idle_driver": _text(cpu / "cpuidle/current_driver"),
+        "idle_driver": text_of(cpu / "cpuidle/current_driver"),
         "idle_states": _idle_states(cpu / "cpu0/cpuidle"),
         "kvm": _parameters(sys / "module"),
     }
@@ -232,7 +232,8 @@ def cpu_settings(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[
     return values, {name: why for name, why in reasons.items() if values[name] is None}
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
+    """What a small file says; None where it is not there or cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -240,7 +241,7 @@ def _text(path: Path) -> str | None:
 
 
 def _turbo(cpu: Path) -> bool | None:
-    off, on = _text(cpu / "intel_pstate/no_turbo"), _text(cpu / "cpufreq/boost")
+    off, on = text_of(cpu / "intel_pstate/no_turbo"), text_of(cpu / "cpufreq/boost")
     if off is not None:
         return off == "0"
     return None if on is None else on == "1"
@@ -251,11 +252,11 @@ def _idle_states(folder: Path) -> list[str] | None:
     states = sorted(folder.glob("state[0-9]*"), key=lambda state: int(state.name.removeprefix("state")))
     if not states:
         return None
-    return [_text(state / "name") or state.name for state in states if _text(state / "disable") in (None, "0")]
+    return [text_of(state / "name") or state.name for state in states if text_of(state / "disable") in (None, "0")]
 
 
 def _parameters(modules: Path) -> dict[str, str] | None:
     """MODULE.PARAMETER to value."""
     files = [file for file in sorted(modules.glob("*/parameters/*")) if MODULES.fullmatch(file.parents[1].name)]
-    told = {f"{file.parents[1].name}.{file.name}": _text(file) for file in files}
+    told = {f"{file.parents[1].name}.{file.name}": text_of(file) for file in files}
     return {name: text for name, text in told.items() if text is not None and len(text) <= MOST_VALUE} or None
