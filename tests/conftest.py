@@ -98,6 +98,12 @@ def tmp_store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Where a test's result sets go."""
+    return tmp_path / "results"
+
+
+@pytest.fixture
 def example(tmp_path: Path) -> Path:
     """The folder of a small valid experiment; tests change its files."""
     return experiment(tmp_path / "example", EXPERIMENT, ANALYSIS)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shlex
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from harness.program.tracing import free_folder, tell
 from harness.progress import note
 from harness.report.figures import figure_style, write_figures
 from harness.report.html import render, table_view
+from harness.report.page import data_url
 
 KERNELS, CALLS, STEPS, CHANGES, PLOT = "kernels.csv", "syscalls.csv", "steps.csv", "changes.txt", "cost"
 MOST_ROWS, SHOWN_FUNCTIONS, SHOWN_CALLS, SHOWN_CHANGES = 2000, 4, 12, 4
@@ -164,7 +164,7 @@ def _plot(table: pd.DataFrame, out: Path) -> str:
         axes.tick_params(axis="x", rotation=60)
         axes.legend()
         (path,) = write_figures({PLOT: figure}, out)
-    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return data_url(path)
 
 
 def _lines(table: pd.DataFrame, steps: Sequence[tuple[Step, list[str]]]) -> list[str]:

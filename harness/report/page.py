@@ -112,11 +112,13 @@ def _claim_groups(
 
 
 def _figures(folder: Path) -> list[tuple[str, str]]:
-    """Name and data URL of each figure. As an image, an SVG runs no script and its ids meet no other figure's."""
-    return [
-        (path.stem, f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}")
-        for path in sorted((folder / "figures").glob("*.svg"))
-    ]
+    """Name and data URL of each figure."""
+    return [(path.stem, data_url(path)) for path in sorted((folder / "figures").glob("*.svg"))]
+
+
+def data_url(svg: Path) -> str:
+    """A figure as a page has it: as an image, an SVG runs no script and its ids meet no other figure's."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.read_bytes()).decode()}"
 
 
 def _first_figure(manifest: Manifest, figures: Sequence[tuple[str, str]]) -> tuple[str, str] | None:

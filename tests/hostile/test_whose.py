@@ -53,11 +53,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def made(results: Path, folder: Path) -> ResultSet:
     return write_set(results, folder, {"short": [100.0, 101.0]})
 

@@ -22,11 +22,6 @@ from tests.result_sets import experiment_folder, write_set
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def made(tmp_path: Path, results: Path) -> ResultSet:
     return write_set(results, experiment_folder(tmp_path), {"short": [100.0, None], "wall": [5.0]})
 

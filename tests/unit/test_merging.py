@@ -37,11 +37,6 @@ def folder(tmp_path: Path) -> Path:
     return experiment_folder(tmp_path, VIRTUAL)
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
-
-
 def merged(results: Path, *sets: ResultSet, code: int = 0) -> tuple[ResultSet, str]:
     out = io.StringIO()
     assert merge(results, [str(one.path) for one in sets], Console(file=out, width=200), verbose=False) == code

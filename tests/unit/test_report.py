@@ -72,11 +72,6 @@ def experiment(tmp_path):
     return small_experiment(tmp_path / "experiments/small")
 
 
-@pytest.fixture
-def results(tmp_path):
-    return tmp_path / "results"
-
-
 # -- one set -----------------------------------------------------------------------------------------------
 
 
