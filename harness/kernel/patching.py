@@ -90,15 +90,15 @@ def touched_files(patch: Path) -> list[str]:
     names: dict[str, None] = {}
     with tempfile.TemporaryDirectory(prefix="krepro-mail-") as folder:
         mails = Path(folder)
-        count = _git(mails, "mailsplit", "-b", f"-o{mails}", "--", str(patch.resolve()))
+        count = git_alone(mails, "mailsplit", "-b", f"-o{mails}", "--", str(patch.resolve()))
         for number in range(1, int(count.stdout.strip() or b"0") + 1):
             mail = (mails / f"{number:04d}").read_bytes()
-            done = _git(mails, "mailinfo", "message", "diff", given=mail)
+            done = git_alone(mails, "mailinfo", "message", "diff", given=mail)
             if b"Author: " not in done.stdout:
                 break
             # `git apply` alone reads the diff's head: names with blanks, renames, modes, binary files.
             for way in ([], ["-R"]):  # the name before a rename is told by the way back
-                done = _git(mails, "apply", "--numstat", "-z", *way, "diff")
+                done = git_alone(mails, "apply", "--numstat", "-z", *way, "diff")
                 if done.returncode != 0 and b"No valid patches" not in done.stderr:
                     reason = done.stderr.decode(errors="replace").splitlines()[:1]
                     where = f"mail {number}: {''.join(reason).removeprefix('error: ')}"
@@ -113,7 +113,7 @@ def touched_files(patch: Path) -> list[str]:
     return list(names)
 
 
-def _git(folder: Path, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def git_alone(folder: Path, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """A command of git's that needs no repository, and finds none."""
     env = build_environment({"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": "/dev/null"})
     return subprocess.run(["git", *words], input=given, capture_output=True, check=False, cwd=folder, env=env)

@@ -8,13 +8,12 @@ Behind a mail's `---`, where git reads nothing, lines `Source: NAME` say which o
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.packages.buildtool import build_environment
+from harness.kernel.patching import git_alone
 
 #: Files of a series, and what else may lie among them; where the new files lie beside the versions.
 SUFFIXES, NO_PATCHES, SOURCES = (".patch", ".mbox"), frozenset({"README", "README.md"}), "src"
@@ -88,21 +87,11 @@ def _whole(mail: str, home: Path) -> str:
 
 
 def _git(folder: Path, words: Sequence[str], *, given: str = "", ends: int = 0) -> str:
-    """What a command of git's prints that needs no repository, and finds none."""
-    env = build_environment({"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": "/dev/null"})
-    done = subprocess.run(
-        ["git", *words],
-        cwd=folder,
-        env=env,
-        input=given,
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        check=False,
-    )
+    """What such a command prints; UsageError when it ends otherwise."""
+    done = git_alone(folder, *words, given=given.encode(errors="surrogateescape"))
     if done.returncode != ends:
-        raise UsageError(f"git {words[0]}: {done.stderr.strip()}", where=str(folder))
-    return done.stdout
+        raise UsageError(f"git {words[0]}: {done.stderr.decode(errors='replace').strip()}", where=str(folder))
+    return done.stdout.decode(errors="surrogateescape")
 
 
 def _text(patch: Path) -> str:
