@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Raw files of shim's observer as another run would have written them: of fewer samples, of a faster load."""
+"""Raw files of shim's observer as another run would have written them: of fewer samples, of a slower load."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ def look(folder: Path, period_us: float) -> None:
     edit(folder / "observer.shim.json", switches_seen=len(seen), switches_written=len(seen), switches_missed=missed)
 
 
-def hurry(folder: Path, times: int) -> None:
-    """All that a run saw took so much less time, from its begin on."""
+def delay(folder: Path, times: int) -> None:
+    """All that a run saw took so many times as long, from its begin on."""
     path = folder / "observer.shim.json"
     run_said = said(path)
     begin, end = run_said["clock_begin"], run_said["clock_end"]
-    sooner = {clock: begin[clock] + (end[clock] - begin[clock]) // times for clock in ("tsc", "mono_ns")}
-    edit(path, clock_end=sooner, seconds=run_said["seconds"] / times)
+    later = {clock: begin[clock] + (end[clock] - begin[clock]) * times for clock in ("tsc", "mono_ns")}
+    edit(path, clock_end=later, seconds=run_said["seconds"] * times)
     for name, kind, clocks in (("truth", EVENT, ["time"]), ("observer.switches", SWITCH, ["time", "seen"])):
         entries = np.fromfile(folder / f"{name}.bin", dtype=kind)
         for clock in clocks:
-            entries[clock] = begin["tsc"] + (entries[clock].astype(np.int64) - begin["tsc"]) // times
+            entries[clock] = begin["tsc"] + (entries[clock].astype(np.int64) - begin["tsc"]) * times
         entries.tofile(folder / f"{name}.bin")
     readings = pd.read_csv(folder / "observer.host.csv")
-    readings["tsc"] = begin["tsc"] + (readings["tsc"] - begin["tsc"]) // times
+    readings["tsc"] = begin["tsc"] + (readings["tsc"] - begin["tsc"]) * times
     readings.to_csv(folder / "observer.host.csv", index=False)

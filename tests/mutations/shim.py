@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What turns each claim of shim. The golden trials are of a busy host: where time matters, `quiet` comes first."""
+"""What turns each claim of shim. The golden trials are of a quiet host, but for that of arm period-1us."""
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from experiments.shim.observer.records import CHUNK, DELAYED, EVENT, INJECTED, S
 from experiments.shim.observer.trust import Bounds, lengths, trusted
 from tests.golden import Golden
 from tests.mutation import turns
-from tests.shim_files import edit, hurry, look, recount, said
+from tests.shim_files import delay, edit, look, recount, said
+
+Samples = np.ndarray[Any, np.dtype[np.void]]
 
 #: Each workload is decoded by itself.
 BY_WORKLOAD = True
@@ -47,13 +49,13 @@ def quiet(golden: Golden) -> None:
 # -- what the paper says -----------------------------------------------------------------------------------
 
 
-@turns("resolution-emulated", before=quiet)
+@turns("resolution-emulated")
 def the_observer_is_slow(golden: Golden) -> None:
     """The observer takes one sample on the timer's target where it took ten."""
     recount(golden.raw("fast") / "timer", "fast", every=10)
 
 
-@turns("resolution-three-orders-emulated", before=quiet)
+@turns("resolution-three-orders-emulated")
 def the_timer_is_slow(golden: Golden) -> None:
     """The timer sampler takes one sample where it took ten."""
     path = golden.raw("fast") / "timer" / "timer.json"
@@ -62,19 +64,18 @@ def the_timer_is_slow(golden: Golden) -> None:
     edit(path, samples=sum(tids.values()), samples_per_s=sum(tids.values()) / timer["seconds"], tids=tids)
 
 
-def quiet_and_real(golden: Golden) -> None:
-    """No vCPU ever waited, and the CPUs that the observer and the timer sampler ran on are real."""
-    quiet(golden)
+def real(golden: Golden) -> None:
+    """The CPUs that the observer and the timer sampler ran on are real."""
     record(golden, "fast", fidelity="kvm")
 
 
-@turns("resolution", also=("resolution-emulated",), before=quiet_and_real)
+@turns("resolution", also=("resolution-emulated",), before=real)
 def the_observer_is_slow_on_real_cpus(golden: Golden) -> None:
     """On real CPUs the observer takes one sample on the timer's target where it took ten."""
     the_observer_is_slow(golden)
 
 
-@turns("resolution-three-orders", also=("resolution-three-orders-emulated",), before=quiet_and_real)
+@turns("resolution-three-orders", also=("resolution-three-orders-emulated",), before=real)
 def the_timer_is_slow_on_real_cpus(golden: Golden) -> None:
     """On real CPUs the timer sampler takes one sample where it took ten."""
     the_timer_is_slow(golden)
@@ -103,28 +104,16 @@ def every_window_is_trusted(golden: Golden) -> None:
     recount(golden.raw("period-1us") / "trust", "clean", share=1)
 
 
-def quiet_and_switches_at_100us(golden: Golden) -> None:
-    """No vCPU ever waited; 100 us has a workload switches too: that at 10 us, with one sample in place of ten."""
-    quiet(golden)
-    folder = golden.raw("period-100us") / "switches"
-    shutil.copytree(golden.raw("period-10us") / "switches", folder)
-    edit(folder / "observer.shim.json", period_cycles=230_000, period_ns=1e5)
-    recount(folder, "observer", every=10)
-    record(golden, "period-100us", workloads=("trust", "switches"))
-
-
-@turns("trusted-at-10us-switching", "trusted-at-100us-switching", before=quiet_and_switches_at_100us)
-def a_switch_disturbs_no_window(golden: Golden) -> None:
-    """The program trusts every window while threads hand the CPU over; at 100 us in a copy of the run at 10 us."""
-    for arm in ("period-10us", "period-100us"):
-        recount(golden.raw(arm) / "switches", "observer", share=1)
-
-
-@turns("trusted-at-10us", "trusted-at-100us", "untrusted-at-highest-rate", before=quiet)
-def few_windows_are_trusted(golden: Golden) -> None:
-    """The program trusts two windows of five while one thread computes."""
+@turns(
+    *("trusted-at-10us", "trusted-at-100us", "trusted-at-10us-switching", "trusted-at-100us-switching"),
+    "untrusted-at-highest-rate",
+)
+def four_windows_of_five_are_trusted(golden: Golden) -> None:
+    """The program trusts four windows of five, while one thread computes and while threads hand the CPU over."""
     for arm in ("fast", "period-10us", "period-100us"):
-        recount(golden.raw(arm) / "trust", "clean", share=0.4)
+        recount(golden.raw(arm) / "trust", "clean", share=0.8)
+        if arm != "fast":
+            recount(golden.raw(arm) / "switches", "observer", share=0.8)
 
 
 def quiet_and_native(golden: Golden) -> None:
@@ -149,10 +138,10 @@ def the_target_has_another_speed(golden: Golden) -> None:
         chunks.tofile(folder / "load.bin")
 
 
-@turns("timer-disturbs-in-time", before=quiet)
+@turns("timer-disturbs-in-time")
 def interrupts_take_no_time(golden: Golden) -> None:
-    """The target does a tenth more in the same time beside the timer's sampler."""
-    _do_more(golden.raw("fast") / "timer", 1.1)
+    """The target does twice as much in the same time beside the timer's sampler."""
+    _do_more(golden.raw("fast") / "timer", 2)
 
 
 @turns("timer-disturbs")
@@ -227,33 +216,39 @@ def the_papers_place_is_right(golden: Golden) -> None:
     edit(golden.raw("virtual-original") / "check" / "load.json", wrong=0)
 
 
-def quiet_and_of_the_trace(golden: Golden) -> None:
-    """No vCPU ever waited, and the observation is as long as its trace, of which the first events are left."""
-    quiet(golden)
-    path = golden.raw("fast") / "switches" / "observer.shim.json"
-    time = np.fromfile(path.parent / "truth.bin", dtype=EVENT)["time"].astype(np.int64)
-    seconds = float(time[-1] - time[0]) / said(path)["tsc_hz"]
-    begin, end = ({"tsc": int(tsc), "mono_ns": int(ns)} for tsc, ns in ((time[0], 0), (time[-1], seconds * 1e9)))
-    edit(path, clock_begin=begin, clock_end=end, seconds=seconds)
-
-
-@turns("load", before=quiet_and_of_the_trace)
-def the_load_is_fast(golden: Golden) -> None:
-    """The load hands the CPU over four times as fast."""
-    hurry(golden.raw("fast") / "switches", 4)
+@turns("load")
+def the_load_is_slow(golden: Golden) -> None:
+    """The load hands the CPU over a fourth as often."""
+    delay(golden.raw("fast") / "switches", 4)
 
 
 @turns(
     "switches-missed", "switches-missed-tracepoint", "switches-missed-all", "switches-missed-all-tracepoint",
-    "switches-missed-bpf", "gaps-seen", "gaps-seen-idle", "idle-share", "idle-periods", "idle-periods-none",
-    before=quiet,
+    "switches-missed-bpf", "idle-periods", "idle-periods-none",
 )  # fmt: skip
 def no_switch_is_missed(golden: Golden) -> None:
     """The observer looks every 0.3 us, and nothing keeps it from that."""
     for arm in ("fast", "tracepoint", "bpf"):
         look(golden.raw(arm) / "switches", 0.3)
-    for workload in ("gaps", "pattern"):
-        look(golden.raw("fast") / workload, 0.3)
+    look(golden.raw("fast") / "pattern", 0.3)
+
+
+@turns("idle-share")
+def the_slot_keeps_a_thread_that_sleeps(golden: Golden) -> None:
+    """Where each tenth idle period begins, the slot still shows the thread that went to sleep."""
+    path = golden.raw("fast") / "pattern" / "observer.switches.bin"
+    log = np.fromfile(path, dtype=SWITCH)
+    idle = np.flatnonzero(log["pid"] == 0)[1::10]
+    for name in ("pid", "tgid"):
+        log[name][idle] = log[name][idle - 1]
+    log.tofile(path)
+
+
+@turns("gaps-seen", "gaps-seen-idle", "gaps-seen-short", "gaps-by-period")
+def the_observer_looks_at_times(golden: Golden) -> None:
+    """The observer looks once in 100 us, whatever it says of its period."""
+    for arm in ("fast", "period-10us"):
+        look(golden.raw(arm) / "gaps", 100)
 
 
 @turns("wrong-threads", "wrong-threads-10us", "wrong-threads-tracepoint", "wrong-threads-bpf")
@@ -285,7 +280,7 @@ def the_map_is_wrong(golden: Golden) -> None:
 # -- trust -------------------------------------------------------------------------------------------------
 
 
-@turns("delays-noticed", "delays-noticed-once")
+@turns("delays-noticed", "delays-noticed-once", also=("clean-windows", "clean-windows-all"))
 def an_interruption_hides_a_delay(golden: Golden) -> None:
     """The sample before a delayed one is interrupted for as long, and so the window between them is trusted."""
     _hide_delays(golden.raw("period-10us") / "trust")
@@ -299,7 +294,7 @@ def _hide_delays(folder: Path) -> None:
     samples.tofile(folder / "injected.samples.bin")
 
 
-@turns("delays-there")
+@turns("delays-there", also=("clean-windows",))
 def few_samples_are_written(golden: Golden) -> None:
     """Only the first 1,000 samples are written."""
     _keep_samples(golden.raw("period-10us") / "trust", 1000)
@@ -311,20 +306,38 @@ def _keep_samples(folder: Path, most: int) -> None:
     edit(folder / "injected.shim.json", samples_written=most)
 
 
-@turns("clean-windows", "clean-windows-all", "clean-windows-fast", before=quiet)
+def _again(folder: Path, change: Callable[[Samples], None]) -> None:
+    """What samples with delays took is changed, and their flags are those of the test done again."""
+    samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
+    change(samples)
+    samples["flags"][1:] &= ~np.uint32(TRUSTED)
+    samples["flags"][1:] |= TRUSTED * trusted(*lengths(samples), Bounds()).astype(np.uint32)
+    samples.tofile(folder / "injected.samples.bin")
+
+
+@turns("clean-windows-fast")
 def samples_take_one_time(golden: Golden) -> None:
-    """A sample takes as long as any other, and longer by its delay where it has one; flags are those of the test."""
-    for arm in ("fast", "period-10us"):
-        folder = golden.raw(arm) / "trust"
-        samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
-        delays = np.fromfile(folder / "injected.injected.bin", dtype=INJECTED)
+    """At the highest rate a sample takes as long as any other, and longer by its delay where it has one."""
+    folder = golden.raw("fast") / "trust"
+    delays = np.fromfile(folder / "injected.injected.bin", dtype=INJECTED)
+
+    def change(samples: Samples) -> None:
         took = np.full(len(samples), np.median(samples["end"] - samples["begin"]), dtype=np.uint64)
         late, which = (samples["flags"] & DELAYED) != 0, np.searchsorted(delays["number"], samples["number"])
         took[late] += delays["delay"][which[late]]
         samples["end"] = samples["begin"] + took
-        samples["flags"][1:] &= ~np.uint32(TRUSTED)
-        samples["flags"][1:] |= TRUSTED * trusted(*lengths(samples), Bounds()).astype(np.uint32)
-        samples.tofile(folder / "injected.samples.bin")
+
+    _again(folder, change)
+
+
+@turns("clean-windows", "clean-windows-all")
+def samples_are_interrupted(golden: Golden) -> None:
+    """Each fiftieth sample takes half a microsecond longer."""
+
+    def change(samples: Samples) -> None:
+        samples["end"][::50] += np.uint64(1200)
+
+    _again(golden.raw("period-10us") / "trust", change)
 
 
 @turns("flags")
@@ -339,16 +352,7 @@ def one_flag_is_wrong(golden: Golden) -> None:
 # -- counters, idle time -----------------------------------------------------------------------------------
 
 
-def quiet_and_chunks_close(golden: Golden) -> None:
-    """No vCPU ever waited, and each chunk of known work begins when the one before it ends."""
-    quiet(golden)
-    path = golden.raw("fast") / "known" / "load.bin"
-    chunks = np.fromfile(path, dtype=CHUNK)
-    chunks["begin"][1:] = chunks["end"][:-1]
-    chunks.tofile(path)
-
-
-@turns("known-loop", before=quiet_and_chunks_close)
+@turns("known-loop")
 def the_counter_is_off(golden: Golden) -> None:
     """The counter rises 5 % faster over the samples."""
     _count_more(golden.raw("fast") / "known", 1.05)
@@ -453,27 +457,6 @@ def an_interrupt_hides_a_delay(golden: Golden) -> None:
 def few_samples_are_written_without_time(golden: Golden) -> None:
     """Only the first 1,000 samples are written."""
     _keep_samples(golden.raw("virtual") / "trust", 1000)
-
-
-# -- times between two switches -----------------------------------------------------------------------------
-
-
-def _of_gaps(golden: Golden) -> list[Path]:
-    return [golden.raw(arm) / "gaps" for arm in ("fast", "period-10us")]
-
-
-def quiet_and_short_gaps(golden: Golden) -> None:
-    """No vCPU ever waited, and the load hands the CPU over eight times as fast; the log has what it had."""
-    quiet(golden)
-    for folder in _of_gaps(golden):
-        hurry(folder, 8)
-
-
-@turns("gaps-seen-short", "gaps-by-period", before=quiet_and_short_gaps)
-def the_observer_looks_at_times(golden: Golden) -> None:
-    """The observer looks once in 10 us, whatever it says of its period."""
-    for folder in _of_gaps(golden):
-        look(folder, 10)
 
 
 @turns("published-known-loop", "published-known-loop-tracepoint")
