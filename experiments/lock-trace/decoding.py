@@ -29,6 +29,11 @@ RING_ORDER = 16
 #: Columns of pairs.tsv: the kinds of locks, after the two readings alone. The first kind is the paper's.
 READINGS = "none"
 PAIR_KINDS = ("spin", "spin_irqsave", "read", "write", "mutex", "rwsem_read", "rwsem_write")
+#: The probes of guest/traced.sh, in its order, which is that of the kernel's file.
+PROBED = (
+    *(f"{what}_raw_spin_lock{kind}" for kind in ("", "_irqsave", "_irq", "_bh") for what in ("attempt", "acquired")),
+    *(f"release_raw_spin_unlock{kind}" for kind in ("_irqrestore", "_bh")),
+)
 #: The paper took the mean of so many.
 FIRST = 100
 QUANTILES = np.round(np.linspace(0, 1, 101), 2)
@@ -192,11 +197,13 @@ def fill(run: Run) -> pd.DataFrame:
 
 
 def probes(run: Run) -> pd.DataFrame:
-    """Table probes but for its key, of the kernel's `kprobe_profile`; RunError when a row is none of it."""
+    """Table probes but for its key, of the kernel's `kprobe_profile`; RunError when it is cut or not that."""
     path = run.folder / "kprobe_profile"
     rows = [line.split() for line in read_lines(path)]
     if not rows or any(len(row) != 3 or not (row[1] + row[2]).isdecimal() for row in rows):
         raise RunError("has rows that are not a probe, its hits and its misses", where=str(path))
+    if [row[0] for row in rows] != list(PROBED):
+        raise RunError(f"has {len(rows)} probes that are not the {len(PROBED)} of the arm, in order", where=str(path))
     return pd.DataFrame({"probe": [row[0] for row in rows], "hits": [int(row[1]) for row in rows],
                          "missed": [int(row[2]) for row in rows]})  # fmt: skip
 

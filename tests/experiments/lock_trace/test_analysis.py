@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from experiments.lock_trace.decoding import PAIR_KINDS
+from experiments.lock_trace.decoding import PAIR_KINDS, PROBED
 from experiments.lock_trace.locks.acquisitions import acquisitions, by_key, failures
 from experiments.lock_trace.locks.events import (
     ACQUIRED,
@@ -247,7 +248,7 @@ def test_pairs_cost_what_is_left_without_the_readings(tables):
 PROFILE = """\
   attempt_raw_spin_lock                                   10        2
   acquired_raw_spin_lock                                  12        1
-"""
+""" + "".join(f"  {probe} 0 0\n" for probe in PROBED[2:])
 
 
 @pytest.fixture
@@ -278,6 +279,20 @@ def test_what_kprobes_trace_has_their_costs_and_misses(probed):
 def test_rows_of_kprobes_that_are_none_are_a_reason(probed):
     (probed[-1].path / "load/kprobe_profile").write_text("attempt_raw_spin_lock 10\n")
     assert "rows that are not a probe" in reasons(ANALYSIS.tables(probed))["kprobes", "missed.load"]
+
+
+@pytest.mark.parametrize("kept", [1, len(PROBED) - 1])
+def test_a_file_of_kprobes_that_is_cut_at_a_lines_end_is_a_reason(probed, kept):
+    path = probed[-1].path / "load/kprobe_profile"
+    path.write_text("".join(PROFILE.splitlines(keepends=True)[:kept]))
+    assert "probes that are not the 10" in reasons(ANALYSIS.tables(probed))["kprobes", "missed.load"]
+
+
+def test_the_probes_are_those_that_the_guest_makes():
+    script = (EXPERIMENTS / "lock-trace/guest/traced.sh").read_text()
+    words = [re.search(r"for \w+ in (_raw_spin_" + lock + r".*); do", script)[1].split() for lock in ("lock", "unlock")]
+    locks = [f"{what}{lock}" for lock in words[0] for what in ("attempt", "acquired")]
+    assert [*locks, *(f"release{unlock}" for unlock in words[1])] == list(PROBED)
 
 
 def test_the_contention_table_looks_as_perf_prints_it(tables):
