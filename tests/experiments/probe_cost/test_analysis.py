@@ -262,6 +262,17 @@ def test_a_reader_whose_looks_fired_less_than_one_look_fires_nothing_by_them():
     assert (probe.by_wake, probe.by_read) == (3.5, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("probe", "told", "size"),
+    [("syscall sys_enter_getppid", 12, 16), ("syscall sys_enter_write", 40, 40), ("kprobe-int3 f a=%di:u32", 20, 20)],
+)
+def test_an_event_of_a_system_call_ends_where_an_argument_would_begin(probe, told, size):
+    run = measured(["run x work=pipe rounds=10 check=1 drain=100", f"probe {probe}", "use"])
+    run["probes"][0]["size"] = told
+    (found,) = scripts.script(Run.model_validate(run)).probes
+    assert found.event_bytes == size
+
+
 def test_events_are_those_that_the_counted_firings_make():
     lines = [
         "run x work=hot rounds=10 check=1",
