@@ -20,7 +20,7 @@ had been seen says so. *Turned by* is the mutation of raw files that turns the v
 (`tests/mutations/`), with decoder, metric and bound. It also names the claims whose verdicts change with it.
 
 *On a made trial*: the committed trials do not tell the claim. The test first makes one that does: of a copy, of a part,
-or of numbers written by hand. That shows that decoder and bound can tell, and nothing of the instrument.
+or of numbers written by hand, and it says why. That shows that decoder and bound can tell, nothing of the instrument.
 
 Below each table, *the paper, sentence by sentence*: what can be checked, and what judges it, or why nothing does.
 
@@ -85,7 +85,7 @@ def _turned(name: str, claim: Claim) -> str:
     if not turning:
         return "nothing: it is not judged"
     one = turning[0]
-    marks = ["*On a made trial.*"] if one.before else []
+    marks = [f"*On a made trial:* {one.why}."] if one.before else []
     marks += [f"Also changes {', '.join(f'`{other}`' for other in one.also)}."] if one.also else []
     return _cell(" ".join([one.sentence, *marks]))
 

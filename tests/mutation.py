@@ -5,7 +5,8 @@ tests/mutations/NAME.py, one per experiment, has functions with `@turns("claim",
 what is done, for docs/claims.md. A function takes the unpacked golden trials (`tests.golden.Golden`) and changes files
 below `golden.raw(arm)`: decoder, metric and bound are under test with the claim.
 `also=` names the claims that change their verdict with them, to whatever it is: a test compares that with what changes.
-`before=` names a function that is applied first and makes a trial, where the golden trials alone do not tell a claim.
+`before=` names a function that is applied first and makes a trial, where the golden trials alone do not tell a claim;
+`why=` says why no trial of the arm is among them.
 
 Only the trials that a function changes are decoded again. An analysis decodes each trial by itself, but
 for those of the arms in SHARED of tests/mutations/NAME.py, whose files tell rows of other trials too.
@@ -44,16 +45,20 @@ class Mutation:
     also: tuple[str, ...]
     change: Change
     before: Change | None
+    why: str
     sentence: str
 
 
-def turns(*claims: str, also: tuple[str, ...] = (), before: Change | None = None) -> Callable[[Change], Change]:
+def turns(
+    *claims: str, also: tuple[str, ...] = (), before: Change | None = None, why: str = ""
+) -> Callable[[Change], Change]:
     """Register a function as a mutation that turns these claims; `also`: what else changes with them."""
+    assert (before is None) == (not why), f"{claims[0]}: a trial that is made has a reason"
 
     def register(change: Change) -> Change:
         sentence = " ".join((change.__doc__ or "").split())
         assert sentence, f"{change.__name__}: say in a sentence what is done"
-        mutation = Mutation(change.__name__, claims, also, change, before, sentence)
+        mutation = Mutation(change.__name__, claims, also, change, before, why, sentence)
         change.mutation = mutation  # type: ignore[attr-defined]
         return change
 

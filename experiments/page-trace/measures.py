@@ -209,7 +209,7 @@ class _Programs:
             told = visit_s(run, trace) * 1e9, size / kept if kept else None
         self._rows.put(*key[:2], "file_bytes", size, reason=reason)
         self._rows.put(*key[:2], "visit_time", told[0], reason=reason)
-        self._rows.put(*key[:2], "bytes_per_visit", told[1], reason=reason)
+        self._rows.put(*key[:2], "bytes_per_visit", told[1], reason=reason or "its file has room for no visit")
         if key[2] != LONG:
             return
         short = (SHORTEST, *key[1:])

@@ -16,6 +16,11 @@ from harness.trial.model import TrialRecord
 from tests.golden import Golden
 from tests.mutation import turns
 
+#: Why trials are made.
+MAP = "its trial needs the symbol map of a kernel that no committed trial has"
+FIVE = "one committed trial has too few ticks to tell"
+OLDER = "the committed trial of the arm is older than what tells it"
+STOCK = "its kernel, without patches, is built for this arm alone"
 #: The edu driver's handler and the loop in it.
 EDU = ("krepro_edu_irq", "krepro_edu_work")
 #: Arms whose trials have every kind of file between them, and a trial beside the damaged one.
@@ -173,7 +178,7 @@ def _modern(golden: Golden) -> None:
     _copy(golden, "tick", "tick-modern")
 
 
-@turns("modern-blind-spot", before=_modern)
+@turns("modern-blind-spot", before=_modern, why=MAP)
 def a_tick_in_a_modern_handler(golden: Golden) -> None:
     """One tick is added at krepro_edu_work, in the raw buffer of arm tick-modern, which takes arm tick's trial here."""
     _count(golden, "tick-modern", "edu", "krepro_edu_work", 1)
@@ -357,7 +362,7 @@ def _five_trials(golden: Golden) -> None:
         _copy(golden, "tick-wall", "tick-wall", repetition)
 
 
-@turns("displaced-time-wall", before=_five_trials)
+@turns("displaced-time-wall", before=_five_trials, why=FIVE)
 def ticks_elsewhere_on_the_wall_clock(golden: Golden) -> None:
     """The ticks of krepro_edu_raise are removed from the raw buffers of arm tick-wall, which has five trials here."""
     _clear(golden, "tick-wall", "krepro_edu_raise")
@@ -622,7 +627,7 @@ def _handlers(golden: Golden) -> None:
     (golden.raw("peer-entry") / "peers/handlers").write_text(f"11 {address:x} krepro_edu_irq krepro-edu\n")
 
 
-@turns("by-hand-peers", before=_handlers)
+@turns("by-hand-peers", before=_handlers, why=OLDER)
 def an_entry_that_is_counted_twice(golden: Golden) -> None:
     """The fix counts one entry of the edu handler twice, in the raw buffer of arm peer-entry."""
     _count(golden, "peer-entry", "peers", "krepro_edu_irq", 1)
@@ -642,7 +647,7 @@ def _dd(golden: Golden) -> None:
     golden.trials[place] = trial.model_copy(update={"workloads": (*trial.workloads, "dd")})
 
 
-@turns("by-hand-dd", before=_dd, also=("entries-disk",))
+@turns("by-hand-dd", before=_dd, why=OLDER, also=("entries-disk",))
 def entries_of_dd_that_are_not_counted(golden: Golden) -> None:
     """The same of dd's reads."""
     _count(golden, "irq-entry-wall", "dd", "ata_bmdma_interrupt", -100)
@@ -666,13 +671,13 @@ def _stock(golden: Golden) -> None:
         _execute(golden, "stock", function, -1)
 
 
-@turns("off-is-stock", before=_stock)
+@turns("off-is-stock", before=_stock, why=STOCK)
 def a_sampling_point_that_costs(golden: Golden) -> None:
     """A call of handlers executes an instruction more, as the oracle of arm patched saw it."""
     _execute(golden, "patched", "__handle_irq_event_percpu", 1)
 
 
-@turns("off-is-stock-tick", before=_stock)
+@turns("off-is-stock-tick", before=_stock, why=STOCK)
 def a_tick_that_costs(golden: Golden) -> None:
     """A tick executes an instruction more, as the oracle of arm patched saw it."""
     _execute(golden, "patched", "profile_tick", 1)

@@ -39,6 +39,9 @@ from tests.lock_arms import (
 )
 from tests.mutation import turns
 
+#: Why trials are made.
+NO_KVM = "emulated CPUs do not tell it, and there was no host with real ones"
+LOCKDEP = "its kernel, with LOCK_STAT, is built for this arm alone"
 TRACES = ("all", "paper", "per-lock", "tracepoint", "validate")
 FILTERS, DIFFERENCES = ("per-lock", "paper"), ("missing", "extra")
 #: A file of events with fewer than the kernel wrote turns the balance; what the host says decides what is left out.
@@ -100,7 +103,7 @@ def real_cpus(golden: Golden) -> None:
             golden.trials[place] = trial.model_copy(update={"fidelity": "kvm"})
 
 
-@turns("buffer-seconds", "buffer-minutes", before=real_cpus)
+@turns("buffer-seconds", "buffer-minutes", before=real_cpus, why=NO_KVM)
 def a_fast_load(golden: Golden) -> None:
     """The load takes a thousandth of the time, without a filter and with the paper's."""
     for arm in ("all-smp", "paper-smp"):
@@ -510,7 +513,7 @@ def a_call_that_the_trace_has_not(golden: Golden) -> None:
         (folder / "oracle.json").write_text(json.dumps(report))
 
 
-@turns(*(f"lock-stat-{workload}" for workload in LOCK_STAT), before=lock_stat)
+@turns(*(f"lock-stat-{workload}" for workload in LOCK_STAT), before=lock_stat, why=LOCKDEP)
 def contentions_that_the_trace_has_not(golden: Golden) -> None:
     """The kernel's table of sites has half of the contentions."""
     for workload in LOCK_STAT:

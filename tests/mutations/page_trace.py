@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Mutations of page-trace's golden trials. They are real. Those of repetition 0 are cut: programs to their first 3,000
 visits, with the oracle's sequence cut at the same visit and the kernel's counts lowered by what is gone. Those of
-repetition 1 are whole, of programs that are small; known sequences are a few of 39.
+repetition 1 are whole, of programs that are small; known sequences are a few of 39. Those of repetition 2 are
+sqlite's, cut too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from harness.oracle.reader import Oracle
 from tests.golden import Golden
 from tests.mutation import turns
 
+#: Why trials are made.
+SMALL = "the committed trial has four programs: traces beside the oracle's sequences are large"
+UNPATCHED = "its kernel, without patches, is built for this arm alone"
+BUSY = "the committed trial is of a busy host, where the interval is too wide to tell"
 HEADER = 64
 TRACED = ("stream", "stride-page", "random", "sort")
 _COMPARED = {"missing", "missing_share", "missing_share_worst", "extra", "unexplained", "explained", "difference_share"}
@@ -319,14 +324,6 @@ def without_every_tenth_visit(golden: Golden) -> None:
     _rewrite(path, lambda words: np.delete(words, _own(words)[10:-10:10], axis=0))
 
 
-def _copied(golden: Golden, arm: str, *copies: str) -> None:
-    """Trials of other arms like that of `arm`."""
-    trial = next(trial for trial in golden.trials if trial.arm == arm)
-    for copy in copies:
-        shutil.copytree(golden.raw(arm), golden.raw(copy))
-        golden.trials.append(trial.model_copy(update={"arm": copy, "path": golden.raw(copy)}))
-
-
 def _ran(golden: Golden, arm: str, like: str, programs: Mapping[str, str], **params: str | int) -> None:
     """A trial of `arm` by the virtual clock. `programs`: of each, the one of arm `like` whose files it has."""
     trial = next(trial for trial in golden.trials if trial.arm == like)
@@ -408,9 +405,9 @@ def another_checksum(golden: Golden) -> None:
 
 
 def _renamed(golden: Golden, old: str, new: str, *arms: str) -> None:
-    """A program more in these arms: its files are those of another."""
+    """A program more in these arms' first trials: its files are those of another."""
     for place, trial in enumerate(golden.trials):
-        if trial.arm in arms and old in trial.workloads:
+        if trial.arm in arms and trial.repetition == 0 and old in trial.workloads:
             shutil.copytree(trial.path / old, trial.path / new)
             golden.trials[place] = trial.model_copy(update={"workloads": (*trial.workloads, new)})
 
@@ -427,7 +424,7 @@ def other_times(golden: Golden) -> None:
     _stats(golden, "window-16", lambda answer: {"elapsed_ns": 10 * answer["elapsed_ns"]}, "sort")
 
 
-@turns("light-matmul", before=_matmul)
+@turns("light-matmul", before=_matmul, why=SMALL)
 def a_fast_product(golden: Golden) -> None:
     """A matrix product takes a hundredth of its time."""
     _hurried(golden.raw("traced") / "matmul-ijk")
@@ -449,83 +446,84 @@ def programs_that_a_trace_hardly_slows(golden: Golden) -> None:
 # -- lackey --------------------------------------------------------------------------------------------------
 
 
-def _calm(golden: Golden) -> None:
-    """The host lets every vCPU run whenever it can."""
-    for path in golden.root.glob("raw/*/*/host-sched.json"):
-        _change(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
-
-
-def _heavy(golden: Golden) -> None:
-    """On a calm host, each traced program takes ten times as long: two programs of a busy one tell nothing."""
-    _calm(golden)
-    for program in ("stream", "sort"):
-        untraced = json.loads((golden.raw("untraced-wall") / program / "plain.json").read_text())["elapsed_ns"]
-        _stats(golden, "traced-wall", lambda _, ns=untraced: {"elapsed_ns": 10 * ns}, program)  # type: ignore[misc]
-
-
-@turns("light-median-wall", before=_heavy)
+@turns("light-median-wall")
 def programs_that_a_trace_hardly_slows_on_the_wall_clock(golden: Golden) -> None:
     """Each traced program takes a hundredth of its time, by the host's clock."""
     for path in golden.raw("traced-wall").glob("*/maps"):
         _hurried(path.parent)
 
 
-WALL = ("untraced-wall", "traced-wall", "lackey-wall")
-
-
-def _walks(golden: Golden) -> None:
-    """Streaming is called a walk in strides too, and sorting a matrix product."""
-    _renamed(golden, "stream", "stride", *WALL)
-    _renamed(golden, "sort", "matmul-ijk", *WALL)
-
-
 STREAMS = ("stream", "stride")
-LACKEY = (*STREAMS, "random", "matmul-ijk", "sort", "btree")
 
 
-def _lackey(golden: Golden) -> None:
-    """The same, on a calm host; and lackey by the virtual clock, where streaming and sorting have more names, too."""
-    _calm(golden)
-    _walks(golden)
-    _renamed(golden, "stream", "stride", "untraced", "traced")
+def _walk(golden: Golden) -> None:
+    """By the virtual clock, streaming is called a walk in strides too."""
+    _renamed(golden, "stream", "stride", "untraced", "traced", "lackey", "lackey-data")
+
+
+def _product_and_tree(golden: Golden) -> None:
+    """By the virtual clock, sorting is called a matrix product and a search in a tree too."""
     for name in ("matmul-ijk", "btree"):
-        _renamed(golden, "sort", name, "untraced", "traced")
-    _ran(golden, "lackey", "lackey-wall", {name: "stream" if name in STREAMS else "sort" for name in LACKEY})
+        _renamed(golden, "sort", name, "untraced", "traced", "lackey")
 
 
-@turns(
-    *(f"faster-than-an-address-tracer-{name}{clock}" for name in STREAMS for clock in ("", "-wall")),
-    before=_lackey,
-)
+def _fast(golden: Golden, arm: str, *programs: str) -> None:
+    """Lackey takes a thousandth of its time."""
+    for program in programs:
+        path = golden.raw(arm) / program / "lackey.json"
+        _change(path, lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 1000})
+
+
+def _other_volumes(golden: Golden, arm: str, *programs: str) -> None:
+    """Lackey gives a hundredth of its bytes for streams and strides, and a hundred times as many for the others."""
+    for program in programs:
+        factor = 0.01 if program in STREAMS else 100
+        path = golden.raw(arm) / program / "lackey.json"
+        _change(path, lambda answer, factor=factor: {"bytes": int(factor * answer["bytes"])})  # type: ignore[misc]
+
+
+@turns("faster-than-an-address-tracer-stream", *(f"faster-than-an-address-tracer-{name}-wall" for name in STREAMS))
 def a_fast_lackey(golden: Golden) -> None:
     """Lackey takes a thousandth of its time, by both clocks."""
-    for arm in ("lackey", "lackey-wall"):
-        for program in STREAMS:
-            path = golden.raw(arm) / program / "lackey.json"
-            _change(path, lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 1000})
+    _fast(golden, "lackey", "stream")
+    _fast(golden, "lackey-wall", *STREAMS)
+
+
+@turns("faster-than-an-address-tracer-stride", before=_walk, why=SMALL)
+def a_fast_lackey_of_a_walk(golden: Golden) -> None:
+    """The same of a walk in strides, by the virtual clock."""
+    _fast(golden, "lackey", "stride")
 
 
 @turns(
-    *(f"less-data-than-an-address-tracer-{name}" for name in LACKEY),
+    *(f"less-data-than-an-address-tracer-{name}" for name in ("stream", "random", "sort")),
     *(f"less-data-than-an-address-tracer-{name}-wall" for name in (*STREAMS, "matmul-ijk", "sort")),
-    before=_lackey,
 )
 def other_volumes(golden: Golden) -> None:
     """Lackey gives a hundredth of its bytes for streams and strides, and a hundred times as many for the others."""
-    for arm in ("lackey", "lackey-wall"):
-        for path in golden.raw(arm).glob("*/lackey.json"):
-            factor = 0.01 if path.parent.name in STREAMS else 100
-            _change(path, lambda answer, factor=factor: {"bytes": int(factor * answer["bytes"])})  # type: ignore[misc]
+    _other_volumes(golden, "lackey", "stream", "random", "sort")
+    _other_volumes(golden, "lackey-wall", *STREAMS, "matmul-ijk", "sort")
+
+
+@turns("less-data-than-an-address-tracer-stride", before=_walk, why=SMALL)
+def another_volume_of_a_walk(golden: Golden) -> None:
+    """The same of a walk in strides, by the virtual clock."""
+    _other_volumes(golden, "lackey", "stride")
+
+
+@turns(
+    *(f"less-data-than-an-address-tracer-{name}" for name in ("matmul-ijk", "btree")),
+    before=_product_and_tree,
+    why=SMALL,
+)
+def other_volumes_of_a_product_and_a_tree(golden: Golden) -> None:
+    """The same of a matrix product and a search in a tree, by the virtual clock."""
+    _other_volumes(golden, "lackey", "matmul-ijk", "btree")
 
 
 # -- long runs -----------------------------------------------------------------------------------------------
 
 LONG = ("stream-16", "stream-long")
-
-
-def _bounded(golden: Golden) -> None:
-    """The trial of a bounded file is like that of the shortest program."""
-    _copied(golden, "stream-1", "stream-bounded")
 
 
 def _uncounted(golden: Golden, *arms: str) -> None:
@@ -540,7 +538,7 @@ def visits_that_are_in_no_file(golden: Golden) -> None:
     _uncounted(golden, *LONG)
 
 
-@turns("bounded-whole", before=_bounded)
+@turns("bounded-whole")
 def visits_that_are_in_no_bounded_file(golden: Golden) -> None:
     """The same of the bounded file."""
     _uncounted(golden, "stream-bounded")
@@ -558,47 +556,28 @@ def a_visit_that_takes_longer_in_a_long_run(golden: Golden) -> None:
     _stats(golden, "stream-16", lambda answer: {"elapsed_ns": 2 * answer["elapsed_ns"]}, "long")
 
 
-def _longest(golden: Golden) -> None:
-    """The long program is like the shortest one: its own, cut shorter still, takes 10 bytes a visit."""
-    shutil.copy(golden.raw("stream-1") / "stream", golden.raw("stream-16") / "stream")
-    shutil.copy(golden.raw("stream-1") / "long" / "trace.json", golden.raw("stream-16") / "long" / "trace.json")
+@turns("streamed-small", also=("streamed-whole",))
+def visits_that_take_no_room(golden: Golden) -> None:
+    """The kernel counts half as many visits more than the file holds, which takes no byte for them."""
+    more = json.loads((golden.raw("stream-16") / "long/trace.json").read_text())["records"] // 2
+    _stats(golden, "stream-16", lambda answer: {key: answer[key] + more for key in ("records", "faults")}, "long")
 
 
-@turns("streamed-small", before=_longest)
-def a_file_that_is_not_packed(golden: Golden) -> None:
-    """The file has a record of 24 bytes for each visit: it is not packed."""
-    _unpacked(golden.raw("stream-16") / "stream")
+@turns("bounded-size", also=("bounded-whole",))
+def a_file_without_a_bound(golden: Golden) -> None:
+    """The launcher does not keep to its room: it writes on what it writes of the program in the other arm, twice."""
+    path = golden.raw("stream-bounded") / "stream"
+    path.write_bytes(path.read_bytes() + 2 * (golden.raw("stream-1") / "stream").read_bytes()[HEADER:])
 
 
-@turns("bounded-size", before=_bounded)
-def a_bounded_file_that_is_not_packed(golden: Golden) -> None:
-    """The same of the bounded file."""
-    _unpacked(golden.raw("stream-bounded") / "stream")
-
-
-#: Large programs, by the arms' names behind `large-` and `one-`. Of sqlite no small run is small: it takes the place of
-#: the search.
-LARGE = ("matmul", "sort", "graph", "threads")
-
-
-def _sqlite(golden: Golden) -> None:
-    """Sqlite: the search, called sqlite."""
-    for window in ("large", "one"):
-        for arm, new in ((window, window), (f"{window}-graph", f"{window}-sqlite")):
-            trial = next(trial for trial in golden.trials if trial.arm == arm)
-            made = golden.raw(new, 1)
-            if new != arm:
-                shutil.copytree(trial.path, made, ignore=shutil.ignore_patterns(f"{window}-graph"))
-            shutil.copytree(trial.path / f"{window}-graph", made / f"{window}-sqlite")
-            workloads = (*trial.workloads, f"{window}-sqlite") if new == arm else (f"{window}-sqlite",)
-            record = trial.model_copy(update={"arm": new, "path": made, "workloads": workloads})
-            golden.trials = [record if one is trial and new == arm else one for one in golden.trials]
-            golden.trials += [record] * (new != arm)
+#: Large programs, by the arms' names behind `large-` and `one-`; sqlite's trace, of which no small run is small, is cut
+#: to 4,100 records, and the kernel's counts with it.
+LARGE = {"matmul": 1, "sort": 1, "graph": 1, "threads": 1, "sqlite": 2}
 
 
 def _without_last_block(golden: Golden, *names: str) -> None:
     for name in names:
-        path = golden.raw(f"large-{name}", 1) / "stream"
+        path = golden.raw(f"large-{name}", LARGE[name]) / "stream"
         raw, at, begins = path.read_bytes(), HEADER, []
         while at < len(raw):
             begins.append(at)
@@ -612,24 +591,18 @@ def large_programs_without_their_last_block(golden: Golden) -> None:
     _without_last_block(golden, *LARGE)
 
 
-@turns("large-sqlite-whole", before=_sqlite)
-def sqlite_without_its_last_block(golden: Golden) -> None:
-    """Nor that of sqlite's."""
-    _without_last_block(golden, "sqlite")
-
-
 def _other_faults(golden: Golden, window: str, *names: str) -> None:
     """Each fault takes so much longer or shorter that what is below the bound is above it, and the other way round."""
     for name in names:
         arm = f"{window}-{name}"
-        plain = json.loads((golden.raw(window, 1) / arm / "plain.json").read_text())["elapsed_ns"]
+        plain = json.loads((golden.raw(window, LARGE[name]) / arm / "plain.json").read_text())["elapsed_ns"]
 
         def change(answer: dict[str, Any], plain: int = plain) -> dict[str, Any]:
             traced = answer["elapsed_ns"]
             short = traced < 5 * plain
             return {"elapsed_ns": traced + 60_000 * answer["faults"] if short else plain + (traced - plain) // 1000}
 
-        _change(golden.raw(arm, 1) / arm / "trace.json", change)
+        _change(golden.raw(arm, LARGE[name]) / arm / "trace.json", change)
 
 
 @turns(*(f"light-large-{name}" for name in LARGE))
@@ -642,13 +615,6 @@ def programs_in_one_page_whose_faults_take_another_time(golden: Golden) -> None:
 def programs_in_four_pages_whose_faults_take_another_time(golden: Golden) -> None:
     """The same with four pages."""
     _other_faults(golden, "large", *LARGE)
-
-
-@turns("light-large-sqlite", "four-pages-sqlite", before=_sqlite)
-def sqlite_whose_faults_take_another_time(golden: Golden) -> None:
-    """The same of sqlite."""
-    for window in ("one", "large"):
-        _other_faults(golden, window, "sqlite")
 
 
 @turns("streamed-every-visit", "streamed-little-missing", "streamed-nothing-added")
@@ -666,29 +632,8 @@ def other_pages_in_a_stream(golden: Golden) -> None:
     path.write_bytes(bytes(raw))
 
 
-#: kB of lackey's lines of data, the same as words and packed: as the experiment's README has them.
-LINES = {"stream": (1911, 1089, 148), "stride": (1911, 1089, 148), "sort": (519, 285, 98)}
-
-
-def _data(golden: Golden) -> None:
-    """Lackey by the virtual clock with its lines counted, a walk in strides as streaming."""
-    _renamed(golden, "stream", "stride", "untraced", "traced")
-    _ran(
-        golden,
-        "lackey-data",
-        "lackey-wall",
-        {"stream": "stream", "stride": "stream", "sort": "sort"},
-        method="lackey-data",
-    )
-    for program, sizes in LINES.items():
-        data, binary, packed = (1000 * size for size in sizes)
-        told = {"data_lines": binary // 8, "data_bytes": data, "binary_bytes": binary, "packed_bytes": packed}
-        path = golden.raw("lackey-data") / program / "lackey.json"
-        _change(path.rename(path.with_name("lackey-data.json")), lambda _, told=told: told)  # type: ignore[misc]
-
-
-def _thousandfold(golden: Golden, repetition: int) -> None:
-    for path in golden.raw("lackey-data", repetition).glob("*/lackey-data.json"):
+def _thousandfold(golden: Golden, repetition: int, program: str = "*") -> None:
+    for path in golden.raw("lackey-data", repetition).glob(f"{program}/lackey-data.json"):
         _change(path, lambda answer: {name: 1000 * value for name, value in answer.items() if name.startswith("data_")})
         _change(path, lambda answer: {name: 1000 * answer[name] for name in ("bytes", "binary_bytes", "packed_bytes")})
 
@@ -699,10 +644,16 @@ def many_accesses_to_a_visit(golden: Golden) -> None:
     _thousandfold(golden, 1)
 
 
-@turns(*(f"less-data-than-lines-of-data-{name}" for name in ("stream", "stride", "sort")), before=_data)
+@turns(*(f"less-data-than-lines-of-data-{name}" for name in ("stream", "sort")))
 def many_lines_to_a_visit(golden: Golden) -> None:
     """The same beside the traces that are not packed."""
     _thousandfold(golden, 0)
+
+
+@turns("less-data-than-lines-of-data-stride", before=_walk, why=SMALL)
+def many_lines_to_a_visit_of_a_walk(golden: Golden) -> None:
+    """The same of a walk in strides."""
+    _thousandfold(golden, 0, "stride")
 
 
 @turns("page-faults-tell-little", "page-faults-take-no-time", "soft-dirty-tells-little", "soft-dirty-takes-little")
@@ -727,7 +678,7 @@ def _unpatched(golden: Golden) -> None:
         path.rename(path.with_name("stock.json"))
 
 
-@turns("off-costs-nothing", "off-slows-none", before=_unpatched)
+@turns("off-costs-nothing", "off-slows-none", before=_unpatched, why=UNPATCHED)
 def patches_that_cost_while_off(golden: Golden) -> None:
     """Each page fault of the untraced programs takes a microsecond longer than without the patches."""
     for program in TRACED:
@@ -789,19 +740,13 @@ def a_known_trace_without_its_end(golden: Golden) -> None:
     path.write_bytes(path.read_bytes()[: -5 * 24])
 
 
-def _all_cases(golden: Golden) -> None:
-    """As many cases as pageknown has, and dd: copies of one."""
+@turns("known-all")
+def cases_with_more_names(golden: Golden) -> None:
+    """The committed trial has 9 of the 39 cases: one of them leaves its files under 30 more names."""
     folder = golden.raw("known") / "known" / "known"
     for number in range(39 - len(list(folder.glob("*.trace")))):
         for path in folder.glob("ping-pong.*"):
             shutil.copy(path, folder / f"copy-{number}{path.suffix}")
-
-
-@turns("known-all", before=_all_cases)
-def a_case_without_files(golden: Golden) -> None:
-    """One known sequence left no files."""
-    for path in (golden.raw("known") / "known" / "known").glob("copy-0.*"):
-        path.unlink()
 
 
 # -- prefetching ---------------------------------------------------------------------------------------------
@@ -836,46 +781,9 @@ def walks_change_places(golden: Golden) -> None:
 
 # -- advice that is followed ---------------------------------------------------------------------------------
 
-#: By arm: the advice, seconds, major faults.
-#: By program: seconds by itself, times as fast in the order of its trace and with everything fetched ahead, and major
-#: faults of each: as the experiment's README has them; and whose output it has here.
-ASIDE = {
-    "aside-stream": (0.064, 1.70, 1.71, 263, 3, 2, "stream"),
-    "aside-random": (0.218, 6.60, 8.65, 1870, 20, 4, "random"),
-    "aside-hashjoin": (0.017, 1.60, 1.78, 72, 10, 2, "sort"),
-    "aside-sort": (0.023, 1.11, 1.12, 26, 2, 3, "sort"),
-    "aside-btree": (0.013, 1.54, 1.64, 51, 3, 4, "sort"),
-    "aside-gzip": (0.022, 1.19, 1.22, 34, 7, 4, "sort"),
-    "aside-sqlite": (0.033, 1.13, 1.15, 52, 10, 11, "sort"),
-}
-#: By program with too little memory: seconds without advice, times as fast with it, major faults of both.
-SHORT = {
-    "short-columns": (0.540, 4.95, 3152, 396),
-    "short-keep": (0.237, 1.37, 1076, 529),
-    "short-drop": (0.235, 1.04, 1076, 939),
-}
+ASIDE = tuple(f"aside-{name}" for name in ("stream", "random", "hashjoin", "sort", "btree", "gzip", "sqlite"))
 #: ns that swap space takes for a request.
 REQUEST = 100_000
-
-
-def _answer(golden: Golden, arm: str, program: str, seconds: float, faults: int, paged_out: int, fetched: int) -> None:
-    """What the guest's program `advised` says."""
-    told = {"elapsed_ns": int(1e9 * seconds), "major_faults": faults, "paged_out": paged_out, "fetched": fetched}
-    (golden.raw(arm) / program / "advised.json").write_text(json.dumps(told | {"exit_status": 0}) + "\n")
-
-
-def _advised(golden: Golden) -> None:
-    """Programs that memory is short for: the README's times and faults, 8 pages for a fault, outputs of others."""
-    outputs = {program: told[-1] for program, told in ASIDE.items()}
-    for place, (arm, advice) in enumerate((("", "none"), ("-order", "order"), ("-everything", "everything"))):
-        _ran(golden, f"resumed{arm}", "exact", outputs, method="advised", advice=advice)
-        for program, (seconds, order, everything, *faults, _) in ASIDE.items():
-            faster, pages = (1.0, order, everything)[place], min(2100, 8 * faults[0])
-            _answer(golden, f"resumed{arm}", program, seconds / faster, faults[place], pages, pages if place else 0)
-    for place, (arm, advice) in enumerate((("short", "none"), ("short-followed", "followed"))):
-        _ran(golden, arm, "short-traced", {program: program for program in SHORT}, advice=advice)
-        for program, (seconds, faster, *faults) in SHORT.items():
-            _answer(golden, arm, program, seconds / (1.0, faster)[place], faults[place], 0, 0)
 
 
 def _read(golden: Golden, arm: str, program: str) -> dict[str, Any]:
@@ -885,11 +793,9 @@ def _read(golden: Golden, arm: str, program: str) -> dict[str, Any]:
 
 @turns(
     "advised-resumes-faster",
-    "advised-takes-fewer-faults",
     "advised-slows-none-down",
     "advised-random",
     "advised-stream",
-    before=_advised,
 )
 def pages_that_are_fetched_in_vain(golden: Golden) -> None:
     """What is fetched ahead of resumed programs is paged out before they need it: they take as long and have as many
@@ -905,7 +811,7 @@ def pages_that_are_fetched_in_vain(golden: Golden) -> None:
         _change(golden.raw("resumed-order") / program / "advised.json", change)
 
 
-@turns("advised-sqlite", before=_advised)
+@turns("advised-sqlite", "advised-takes-fewer-faults")
 def a_kernel_that_reads_page_by_page(golden: Golden) -> None:
     """By itself, resumed sqlite has a major fault for each of its pages: the kernel does not read eight at once."""
 
@@ -916,7 +822,7 @@ def a_kernel_that_reads_page_by_page(golden: Golden) -> None:
     _change(golden.raw("resumed") / "aside-sqlite" / "advised.json", change)
 
 
-@turns("order-is-worth-a-trace", before=_advised)
+@turns("order-is-worth-a-trace")
 def what_is_needed_first_comes_last(golden: Golden) -> None:
     """Where everything is fetched ahead, resumed programs wait as often as by themselves: what they need comes last."""
     for program in ASIDE:
@@ -943,7 +849,7 @@ def walks_and_jumps_that_are_none(golden: Golden) -> None:
         _rewrite(path, lambda words, order=order: change(words, order))  # type: ignore[misc]
 
 
-@turns("order-of-loops-faster", "order-of-loops-faults", before=_advised)
+@turns("order-of-loops-faster", "order-of-loops-faults")
 def as_many_faults_by_row(golden: Golden) -> None:
     """By row, a program with too little memory has as many major faults as by column, and waits for each."""
     faults = _read(golden, "short", "short-columns")["major_faults"]
@@ -955,7 +861,7 @@ def as_many_faults_by_row(golden: Golden) -> None:
     _change(golden.raw("short-followed") / "short-columns" / "advised.json", change)
 
 
-@turns("keep-faster", "drop-faster", before=_advised)
+@turns("keep-faster", "drop-faster")
 def nothing_is_waited_for(golden: Golden) -> None:
     """With pages locked, or given up as cold, programs with too little memory have no major fault to wait for."""
     for program in ("short-keep", "short-drop"):
@@ -964,7 +870,7 @@ def nothing_is_waited_for(golden: Golden) -> None:
         _change(path, lambda answer, ns=waits: {"elapsed_ns": answer["elapsed_ns"] - ns, "major_faults": 0})  # type: ignore[misc]
 
 
-@turns("advised-same-answer", "followed-same-answer", before=_advised)
+@turns("advised-same-answer", "followed-same-answer")
 def advice_that_changes_the_answer(golden: Golden) -> None:
     """A resumed sort prints another checksum, and sums by row are not those by column."""
     path = golden.raw("resumed-order") / "aside-sort" / "stdout"
@@ -986,6 +892,12 @@ def _slower(golden: Golden, share: float, factor: float, arm: str = "neighbour")
             line["chunk_ns"][:slow] = [int(factor * value) for value in line["chunk_ns"][:slow]]
             line["wall_ns"] = sum(line["chunk_ns"])
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _calm(golden: Golden) -> None:
+    """The host lets every vCPU of the neighbour's run whenever it can."""
+    path = golden.raw("neighbour") / "host-sched.json"
+    _change(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
 
 
 def _alike(golden: Golden) -> None:
@@ -1014,13 +926,13 @@ def _even(golden: Golden) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-@turns("neighbour", "neighbour-fastest", before=_alike)
+@turns("neighbour", "neighbour-fastest", before=_alike, why=BUSY)
 def a_slower_neighbour(golden: Golden) -> None:
     """All chunks of the neighbour's work take a tenth longer beside the traced program."""
     _slower(golden, 1.0, 1.1)
 
 
-@turns("neighbour", before=_even)
+@turns("neighbour", before=_even, why=BUSY)
 def a_neighbour_that_is_slower_most_of_the_time(golden: Golden) -> None:
     """Seven chunks of ten take ten times as long beside the traced program; the fastest tenth does not see it."""
     _slower(golden, 0.7, 10.0)

@@ -175,7 +175,7 @@ def exceptions_everywhere(golden: Golden) -> None:
     _take_exceptions(golden, "tracepoint", "kprobe-ftrace", "kprobe-optimised")
 
 
-@turns("kprobe-traps", also=("order-optimised-int3",), before=exceptions_everywhere)
+@turns("kprobe-traps", also=("order-optimised-int3",), before=exceptions_everywhere, why="it turns back what is turned")
 def no_trap_at_an_int3(golden: Golden) -> None:
     """All other kprobes take exceptions, and a firing of an int3 kprobe executes no exception code."""
     path = golden.raw("virtual") / "oracle" / "functions.bin"
