@@ -53,7 +53,7 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
     stages: list[dict[str, Any]] = []
     with rows.part(trial, "stages", "fit"):
         if "fit" in read:
-            fitted = Runs(named, laps)
+            fitted = Runs(named, laps, least=trial.fidelity == "host")
             stages = stages_of(fitted)
             rows.put("stages", stages, trial)
             rows.put("traps", traps_of(fitted), trial)

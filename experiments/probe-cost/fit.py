@@ -61,15 +61,21 @@ _NOT_OURS = frozenset({"interrupt", "softirq", "nmi"})
 
 
 class Runs:
-    """The good runs of one trial's fit, by name."""
+    """The good runs of one trial's fit, by name. `least`: of each the quickest batch counts, for others of the host's
+    programs can only make one slower; else the median.
+    """
 
-    def __init__(self, runs: Mapping[str, Run], laps: pd.DataFrame | None) -> None:
+    def __init__(self, runs: Mapping[str, Run], laps: pd.DataFrame | None, *, least: bool = False) -> None:
         self.runs = {name: run for name, run in runs.items() if not run.problem}
         self.laps = laps
+        self._least = least
 
     def cost(self, name: str) -> float:
         """Units per round, NaN when there is no such run."""
-        return self.runs[name].per_round if name in self.runs else math.nan
+        if name not in self.runs:
+            return math.nan
+        run = self.runs[name]
+        return min(run.took) / run.rounds if self._least else run.per_round
 
     def bare(self, name: str) -> float:
         """The same workload without a probe."""

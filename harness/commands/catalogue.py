@@ -20,7 +20,7 @@ FIRST = (
     *("run", "replay", "analyse", "merge", "nightly", "reference"),
     *("results", "show", "report", "figures", "compare", "predict", "verify", "sign", "export", "capsule"),
     *("profile", "history", "bisect", "trace", "counters", "locks", "boot", "build", "lock", "kvmhost"),
-    *("doctor", "selftest", "store", "prune", "test", "bench", "docs"),
+    *("doctor", "selftest", "calibrate", "store", "prune", "test", "bench", "docs"),
 )
 
 

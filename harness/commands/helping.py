@@ -20,11 +20,14 @@ NAME_COLUMNS = 22
 
 def list_lines() -> list[str]:
     """All commands, in their groups, each with its sentence."""
-    lines = [f"Usage: {PROGRAM} COMMAND [words and options]"]
+    lines = [
+        f"Usage: {PROGRAM} COMMAND [words and options]",
+        f"       {PROGRAM} COMMAND --help tells of one, docs/commands.md of all",
+    ]
     longest = max(len(command.name) for commands in GROUPS.values() for command in commands)
     for title, commands in GROUPS.items():
         lines += ["", f"{title}:", *_columns(((command.name, command.summary) for command in commands), longest)]
-    return [*lines, "", f"{PROGRAM} COMMAND --help tells of one; all of them: docs/commands.md"]
+    return lines
 
 
 def command_lines(command: Command[Any]) -> list[str]:

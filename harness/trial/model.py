@@ -19,7 +19,7 @@ from harness.packages.choice import Name
 from harness.status import TrialStatus
 from harness.yamlfile import Strict, about
 
-Fidelity = Literal["virtual", "virtual+pmu", "emulated", "kvm", "kvm+pmu"]
+Fidelity = Literal["virtual", "virtual+pmu", "emulated", "kvm", "kvm+pmu", "host"]
 #: One of many equal texts: a set's trials have nearly the same command line, and each of its words is kept once.
 Word = Annotated[str, AfterValidator(sys.intern)]
 

@@ -127,6 +127,15 @@ class Accuracy(Strict):
     slowdown_worst: Annotated[float, about("of the slowdown, worst", "ratio")]
 
 
+class Calibrated(Strict):
+    """Where and when ./inv calibrate has measured a model."""
+
+    machine: Annotated[str, about("the CPU, as it calls itself; or QEMU")]
+    cpus: Annotated[int, about("of the machine", "CPUs")] = Field(ge=1)
+    date: Annotated[str, about("YYYY-MM-DD, UTC")]
+    passes: Annotated[int, about("that were made", "passes")] = Field(ge=1)
+
+
 class CostModel(Strict):
     """A fitted model: documents/model.json of a result set of probe-cost."""
 
@@ -142,6 +151,7 @@ class CostModel(Strict):
     calls: Annotated[dict[str, CallCost], about("of helpers, by name")] = {}
     workloads: Annotated[dict[str, Counts], about("that were counted, by name")] = {}
     accuracy: Annotated[Accuracy | None, about("null: no script was held out")] = None
+    calibrated: Annotated[Calibrated | None, about("null: it is of a result set")] = None
 
 
 # -- scripts ----------------------------------------------------------------------------------------------

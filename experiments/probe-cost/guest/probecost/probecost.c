@@ -28,7 +28,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { MAX_BATCHES = 64, LINE = 512, OTHERS = 256, LOOK_ROUNDS = 4, ECHO_WAKES = 40, ECHO_READS = 4 };
+#define OTHERS GROUP "_others"
+
+enum { MAX_BATCHES = 64, LINE = 512, MOST_OTHERS = 256, LOOK_ROUNDS = 4, ECHO_WAKES = 40, ECHO_READS = 4 };
 
 struct run {
 	char name[64];
@@ -89,7 +91,7 @@ static void parse_run(char *line, struct run *run)
 	depth = number(line, "depth", 1);
 	sleepers = number(line, "sleepers", 1);
 	path_length = number(line, "path", 20);
-	if (run->batches < 1 || run->batches > MAX_BATCHES || run->rounds < 1 || run->others > OTHERS ||
+	if (run->batches < 1 || run->batches > MAX_BATCHES || run->rounds < 1 || run->others > MOST_OTHERS ||
 	    sleepers > 64 || path_length < 8 || path_length > 200)
 		die("out of range: %s", line);
 }
@@ -145,14 +147,14 @@ static void others(long count, bool undo)
 	if (is(first, "tracepoint")) {
 		for (size_t i = 0; i < sizeof(quiet) / sizeof(quiet[0]); i++) {
 			snprintf(text, sizeof(text), "events/%s/enable", quiet[i]);
-			put(text, undo ? "0" : "1", 0);
+			put(in_instance(0, "%s", text), undo ? "0" : "1", 0);
 		}
 		return;
 	}
 	if (undo) {
-		put("events/others/enable", "0", 0);
+		put(in_instance(0, "events/" OTHERS "/enable%s", ""), "0", 0);
 		for (long i = 0; i < count; i++) {
-			snprintf(text, sizeof(text), "-:others/o%ld", i);
+			snprintf(text, sizeof(text), "-:" OTHERS "/o%ld", i);
 			put(is_user(first) ? "uprobe_events" : "kprobe_events", text, O_APPEND);
 		}
 		return;
@@ -161,7 +163,7 @@ static void others(long count, bool undo)
 		fail("%s: %s", list, strerror(errno));
 	while (made < count && !problem[0]) {
 		if (is_user(first)) {
-			snprintf(text, sizeof(text), "p:others/o%ld %s:0x%llx", made, own_path(),
+			snprintf(text, sizeof(text), "p:" OTHERS "/o%ld %s:0x%llx", made, own_path(),
 				 (unsigned long long)file_offset((uint64_t)(uintptr_t)u_others) + (uint64_t)made);
 		} else if (!fgets(name, sizeof(name), functions)) {
 			fail("there are fewer than %ld functions to probe", count);
@@ -170,7 +172,7 @@ static void others(long count, bool undo)
 			continue;
 		} else {
 			name[strcspn(name, " \n")] = 0;
-			snprintf(text, sizeof(text), "p:others/o%ld %s%s", made, name,
+			snprintf(text, sizeof(text), "p:" OTHERS "/o%ld %s%s", made, name,
 				 strchr(first->target, '+') ? "+5" : "");
 		}
 		if (put(is_user(first) ? "uprobe_events" : "kprobe_events", text, O_APPEND))
@@ -181,7 +183,7 @@ static void others(long count, bool undo)
 	if (functions)
 		fclose(functions);
 	if (!problem[0])
-		put("events/others/enable", "1", 0);
+		put(in_instance(0, "events/" OTHERS "/enable%s", ""), "1", 0);
 }
 
 /* -- measuring ----------------------------------------------------------------------------------------- */
@@ -405,15 +407,16 @@ static void execute(struct run *run)
 		define_all();
 	if (!problem[0])
 		others(run->others, false);
-	put("options/record-cmd", run->cmdlines ? "1" : "0", 0);
 	read_sizes();
 	if (!problem[0])
 		start_all();
+	/* For all instances alike, and only for what is enabled by then. */
+	put("options/record-cmd", run->cmdlines ? "1" : "0", 0);
 	if (!problem[0] && run->buffer) {
 		char text[16];
 
 		snprintf(text, sizeof(text), "%ld", run->buffer);
-		put("buffer_size_kb", text, 0);
+		put(in_instance(0, "buffer_size_kb%s", ""), text, 0);
 	}
 	for (int i = 0; i < instances && !problem[0]; i++) /* what setting up left there */
 		put(in_instance(i, "trace%s", ""), "", O_TRUNC);

@@ -35,18 +35,11 @@ static bool is_dynamic(const struct probe *probe)
 	return is_user(probe) || is_kprobe(probe) || is(probe, "fprobe");
 }
 
-static const char *instance(int number)
-{
-	static char prefix[32];
-
-	snprintf(prefix, sizeof(prefix), number ? "instances/c%d/" : "", number);
-	return prefix;
-}
-
+/* None of them is the kernel's own: on a host of somebody's that may be in use. */
 const char *in_instance(int number, const char *format, const char *event)
 {
 	static char path[200];
-	int n = snprintf(path, sizeof(path), "%s", instance(number));
+	int n = snprintf(path, sizeof(path), "instances/" GROUP "%d/", number);
 
 	snprintf(path + n, sizeof(path) - (size_t)n, format, event);
 	return path;
@@ -57,10 +50,10 @@ static void make_instances(int count)
 {
 	char text[16];
 
-	for (; instances_made < count - 1; instances_made++) {
+	for (; instances_made < count; instances_made++) {
 		char path[64];
 
-		snprintf(path, sizeof(path), TRACEFS "/instances/c%d", instances_made + 1);
+		snprintf(path, sizeof(path), TRACEFS "/instances/" GROUP "%d", instances_made);
 		if (TEMP_FAILURE_RETRY(mkdir(path, 0700)) && errno != EEXIST)
 			fail("%s: %s", path, strerror(errno));
 	}
@@ -131,7 +124,7 @@ static void define(struct probe *probe, int index)
 		snprintf(maxactive, sizeof(maxactive), "%d", atoi(arguments + 10));
 		arguments += strcspn(arguments, " ");
 	}
-	snprintf(probe->event, sizeof(probe->event), "krepro/e%d", index);
+	snprintf(probe->event, sizeof(probe->event), GROUP "/e%d", index);
 	if (is_user(probe)) {
 		char semaphore[32] = "";
 

@@ -7,6 +7,9 @@
 
 enum { MAX_PROBES = 12, MAX_CONSUMERS = 8 };
 
+/* How all is called that is made in tracefs: groups of probes, and instances. Whoever cleans up goes by it. */
+#define GROUP "krepro"
+
 /* One consumer of a probe: a tracefs instance that records, filters, aggregates; or an eBPF program. */
 struct consumer {
 	bool record, stack;
