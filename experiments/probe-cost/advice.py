@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .foreign import Foreign, Priced
+from .foreign import WAKE, Foreign, Priced
 from .model.cost import Call, CostModel, Histogram, Probe
 
 #: Functions of the kernel that serve one system call, and that call.
@@ -57,7 +57,7 @@ def variants(model: CostModel, one: Priced, script: Foreign) -> Iterator[Variant
     printed = [call for call in program.calls if call.name == "perf"]
     if printed:
         size = printed[0].bytes
-        rest = [call for call in program.calls if call.name != "perf"]
+        rest = [call for call in program.calls if call.name not in ("perf", WAKE)]
         calls = [*rest, *(Call(name=name, bytes=size, times=printed[0].times) for name in ("look", "put"))]
         yield Variant("count in a map what it prints: no order, no times", _with(one, calls=calls))
     passes = script.passes.get(one.probe)

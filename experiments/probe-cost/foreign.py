@@ -40,6 +40,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 #: Trace points where all system calls pass.
 _RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
+#: What an event takes more that wakes up who waits for it; what that one takes at least.
+WAKE, WOKEN = "wake", "woken"
 _PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -159,7 +161,8 @@ def _one(
     if code.parts_ways:
         notes.append("its way hangs on data: half of the firings are taken to go each way")
     passing = 1.0 if passes is None or not code.filters else passes
-    mean = Executed().plus(executed, passing).plus(code.rejected, 1 - passing) if passing < 1 else executed
+    whole = _waking(executed, model)
+    mean = Executed().plus(whole, passing).plus(code.rejected, 1 - passing) if passing < 1 else whole
     unsure = code.filters and passes is None
     firings = _firings(script, probe, period)
     frames = _told(script.frames, probe)
@@ -274,6 +277,12 @@ def _told(told: Mapping[str, float], probe: str) -> float | None:
     if probe in told:
         return told[probe]
     return next((value for name, value in told.items() if fnmatch.fnmatchcase(probe, name)), None)
+
+
+def _waking(executed: Executed, model: CostModel) -> Executed:
+    """With what each event takes to wake up the tool's own process, which waits for it; where the model has that."""
+    events = sum(times for (name, _), times in executed.calls.items() if name == "perf")
+    return executed.plus(Executed(0.0, {(WAKE, 0.0): events})) if events and WAKE in model.calls else executed
 
 
 def _probe(provider: str, rest: str, executed: Executed, firings: float | None, period: float | None) -> Probe:

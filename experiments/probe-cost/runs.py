@@ -67,6 +67,7 @@ class Run(Answer):
     pages: Annotated[int, about("times that it took out something of a page")] = 0
     whole: Annotated[int, about("of these, whole pages")] = 0
     records: Annotated[int, about("events that readers took out of rings of programs")] = 0
+    waiter_ns: Annotated[int, about("that readers took which wait for events")] = 0
     syscalls_by_wake: float = 0.0
     switches_by_wake: float = 0.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from errno import EINVAL, ENOENT, EOPNOTSUPP
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -46,7 +46,7 @@ def count_in_guest(store: Store, request: TraceRequest, probes: Sequence[str], c
         symbols = read_system_map(plain.system_map)
         functions = Oracle(plain.raw).functions(symbols, kind=LAP)
         named = {probe: _in_guest(probe, it) for probe in dict.fromkeys(probes)}
-        wanted = [name for name in named.values() if name and not name.startswith("!")]
+        wanted = [one.name for one in named.values() if one.name]
         counting = replace(it, request=replace(request, params={"counted": " ".join(wanted)}))
         program = traced(store, counting, it.kernel, console)
         if (before := exit_status(plain)) != (after := exit_status(program)):
@@ -56,39 +56,49 @@ def count_in_guest(store: Store, request: TraceRequest, probes: Sequence[str], c
         nanoseconds, found = _read(program.left / COUNTED)
         firings: dict[str, float] = {}
         absent: dict[str, str] = {}
-        for probe, name in named.items():
-            if name and name.startswith("!"):
-                absent[probe] = name[1:]
-            elif name and _is_pattern(name):
-                firings[probe] = _matching(functions, symbols, name, program)
-            elif name and found[name] >= 0:
-                firings[probe] = found[name]
-            elif name:
-                absent[probe] = why_not(-found[name], name)
+        for probe, one in named.items():
+            if one.why_not:
+                absent[probe] = one.why_not
+            elif one.name and _is_pattern(one.name):
+                firings[probe] = _matching(functions, symbols, one.name, program)
+            elif one.name and found[one.name] >= 0:
+                firings[probe] = found[one.name]
+            elif one.name:
+                absent[probe] = why_not(-found[one.name], one.name)
         return Counted(
             firings, absent, seconds=nanoseconds / 1e9, cpus=1, base=int(functions["instructions"].sum()),
             kernel=it.kernel,
         )  # fmt: skip
 
 
-def _in_guest(probe: str, it: Subject) -> str:
-    """What the guest's counter calls it; empty where nothing is to be counted; with a `!` why it cannot be."""
+@dataclass(frozen=True)
+class _Named:
+    """What the guest's counter calls a probe; or why it cannot be counted. Neither where there is nothing to count."""
+
+    name: str | None = None
+    why_not: str | None = None
+
+
+def _in_guest(probe: str, it: Subject) -> _Named:
     kind, rest = split_probe(probe)
     kind = SAME_PLACE.get(kind, kind)
-    name = ""
+    name = None
     if kind == "tracepoint":
+        if (why := counts_time(rest)) is not None:
+            return _Named(why_not=why)
         name = f"{kind}:{rest}"
-        name = f"!{why}" if (why := counts_time(rest)) is not None else name
     elif kind == "rawtracepoint":
         name = f"tracepoint:*:{rest}"
     elif kind in ("kprobe", "kretprobe"):
         name = f"{kind}:{rest.rpartition(':')[2]}"
     elif kind in ("uprobe", "uretprobe"):
         place = place_of(rest, it.things.root)
-        name = f"{kind}:{place}" if place else f"!the program's files have no such function: {rest}"
+        if place is None:
+            return _Named(why_not=f"the program's files have no such function: {rest}")
+        name = f"{kind}:{place}"
     elif kind not in SILENT:
-        name = f"!nothing counts a {kind}"
-    return name if name.startswith("!") or " " not in name else "!its name has a blank"
+        return _Named(why_not=f"nothing counts a {kind}")
+    return _Named(why_not="its name has a blank") if name and " " in name else _Named(name)
 
 
 def place_of(rest: str, root: Path) -> str | None:

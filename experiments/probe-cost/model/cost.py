@@ -64,7 +64,21 @@ Stage = Literal[
 #: What a program calls; docs/file-formats.md says which of the kernel's helpers each is.
 CALLS = (
     *("pid", "uid", "time", "boot", "cpu", "task", "random", "comm", "read", "uread", "string", "ustring"),
-    *("look", "put", "hlook", "hput", "renew", "delete", "array", "stack", "syscall-stack", "ring", "perf"),
+    *(
+        "look",
+        "put",
+        "hlook",
+        "hput",
+        "renew",
+        "delete",
+        "array",
+        "stack",
+        "syscall-stack",
+        "ring",
+        "perf",
+        "wake",
+        "woken",
+    ),
 )
 Unit = Literal["instructions", "ns"]
 #: Providers that trace points serve: more than one consumer is called in a loop.

@@ -4,49 +4,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError
 
-from .cost import (
-    LEAST_PERIOD_NS,
-    MOST_DEPTH,
-    PROGRAMS_ONLY,
-    SYSCALLS,
-    TRACE_POINTS,
-    USER,
-    Consumer,
-    Cost,
-    CostModel,
-    Counts,
-    Predicate,
-    Probe,
-    Program,
-    Script,
-    Stage,
-    Unit,
-)
+from .cost import PROGRAMS_ONLY, SYSCALLS, USER, CostModel, Counts, Probe, Script, Stage, Unit
+from .firing import Part, probe_parts, samples, staged
 from .readers import FED, Looks, buffers_of, looks_of, rings_of, together
 
 READERS = "(readers)"
-SYSCALL_STACK = "syscall-stack"
 #: Turns until a sum tells the time that it was made for, how alike the two are, and how much longer is without an end.
 TURNS, SAME, MOST = 200, 1e-9, 1e4
-
-
-@dataclass(frozen=True)
-class Part:
-    """One stage of one probe: `count` times `cost.value` is what it adds."""
-
-    probe: str
-    stage: str
-    count: float
-    cost: Cost
-
-    @property
-    def added(self) -> float:
-        return self.count * self.cost.value
 
 
 @dataclass(frozen=True)
@@ -95,7 +64,7 @@ def predict(model: CostModel, script: Script) -> Prediction:
         looks = _looks(model, script, counts, firings, lasts, looks)
         notes: list[str] = []
         parts = _parts(model, script, counts, firings, looks, notes)
-        parts += _samples(model, script, counts.cost + math.fsum(part.added for part in parts), notes)
+        parts += samples(model, script, counts.cost + math.fsum(part.added for part in parts), notes)
         before, lasts = lasts, counts.cost + math.fsum(part.added for part in parts)
         if abs(lasts - before) <= SAME * lasts:
             break
@@ -142,7 +111,7 @@ def _work(model: CostModel, script: Script, looks: Looks) -> float:
     work = math.fsum(part.added for part in _reading(model, looks))
     for probe in script.probes:
         if probe.period_ns is None and (times := looks.reads * probe.by_read):
-            work += math.fsum(part.added for part in _probe_parts(model, probe, "", times, []))
+            work += math.fsum(part.added for part in probe_parts(model, probe, "", times, []))
     return work
 
 
@@ -158,7 +127,7 @@ def _reading(model: CostModel, looks: Looks) -> list[Part]:
         ("byte", looks.bytes),
         ("ring-wake", looks.ring_wakes),
     ):
-        parts += _times(READERS, stage, count, model.general)  # type: ignore[arg-type]
+        parts += staged(READERS, stage, count, model.general)  # type: ignore[arg-type]
     return parts
 
 
@@ -175,18 +144,18 @@ def _parts(
     parts: list[Part] = []
     for index, count in firings.items():
         probe = script.probes[index]
-        parts += _probe_parts(model, probe, _label(probe, index), count, notes)
+        parts += probe_parts(model, probe, _label(probe, index), count, notes)
     parts += _shared_places(model, script, firings)
     syscalls = counts.syscalls + looks.all_wakes * counts.syscalls_by_wake + looks.reads
     parts += _passages(model, script, firings, syscalls)
     recorded = math.fsum(count * _recorded(script.probes[index]) for index, count in firings.items())
     # What leaves the CPU has its name saved if something was recorded since the switch before.
-    parts += _times("(all)", "switch", min(counts.switches + looks.all_wakes, recorded), model.general)
+    parts += staged("(all)", "switch", min(counts.switches + looks.all_wakes, recorded), model.general)
     parts += _reading(model, looks)
     if looks.ring_wakes:
         for probe, kind in rings_of(script):
             count = firings[script.probes.index(probe)]
-            parts += _times(READERS, "taken" if kind == "ring" else "perf-taken", count, model.general)
+            parts += staged(READERS, "taken" if kind == "ring" else "perf-taken", count, model.general)
     return parts
 
 
@@ -242,131 +211,6 @@ def _firings(probe: Probe, counts: Counts, workload: object) -> float:
     return count
 
 
-def _times(label: str, stage: Stage, count: float, costs: Mapping[Stage, Cost]) -> Iterable[Part]:
-    """The part that `count` times a stage makes; none when it is never needed."""
-    if not count:
-        return []
-    if stage not in costs:
-        raise UsageError(f"the model has no stage {stage!r} for {label}", hint="fit it again with all of its runs")
-    return [Part(label, stage, count, costs[stage])]
-
-
-def _probe_parts(model: CostModel, probe: Probe, label: str, count: float, notes: list[str]) -> list[Part]:
-    provider = model.providers[probe.provider]
-    costs: dict[Stage, Cost] = {**model.general, **provider.stages}
-    if probe.point in provider.points:
-        costs["consumer"] = provider.points[probe.point]
-    elif provider.points:
-        notes.append(f"{label}: recording at this point was not measured; the median of the measured ones is taken")
-    parts: list[Part] = []
-
-    def add(stage: Stage, times: float) -> None:
-        parts.extend(_times(label, stage, times, costs))
-
-    if probe.misses:
-        add("miss", probe.misses)
-        notes.append(f"{label}: {probe.misses:g} of {count:g} firings are lost; the trace will not show them")
-        count = max(0.0, count - probe.misses)
-    if probe.provider == "uretprobe" and probe.depth > MOST_DEPTH:
-        lost = 1 - MOST_DEPTH / probe.depth
-        notes.append(f"{label}: deeper than {MOST_DEPTH} calls, {lost:.0%} of the returns are lost and nothing says so")
-    programs = [consumer.program for consumer in probe.consumers if consumer.program is not None]
-    instances = [consumer for consumer in probe.consumers if consumer.program is None]
-    if probe.provider in PROGRAMS_ONLY and instances:
-        raise UsageError(f"{label}: only a program can be a consumer of {probe.provider}")
-    if probe.provider in USER and instances and programs:
-        raise UsageError(f"{label}: refused by the kernel: a user probe is traced or has programs, not both")
-    # Each program of these is a consumer of the function or the trace point itself, and no part of an event.
-    deliveries = count * len(programs) if probe.provider in PROGRAMS_ONLY else count
-    add("trap", deliveries if "trap" in costs else 0)
-    add("dispatch", deliveries)
-    if probe.provider in PROGRAMS_ONLY and len(programs) > 1:
-        add("iteration", count)
-        add("same-place", count * (len(programs) - 1))
-    deeper = 0
-    if probe.provider in TRACE_POINTS and len(instances) + bool(programs) > 1:
-        add("iteration", count)
-        deeper = 1  # the function with the loop is a frame of stacks
-    fetches = count if probe.provider in USER else count * len(instances)
-    for stage, number in probe.fields.numbers().items():
-        add(stage, fetches * number)
-    for consumer in instances:
-        _consumer(add, consumer, count, deeper)
-    if programs and probe.provider not in PROGRAMS_ONLY:
-        add("programs", count)
-        add("program", count * len(programs))
-    for program in programs:
-        add("instruction", count * program.instructions)
-        add("aggregation", count * program.aggregations)
-        parts += _calls(model, label, program, count, probe.provider)
-    return parts
-
-
-def _calls(model: CostModel, label: str, program: Program, count: float, provider: str) -> list[Part]:
-    """The helpers that a program calls. A stack at a system call is the same one always."""
-    parts = []
-    for call in program.calls:
-        name = SYSCALL_STACK if call.name == "stack" and provider in SYSCALLS else call.name
-        name = name if name in model.calls else call.name
-        if name not in model.calls:
-            hint = "fit it again with all of its runs"
-            raise UsageError(f"the model has no call {name!r} for {label}", hint=hint)
-        cost = model.calls[name]
-        byte = cost.byte or Cost(value=0.0, low=0.0, high=0.0)
-        whole = Cost(
-            value=cost.each.value + call.bytes * byte.value,
-            low=cost.each.low + call.bytes * byte.low,
-            high=cost.each.high + call.bytes * byte.high,
-        )
-        parts.append(Part(label, f"call {name}", count * call.times, whole))
-    return parts
-
-
-def _consumer(add: Callable[[Stage, float], None], consumer: Consumer, count: float, deeper: int) -> None:
-    """A tracefs instance: its record, its filter, its actions."""
-    predicate = consumer.predicate
-    passes = 1.0 if predicate is None else predicate.passes
-    true = count * passes
-    add("consumer", count)
-    if not consumer.record:
-        add("unrecorded", count)
-    if predicate is not None:
-        _filters(add, consumer, predicate, count)
-    if consumer.histogram is not None:
-        add("histogram", count)
-        add("second-key", true if consumer.histogram.keys > 1 else 0)
-        add("key", true * max(0, consumer.histogram.keys - 2))
-        add("value", true * consumer.histogram.values)
-    if consumer.stack_frames is not None:
-        add("stack", true)
-        add("frame", true * (consumer.stack_frames + deeper))
-
-
-def _filters(add: Callable[[Stage, float], None], consumer: Consumer, predicate: Predicate, count: float) -> None:
-    """Its evaluations: of the record's filter, and of each trigger's own."""
-    true, false = count * predicate.passes, count * (1 - predicate.passes)
-    extra = (predicate.terms_if_true or predicate.terms) - 1
-    evaluated = true * extra + false * (predicate.terms_if_false - 1)
-    times = 0
-    if consumer.record:
-        times += 1
-        add("predicate", true)
-        add("predicate-false", false)
-    if consumer.histogram is not None:
-        # Aggregated first, then thrown away by the filter: the stage is the difference to having aggregated.
-        times += 1
-        add("trigger-predicate", true)
-        add("histogram-false", false)
-    if consumer.stack_frames is not None:
-        times += 1
-        add("trigger-predicate", count)
-    add("term", times * evaluated)
-    if predicate.characters is not None:  # the comparison of strings takes the place of that of numbers
-        add("string-predicate", times * count)
-        add("predicate", -times * count)
-        add("compared", times * count * predicate.characters)
-
-
 def _shared_places(model: CostModel, script: Script, fired: Mapping[int, float]) -> list[Part]:
     """Probes on one place are served by one trap: each further one is cheaper by the least that any of them shares."""
     places: dict[str, list[int]] = {}
@@ -383,7 +227,7 @@ def _shared_places(model: CostModel, script: Script, fired: Mapping[int, float])
             sharing.add("uprobe")  # what two kinds share is the plain trap, neither's second one
         shares = [model.providers[name].stages["same-place"] for name in sorted(sharing)]
         least = max(shares, key=lambda cost: cost.value)
-        parts += _times(f"(all) {point}", "same-place", sum(firings[:-1]), {"same-place": least})
+        parts += staged(f"(all) {point}", "same-place", sum(firings[:-1]), {"same-place": least})
     return parts
 
 
@@ -402,11 +246,11 @@ def _passages(model: CostModel, script: Script, fired: Mapping[int, float], sysc
             first: Stage = "program-passage" if alone and "program-passage" in costs else "passage"
             stage: Stage = first if consumer == 0 else "second-passage"
             passing = max(0.0, syscalls - own)
-            parts += _times(f"(all) {provider}", stage, passing, costs)
+            parts += staged(f"(all) {provider}", stage, passing, costs)
             if consumer > 1:  # the loop over consumers, which is in the stage, began with the second
-                parts += _times(f"(all) {provider}", "iteration", -passing, costs)
+                parts += staged(f"(all) {provider}", "iteration", -passing, costs)
     if all(any(probe.provider == provider for probe in script.probes) for provider in SYSCALLS):
-        parts += _times("(all) syscalls", "shared-passage", syscalls, model.general)
+        parts += staged("(all) syscalls", "shared-passage", syscalls, model.general)
     return parts
 
 
@@ -414,44 +258,6 @@ def _width(probe: Probe) -> int:
     """How many consumers a trace point of system calls has of a probe."""
     programs = [consumer for consumer in probe.consumers if consumer.program is not None]
     return len(probe.consumers) - len(programs) + bool(programs)
-
-
-def _samples(model: CostModel, script: Script, base: float, notes: list[str]) -> list[Part]:
-    """Timer sampling: the more the samples take, the longer it lasts, and the more samples there are."""
-    probes = [probe for probe in script.probes if probe.period_ns is not None]
-    shares, parts = [], []
-    for probe in probes:
-        period = probe.period_ns or math.inf
-        if period < LEAST_PERIOD_NS:
-            notes.append(f"sample {period:g} ns: the kernel takes {LEAST_PERIOD_NS} ns instead")
-            period = LEAST_PERIOD_NS
-        shares.append((probe, period, _sample_cost(model, probe)))
-    load = math.fsum(cost.value / period for _, period, cost in shares)
-    if load >= 1:
-        raise UsageError("saturated: a sample takes longer than its period, and the workload would never end")
-    for probe, period, cost in shares:
-        parts.append(Part(f"sample {probe.period_ns:g} ns", "sample", base / (1 - load) / period, cost))
-    return parts
-
-
-def _sample_cost(model: CostModel, probe: Probe) -> Cost:
-    """A sample, and the stack that it takes: that costs something, and each frame of the kernel's and of the user's."""
-    stages = model.providers["sample"].stages
-    programs = [consumer.program for consumer in probe.consumers if consumer.program is not None]
-    # A program that says no is all that is left of a sample: none is recorded.
-    wanted: list[tuple[Stage, float]] = [("programs" if programs else "sample", 1.0)]
-    stacked = [consumer for consumer in probe.consumers if consumer.stack_frames is not None]
-    if stacked:
-        wanted += [("stack", 1.0), ("frame", stacked[0].stack_frames or 0.0), ("user-frame", stacked[0].user_frames)]
-    for stage, count in wanted:
-        if count and stage not in stages:
-            raise UsageError(f"the model has no stage {stage!r} for samples", hint=f"it has {', '.join(stages)}")
-    parts = [Part("", stage, count, stages[stage]) for stage, count in wanted if count]
-    for program in programs:
-        parts += _times("samples", "instruction", program.instructions, model.providers["kprobe-ftrace"].stages)
-        parts += _calls(model, "samples", program, 1.0, "sample")
-    ends = [math.fsum(part.count * getattr(part.cost, end) for part in parts) for end in ("value", "low", "high")]
-    return Cost(value=ends[0], low=ends[1], high=ends[2])
 
 
 def ratio(value: float) -> str:

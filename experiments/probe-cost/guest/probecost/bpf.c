@@ -212,14 +212,15 @@ void parse_calls(char *text, struct program *program)
 
 /* -- rings --------------------------------------------------------------------------------------------- */
 
-static bool ring_open(struct ring *ring, bool perf)
+static bool ring_open(struct ring *ring, const struct program *program)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
 					.config = PERF_COUNT_SW_BPF_OUTPUT, .sample_type = PERF_SAMPLE_RAW,
-					.sample_period = 1, .wakeup_events = 1u << 30 };
+					.sample_period = 1, .wakeup_events = program->wakes ? 1 : 1u << 30 };
 
-	ring->perf = perf;
-	if (!perf) {
+	ring->perf = program->perf;
+	ring->wakes = program->wakes;
+	if (!ring->perf) {
 		ring->map = bpf_map(BPF_MAP_TYPE_RINGBUF, 0, 0, RING);
 	} else {
 		ring->map = bpf_map(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, 1);
@@ -365,7 +366,7 @@ int bpf_program(enum bpf_prog_type type, unsigned int expected, struct program *
 		for (long times = 0; times < program->calls[i].times; times++)
 			emit_named(&program->calls[i], maps[n_maps - 1]);
 	}
-	if (program->out && ring_open(ring, program->perf))
+	if (program->out && ring_open(ring, program))
 		emit_out(program, ring);
 	emit_constant(BPF_REG_0, 0);
 	for (long i = 0; i < program->additions; i++)

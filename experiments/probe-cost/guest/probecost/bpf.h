@@ -18,12 +18,13 @@ struct call {
 
 /*
  * What a program does: `additions`; `aggregate` times a key looked up in a hash map and 1 added to what is there;
- * calls of helpers; and with `out` an event of so many bytes into a ring of its own (of perf's with `perf`). `executed`
- * is what it executes of a firing, as the kernel's compiler has it: an immediate of 64 bits is one instruction.
+ * calls of helpers; and with `out` an event of so many bytes into a ring of its own (of perf's with `perf`), which with
+ * `wakes` wakes up at once who waits for it. `executed` is what it executes of a firing, as the kernel's compiler has
+ * it: an immediate of 64 bits is one instruction.
  */
 struct program {
 	long additions, aggregate, out;
-	bool used, perf;
+	bool used, perf, wakes;
 	struct call calls[MAX_CALLS];
 	int n_calls;
 	long executed;
@@ -32,7 +33,7 @@ struct program {
 /* The ring of a program's events, as user space has it. */
 struct ring {
 	int map, event;
-	bool perf;
+	bool perf, wakes;
 	char *control, *data;
 };
 

@@ -5,9 +5,12 @@
 
 #include "util.h"
 
-/* Over all readers: how many are ready, their wake-ups, calls of read that gave events, of these such as gave a whole page, records. */
+/*
+ * Over all readers: how many are ready, their wake-ups, calls of read that gave events, of these such as gave a whole
+ * page, records; and what those took of the CPU that wait for events.
+ */
 struct taken {
-	volatile long ready, stop, wakes, pages, whole, records;
+	volatile long ready, stop, wakes, pages, whole, records, waiter_ns;
 };
 
 extern struct taken *taken;
@@ -16,7 +19,8 @@ void prepare_readers(void);
 
 /*
  * Readers that wake up every so many microseconds: one for the buffers of the tracefs instances, if any is used, or one
- * for each of them; and one for each ring of a program. `empty`: how often each looks again into a buffer that is empty.
+ * for each of them; and one for each ring of a program, which waits for events if these wake it up. `empty`: how often
+ * each looks again into a buffer that is empty.
  */
 void start_readers(long microseconds, bool each, long empty);
 void stop_readers(void);
