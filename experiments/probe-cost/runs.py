@@ -67,9 +67,9 @@ class Run(Answer):
     pages: Annotated[int, about("times that it took out something of a page")] = 0
     whole: Annotated[int, about("of these, whole pages")] = 0
     records: Annotated[int, about("events that readers took out of rings of programs")] = 0
-    waiter_ns: Annotated[int, about("that readers took which wait for events")] = 0
     syscalls_by_wake: float = 0.0
     switches_by_wake: float = 0.0
+    waiter_ns: int = 0  # that readers took which wait for events
 
     @model_validator(mode="after")
     def _whole(self) -> Run:
@@ -104,6 +104,11 @@ class Run(Answer):
         a mean would have what the kernel does once a second.
         """
         return _middle(self.took) - self.untraced
+
+    @property
+    def added_least(self) -> float:
+        """The same of the quickest batches: on a host with other programs these alone are like each other."""
+        return min(self.took) - min(self.plain)
 
     @property
     def untraced(self) -> float:

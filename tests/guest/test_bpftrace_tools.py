@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Debian's own tools of bpftrace's, priced before they run and measured in a guest then; one table of both.
+
+`--update` writes TABLE; without it a deep test says that it is still so. The model is that of the kernel:
+
+    ./inv calibrate --kernel debian:6.12 --out model.json
+    KREPRO_TOOLS_MODEL=model.json .venv/bin/python -m pytest tests/guest/test_bpftrace_tools.py --deep --update
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from harness.analysis.contained import Contained
+from harness.artefacts.store import Store
+from harness.errors import UsageError
+from harness.paths import EXPERIMENTS, ROOT
+from harness.program import bpftrace
+from harness.program.firings import count_in_guest
+from harness.program.prescript import ALL_CALLS
+from harness.program.subject import TraceRequest
+from tests.compiling import run
+from tests.newcomer import inv
+
+TABLE = ROOT / "docs/figures/bpftrace-tools.csv"
+MIX = Path(__file__).parent / "tools/mix.c"
+KERNEL, ROUNDS = "debian:6.12", 200
+VERSION = "0.17.0"
+TOOLS = (
+    *("opensnoop", "execsnoop", "statsnoop", "killsnoop", "syncsnoop", "setuids", "capable"),
+    *("vfsstat", "vfscount", "syscount", "pidpersec", "dcsnoop", "biolatency", "runqlat"),
+)
+#: A tool that traces nothing: what the program takes below bpftrace.
+NOTHING = "END { }"
+#: bpftrace finds trace points below debugfs, where the kernel mounts tracefs.
+GUEST = "busybox mount -t debugfs debugfs /sys/kernel/debug; exec bpftrace -c './mix {rounds}' {script} >/dev/null"
+
+there = pytest.mark.skipif(
+    bool(os.geteuid()) or shutil.which("bpftrace") is None or "KREPRO_TOOLS_MODEL" not in os.environ,
+    reason="needs root, bpftrace, and a model of the kernel (see above)",
+)
+
+
+def text_of(tool: str) -> str:
+    return Path(f"/usr/sbin/{tool}.bt").read_text()
+
+
+def scripts() -> Iterator[tuple[str, bpftrace.Compiled | str]]:
+    for tool in TOOLS:
+        try:
+            yield tool, bpftrace.compiled(text_of(tool), tool)
+        except UsageError as error:
+            yield tool, error.message.partition(": ")[2]
+
+
+def prices(folder: Path, made: dict[str, bpftrace.Compiled]) -> dict[str, tuple[list[str], dict[str, float]]]:
+    """Of each tool what `predict` says, and the firings; all probes are counted in one run of the program."""
+    request = TraceRequest(traces="functions", program=f"./mix {ROUNDS}", kernel=KERNEL, here=folder)
+    every = [probe for one in made.values() for probe in one.probes()]
+    counted = count_in_guest(Store.default(), request, [*every, ALL_CALLS], Console(stderr=True))
+    also: dict[str, Any] = {
+        "seconds": counted.seconds, "cpus": 1, "syscalls": counted.firings[ALL_CALLS], "firings": counted.firings,
+        "absent": counted.absent, "base": counted.base, "counted_on": counted.kernel,
+    }  # fmt: skip
+    model = json.loads(Path(os.environ["KREPRO_TOOLS_MODEL"]).read_text())
+    found = {}
+    for tool, one in made.items():
+        file = folder / f"{tool}.json"
+        file.write_text(json.dumps(one.as_data() | also))
+        with Contained(EXPERIMENTS / "probe-cost", file) as analysis:
+            found[tool] = analysis.predict(model, file)[1], {p: counted.firings.get(p, 0.0) for p in one.probes()}
+    return found
+
+
+def takes(folder: Path, script: str) -> int:
+    """Instructions of the program's own threads below bpftrace, in user code and in the kernel."""
+    (folder / "script.bt").write_text(script)
+    words = GUEST.format(rounds=ROUNDS, script="script.bt")
+    needs = "/usr/bin/bpftrace,./mix,./script.bt,/bin/sh"
+    options = [
+        "--kernel",
+        KERNEL,
+        "--in",
+        needs,
+        "--to",
+        "json",
+        "--out",
+        str(folder / f"out{len(list(folder.iterdir()))}"),
+    ]
+    done = inv(folder, "profile", *options, "--", "/bin/sh", "-c", words)
+    assert done.returncode == 0, done.stderr
+    threads = pd.DataFrame(json.loads(done.stdout)["threads"])
+    return int(threads.loc[threads["name"] == "mix", "instructions"].sum())
+
+
+@there
+@pytest.mark.deep
+def test_debians_tools_are_priced_before_they_run(tmp_path, request):
+    run("gcc", "-static", "-O1", "-o", tmp_path / "mix", MIX)
+    found = dict(scripts())
+    made = {tool: one for tool, one in found.items() if not isinstance(one, str)}
+    priced = prices(tmp_path, made)
+    untraced = takes(tmp_path, NOTHING)
+    rows = [row(tool, found[tool], priced.get(tool), untraced, tmp_path) for tool in TOOLS]
+    text = pd.DataFrame(rows).to_csv(index=False)
+    if request.config.getoption("--update"):
+        TABLE.write_text(text)
+    assert text == TABLE.read_text()
+
+
+def row(tool: str, made: Any, priced: Any, untraced: int, folder: Path) -> dict[str, Any]:
+    empty = {
+        "tool": tool,
+        "kernel": KERNEL,
+        "firings": "",
+        "untraced": untraced,
+        "predicted": "",
+        "low": "",
+        "high": "",
+    }
+    if priced is None:
+        return empty | {"measured": "", "error": "", "why": made}
+    lines, firings = priced
+    fired = int(sum(firings.values()))
+    added = next((line for line in lines if line.startswith("added:")), None)
+    if added is None or not fired:
+        why = next((line for line in lines if line.startswith("not in the sum")), "nothing that it probes fires")
+        return empty | {"firings": fired, "measured": "", "error": "", "why": why if added is None else "nothing fires"}
+    value, low, high = (int(one.replace(",", "")) for one in re.findall(r"\d[\d,]*", added))
+    measured = takes(folder, text_of(tool)) - untraced
+    told = {"firings": fired, "predicted": value, "low": low, "high": high, "measured": measured}
+    return empty | told | {"error": f"{value / measured - 1:+.3f}", "why": ""}
