@@ -286,3 +286,20 @@ def test_a_stack_at_a_system_call_has_its_own_price():
 
     assert added("syscall") == 4000
     assert added("kprobe-ftrace") == 200 + 10 * 400
+
+
+def test_an_event_of_perfs_wakes_the_tool_up():
+    calls = {**MODEL["calls"], "perf": {"each": cost(500), "byte": cost(1)}}
+    waking = {**calls, "wake": {"each": cost(3000)}, "woken": {"each": cost(700)}}
+    script = foreign(
+        ("kprobe:f", FILTER), firings={"kprobe:f": 40}, passes={"kprobe:f": 0.25}, base=1e6, counted_on="modern-6.1"
+    )
+    told = {}
+    for name, known in (("silent", calls), ("waking", waking)):
+        lines = "\n".join(price(CostModel.model_validate({**WITH_FTRACE, "calls": known}), script)[1])
+        (added,) = re.findall(r"added: +([\d,]+) instructions", lines)
+        told[name] = int(added.replace(",", "")), lines
+    # Ten of the forty pass the filter.
+    assert told["waking"][0] - told["silent"][0] == 10 * 3000
+    assert "events is not in the sum: at least 7,000 instructions more, on one CPU" in told["waking"][1]
+    assert "is not in the sum: at least" not in told["silent"][1]
