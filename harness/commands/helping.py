@@ -22,7 +22,7 @@ def list_lines() -> list[str]:
     """All commands, in their groups, each with its sentence."""
     lines = [
         f"Usage: {PROGRAM} COMMAND [words and options]",
-        f"       {PROGRAM} COMMAND --help tells of one, docs/commands.md of all",
+        f"{PROGRAM} COMMAND --help tells of one, docs/commands.md of all",
     ]
     longest = max(len(command.name) for commands in GROUPS.values() for command in commands)
     for title, commands in GROUPS.items():
