@@ -455,3 +455,33 @@ def test_kernels_are_listed_with_what_they_are(invoke):
     assert listed.status == 0
     assert "classic" in listed.out
     assert "one CPU; patches: irq-hotspot" in listed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--out", "{0}"), "{0}: is there already (remove it, or choose another with --out)"),
+        (("--kind", "undo", "--kernel", "debian:6.12"), "--kernel: not with undo"),
+        (("--kind", "undo", "--out", "{0}.json"), "--out: not with undo"),
+        (("--kernel", "debian:9.9", "--out", "{0}.json"), "kernels.lock has no kernel debian:9.9"),
+    ],
+)
+@needs_guest_packages
+def test_what_cannot_be_calibrated_is_told_at_once(invoke, tmp_path, words, says):
+    there = tmp_path / "there"
+    there.touch()
+    assert says.format(there) in refused(invoke("calibrate", *(word.format(there) for word in words)))
+    assert list(tmp_path.iterdir()) == [there]
+
+
+@needs_guest_packages
+def test_a_host_is_measured_by_root_on_its_first_cpu(invoke, tmp_path, monkeypatch):
+    target = str(tmp_path / "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: 1000)
+        for words in (("calibrate", "--out", target), ("calibrate", "--kind", "undo")):
+            assert "is for root (run it as root, or calibrate a guest with --kernel)" in refused(invoke(*words))
+        patched.setattr(os, "geteuid", lambda: 0)
+        patched.setattr(os, "sched_getaffinity", lambda _pid: {1})
+        assert "may not run on CPU 0" in refused(invoke("calibrate", "--out", target))
+    assert not list(tmp_path.iterdir())
