@@ -154,7 +154,7 @@ def _guest(scratch: Path, folder: Path, experiment: Experiment, kernel: str, see
     failed = [record for record in records if record.status == "failed"]
     if failed:
         raise RunError(f"the guest's trial failed: {failed[0].reason}")
-    return records
+    return [record.relocated(scratch) for record in records]
 
 
 # -- on this host ------------------------------------------------------------------------------------------------
