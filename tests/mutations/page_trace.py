@@ -67,6 +67,8 @@ MAY_CHANGE = {
     "pages.idx": {*_COMPARED, *_DWELLS, "left_out_share"},
     "pages.clk": _DWELLS,
     **{f"{case}.trace": {"unrecorded", "known_wrong", "hand_right", "said_exact"} for case in BY_HAND},
+    # A second opinion that is cut is another opinion: it disagrees.
+    **{f"{case}.lackey": {"second_wrong", "hand_right"} for case in BY_HAND},
 }  # fmt: skip
 
 Words = npt.NDArray[np.uint64]
