@@ -27,6 +27,7 @@ from harness.errors import UsageError
 from harness.paths import EXPERIMENTS, ROOT
 from harness.program import bpftrace
 from harness.program.firings import count_in_guest
+from harness.program.ownmodules import BUSYBOX
 from harness.program.prescript import ALL_CALLS
 from harness.program.subject import TraceRequest
 from tests.compiling import run
@@ -43,7 +44,7 @@ TOOLS = (
 #: A tool that traces nothing: what the program takes below bpftrace.
 NOTHING = "END { }"
 #: bpftrace finds trace points below debugfs, where the kernel mounts tracefs.
-GUEST = "busybox mount -t debugfs debugfs /sys/kernel/debug; exec bpftrace -c './mix {rounds}' {script} >/dev/null"
+GUEST = BUSYBOX + " mount -t debugfs debugfs /sys/kernel/debug; exec bpftrace -c './mix {rounds}' {script} >/dev/null"
 
 there = pytest.mark.skipif(
     bool(os.geteuid()) or shutil.which("bpftrace") is None or "KREPRO_TOOLS_MODEL" not in os.environ,
@@ -100,7 +101,7 @@ def takes(folder: Path, script: str) -> int:
     done = inv(folder, "profile", *options, "--", "/bin/sh", "-c", words)
     assert done.returncode == 0, done.stderr
     threads = pd.DataFrame(json.loads(done.stdout)["threads"])
-    return int(threads.loc[threads["name"] == "mix", "instructions"].sum())
+    return int(threads.loc[threads["name"] == "./mix", "instructions"].sum())
 
 
 @there
