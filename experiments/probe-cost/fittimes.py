@@ -170,6 +170,8 @@ def _stacks_and_rings(runs: Runs, more: Callable[[str, str, int], float], pid: f
         if set(names) <= set(runs.runs):
             each = [more(name, "call.none", 1) + pid for name in names]
             found[kind], found[f"{kind}-byte"] = line(list(zip((8.0, 128.0), each, strict=True)))
+    if "call.kept" in runs.runs:
+        found["kept"] = runs.cost("call.kept") - runs.cost("call.none")
     waited, unread = "drain.perf.waited", "drain.perf"
     if {waited, unread} <= set(runs.runs) and runs.runs[waited].records:
         # Both share the CPU; what the one took that was woken up is known by its own clock.

@@ -19,7 +19,7 @@ from harness.yamlfile import Strict, about
 
 from .model import compiled
 from .model.compiled import Executed
-from .model.cost import Call, Consumer, CostModel, Counts, Probe, Program, Script
+from .model.cost import TRACE_POINTS, Call, Consumer, CostModel, Counts, Probe, Program, Script
 from .model.prediction import predict
 from .recorded import LIKELY_FRAMES, MOST_FRAMES, Event, Filled, Unpriced
 
@@ -42,6 +42,8 @@ _RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
 #: What an event takes more that wakes up who waits for it; what that one takes at least.
 WAKE, WOKEN = "wake", "woken"
+#: What perf goes on with behind a program at a trace point that returns 1, as all of bpftrace's there do.
+KEPT = "kept"
 _PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -161,8 +163,10 @@ def _one(
     if code.parts_ways:
         notes.append("its way hangs on data: half of the firings are taken to go each way")
     passing = 1.0 if passes is None or not code.filters else passes
-    whole = _waking(executed, model)
-    mean = Executed().plus(whole, passing).plus(code.rejected, 1 - passing) if passing < 1 else whole
+    kept = code.keeps and names[0] in TRACE_POINTS and KEPT in model.calls
+    always = Executed(0.0, {(KEPT, 0.0): 1.0} if kept else {})
+    whole, rejected = _waking(executed, model).plus(always), code.rejected.plus(always)
+    mean = Executed().plus(whole, passing).plus(rejected, 1 - passing) if passing < 1 else whole
     unsure = code.filters and passes is None
     firings = _firings(script, probe, period)
     frames = _told(script.frames, probe)
@@ -176,7 +180,7 @@ def _one(
         notes.append("which map it asks is not known: priced as a hash of each CPU with a key of 8 bytes")
     notes.append(_made_of(executed))
     depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
-    ways = ((names[0], mean, depths[0], False), (names[0], code.rejected if unsure else mean, depths[1], True))
+    ways = ((names[0], mean, depths[0], False), (names[0], rejected if unsure else mean, depths[1], True))
     likely, least, most = (
         _probe(name, rest, _filled(one, deep, short), firings, period)
         for name, one, deep, short in (*ways, (names[-1], mean, depths[2], False))
@@ -280,9 +284,12 @@ def _told(told: Mapping[str, float], probe: str) -> float | None:
 
 
 def _waking(executed: Executed, model: CostModel) -> Executed:
-    """With what each event takes to wake up the tool's own process, which waits for it; where the model has that."""
-    events = sum(times for (name, _), times in executed.calls.items() if name == "perf")
-    return executed.plus(Executed(0.0, {(WAKE, 0.0): events})) if events and WAKE in model.calls else executed
+    """With what it takes to wake up the tool's own process, which waits for events; where the model has that.
+
+    A program is not preempted: of several events of one firing the first wakes it up, and it runs behind the last.
+    """
+    events = max((times for (name, _), times in executed.calls.items() if name == "perf"), default=0.0)
+    return executed.plus(Executed(0.0, {(WAKE, 0.0): min(1.0, events)})) if events and WAKE in model.calls else executed
 
 
 def _probe(provider: str, rest: str, executed: Executed, firings: float | None, period: float | None) -> Probe:

@@ -111,6 +111,7 @@ double() {
 	# What programs call, so often; read and string also look for their text, once.
 	t="tracepoint task/task_rename"
 	block call.none rename "" "$t" "bpf=0 calls=pid:1"
+	block call.kept rename "" "$t" "bpf=0 calls=pid:1 keeps=1"
 	block call.first rename "" "$t" "bpf=0 calls=read/8:1"
 	for c in pid uid time boot cpu task random comm read/8 read/128 uread/8 uread/128 string/16 string/128 ustring/16 \
 		ustring/128 look/8 look/80 put/8 put/80 hlook/8 hlook/80 hput/8 hput/80 renew/8 renew/80; do

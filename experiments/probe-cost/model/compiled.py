@@ -73,6 +73,12 @@ class Program:
         self._sums: dict[int, Executed] = {}
         self._ends: dict[int, bool] = {}
 
+    @property
+    def keeps(self) -> bool:
+        """Whether it returns another constant than 0: what called it then goes on, as without a program."""
+        last = [at - 1 for at in range(1, len(self._words)) if self._op(at) == _EXIT]
+        return any(self._op(at) in _CONSTANTS and not self._target(at) and self._value(at) for at in last)
+
     @cached_property
     def accepted(self) -> Executed:
         """Of a firing that no filter ends."""

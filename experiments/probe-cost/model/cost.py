@@ -78,6 +78,7 @@ CALLS = (
         "perf",
         "wake",
         "woken",
+        "kept",
     ),
 )
 Unit = Literal["instructions", "ns"]

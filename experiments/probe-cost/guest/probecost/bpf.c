@@ -371,7 +371,7 @@ int bpf_program(enum bpf_prog_type type, unsigned int expected, struct program *
 	emit_constant(BPF_REG_0, 0);
 	for (long i = 0; i < program->additions; i++)
 		emit(INSN(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_0, 0, 0, 1));
-	emit_constant(BPF_REG_0, 0);
+	emit_constant(BPF_REG_0, program->keeps);
 	emit(INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0));
 	program->executed = executed;
 

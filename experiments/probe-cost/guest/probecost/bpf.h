@@ -19,12 +19,13 @@ struct call {
 /*
  * What a program does: `additions`; `aggregate` times a key looked up in a hash map and 1 added to what is there;
  * calls of helpers; and with `out` an event of so many bytes into a ring of its own (of perf's with `perf`), which with
- * `wakes` wakes up at once who waits for it. `executed` is what it executes of a firing, as the kernel's compiler has
+ * `wakes` wakes up at once who waits for it. With `keeps` it returns 1, as bpftrace's programs at trace points do: then
+ * perf goes on, and samples into a buffer that nobody has made. `executed` is what it executes of a firing, as the kernel's compiler has
  * it: an immediate of 64 bits is one instruction.
  */
 struct program {
 	long additions, aggregate, out;
-	bool used, perf, wakes;
+	bool used, perf, wakes, keeps;
 	struct call calls[MAX_CALLS];
 	int n_calls;
 	long executed;
@@ -56,6 +57,9 @@ bool perf_control(int fd, unsigned long request, const void *argument);
 
 /* A perf event of a trace event, on all tasks of CPU 0: it counts, and a program may run for it. */
 int perf_tracepoint(const char *event);
+
+/* The same, of which each firing is a sample, as bpftrace opens it (bpf_attach_tracing_event in libbcc). */
+int perf_sampled(const char *event);
 uint64_t perf_count(int fd);
 
 /* A program on a function by fprobe: a kprobe.multi link. */

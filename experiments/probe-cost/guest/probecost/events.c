@@ -30,13 +30,14 @@ bool perf_control(int fd, unsigned long request, const void *argument)
 	return !TEMP_FAILURE_RETRY(ioctl(fd, request, argument));
 }
 
-int perf_tracepoint(const char *event)
+static int tracepoint(const char *event, struct perf_event_attr attr)
 {
-	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .sample_period = 0 };
 	char path[160], text[32];
 	int fd;
 
 	snprintf(path, sizeof(path), "events/%s/id", event);
+	attr.type = PERF_TYPE_TRACEPOINT;
+	attr.size = sizeof(attr);
 	attr.config = strtoull(get(path, text, sizeof(text)), NULL, 10);
 	attr.disabled = 1;
 	fd = perf_open(&attr);
@@ -44,6 +45,17 @@ int perf_tracepoint(const char *event)
 		fail("perf event %s: %s", event, errno != EINTR ? strerror(errno) :
 		     "refused, for a user probe is traced or has programs, not both");
 	return fd;
+}
+
+int perf_tracepoint(const char *event)
+{
+	return tracepoint(event, (struct perf_event_attr){ .sample_period = 0 });
+}
+
+int perf_sampled(const char *event)
+{
+	return tracepoint(event, (struct perf_event_attr){ .sample_period = 1, .wakeup_events = 1,
+							   .sample_type = PERF_SAMPLE_RAW });
 }
 
 uint64_t perf_count(int fd)

@@ -10,7 +10,8 @@
  *            [depth=N] [sleepers=N] [cmdlines=0] [readers=2] [path=LENGTH]
  *   probe PROVIDER TARGET [maxactive=N] [FETCH-ARGUMENT ...]
  *   use [record=0] [filter=EXPRESSION] [hist=KEYS] [stack=1]                            a consumer of that probe
- *   use bpf=ADDITIONS [map=N] [calls=NAME[/BYTES]:TIMES,…] [ring=BYTES | perf=BYTES [wakes=1]]    a program that consumes it
+ *   use bpf=ADDITIONS [map=N] [calls=NAME[/BYTES]:TIMES,…] [ring=BYTES | perf=BYTES [wakes=1]]
+ *       [keeps=1]                                                                       a program that consumes it
  *   go
  *
  * With check=1 the workload runs without probes first, then with firings counted, then with the probes.
@@ -119,6 +120,7 @@ static void parse_use(char *line)
 	consumer->program.out = number(line, "ring", number(line, "perf", 0));
 	consumer->program.perf = number(line, "perf", 0);
 	consumer->program.wakes = number(line, "wakes", 0);
+	consumer->program.keeps = number(line, "keeps", 0);
 	consumer->program.used = consumer->program.additions >= 0;
 	if (word(line, "calls", calls, sizeof(calls)))
 		parse_calls(calls, &consumer->program);

@@ -274,7 +274,7 @@ static void start_program(struct probe *probe, struct consumer *consumer)
 	} else if (is(probe, "raw-tracepoint")) {
 		consumer->link = raw_tracepoint(consumer->bpf, strchr(probe->target, '/') + 1);
 	} else {
-		consumer->event = perf_tracepoint(probe->event);
+		consumer->event = consumer->program.keeps ? perf_sampled(probe->event) : perf_tracepoint(probe->event);
 		if (!perf_control(consumer->event, PERF_EVENT_IOC_SET_BPF, (void *)(intptr_t)consumer->bpf) ||
 		    !perf_control(consumer->event, PERF_EVENT_IOC_ENABLE, NULL))
 			fail("program on %s: %s", probe->event, strerror(errno));
