@@ -10,7 +10,7 @@ import pandas as pd
 from harness.errors import UsageError
 
 from .advice import Variant, cheapest, variants
-from .foreign import WAKE, WOKEN, Foreign, Priced, Reading, read
+from .foreign import ONCE, WAKE, WOKEN, Foreign, Priced, Reading, read
 from .model.cost import CostModel, Counts, Probe, Script
 from .model.prediction import Prediction, predict, ratio
 
@@ -23,7 +23,7 @@ def price(model: CostModel, script: Foreign) -> tuple[dict[str, pd.DataFrame], l
     """Tables and lines, for the hook `predict`. UsageError where nothing of the script has a price."""
     found = read(script, model)
     if not found.priced:
-        first = found.unpriced[0]
+        first = next((one for one in found.unpriced if one[0] not in ONCE), found.unpriced[0])
         raise UsageError(f"nothing of the script has a price: {first[0]}: {first[1]}")
     unit = _unit(model)
     of_all = ("firings", f"in all, {unit}") if script.base else ("firings/s", f"{unit}/s")

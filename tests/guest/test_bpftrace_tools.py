@@ -79,7 +79,11 @@ def prices(folder: Path, made: dict[str, bpftrace.Compiled]) -> dict[str, tuple[
         file = folder / f"{tool}.json"
         file.write_text(json.dumps(one.as_data() | also))
         with Contained(EXPERIMENTS / "probe-cost", file) as analysis:
-            found[tool] = analysis.predict(model, file)[1], {p: counted.firings.get(p, 0.0) for p in one.probes()}
+            try:
+                lines = analysis.predict(model, file)[1]
+            except UsageError as error:
+                lines = [error.message]
+        found[tool] = lines, {probe: counted.firings.get(probe, 0.0) for probe in one.probes()}
     return found
 
 
@@ -135,8 +139,12 @@ def row(tool: str, made: Any, priced: Any, untraced: int, folder: Path) -> dict[
     fired = int(sum(firings.values()))
     added = next((line for line in lines if line.startswith("added:")), None)
     if added is None or not fired:
-        why = next((line for line in lines if line.startswith("not in the sum")), "nothing that it probes fires")
-        return empty | {"firings": fired, "measured": "", "error": "", "why": why if added is None else "nothing fires"}
+        return empty | {
+            "firings": fired,
+            "measured": "",
+            "error": "",
+            "why": lines[0] if added is None else "nothing fires",
+        }
     value, low, high = (int(one.replace(",", "")) for one in re.findall(r"\d[\d,]*", added))
     measured = takes(folder, text_of(tool)) - untraced
     told = {"firings": fired, "predicted": value, "low": low, "high": high, "measured": measured}
