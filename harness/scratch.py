@@ -199,3 +199,12 @@ def locks_work(parent: Path) -> bool:
         except OSError:
             return False
     return True
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -27,11 +27,11 @@ from harness.artefacts.store import hash_file, hash_tree
 from harness.choices import AcceleratorChoice, OracleMode, Profile
 from harness.errors import UsageError
 from harness.progress import note, warn
-from harness.scratch import locks_work, remove_tree, sweep, try_lock
+from harness.scratch import locks_work, remove_tree, sweep, sync, try_lock
 from harness.sets.listing import ID, UNFINISHED, fits
 from harness.sets.maker import FIELD, is_own, maker_of
 from harness.sets.provenance import Host
-from harness.sets.resultset import link_or_copy, sync, sync_tree, utc_now
+from harness.sets.resultset import link_or_copy, sync_tree, utc_now
 from harness.trial.model import TrialRecord, TrialSpec
 from harness.yamlfile import Strict
 

@@ -46,17 +46,16 @@ class _Step(BaseModel):
     id: str
 
 
-class _Plan(BaseModel):
+class _Planned(BaseModel):
     trials: int
+
+
+class _Plan(_Planned):
     sittings: list[str]
 
 
 class _Seal(BaseModel):
     record: _Trial
-
-
-class _Planned(BaseModel):
-    trials: int
 
 
 class _Head(BaseModel):
@@ -118,8 +117,7 @@ class Unfinished:
 
 def set_paths(results: Path, experiment: str | None = None) -> list[Path]:
     """Folders of finished sets below `results`, newest first; links, unfinished folders and references are none."""
-    homes = [results / experiment] if experiment else [path for path in _folders(results) if path.name != REFERENCE]
-    found = [path for home in homes for path in _folders(home) if ID.fullmatch(path.name)]
+    found = [path for home in _homes(results, experiment) for path in _folders(home) if ID.fullmatch(path.name)]
     return sorted(found, key=lambda path: (path.name, path.parent.name), reverse=True)
 
 
@@ -161,7 +159,7 @@ def read_plain(path: Path) -> bytes:
 
 def unfinished_runs(results: Path, experiment: str | None = None) -> list[Unfinished]:
     """Runs below `results` that are not finished, newest first."""
-    homes = [results / experiment] if experiment else [path for path in _folders(results) if path.name != REFERENCE]
+    homes = _homes(results, experiment)
     runs = [run for home in homes for path in _folders(home / UNFINISHED) if (run := _unfinished(path)) is not None]
     return sorted(runs, key=lambda run: run.path.name, reverse=True)
 
@@ -188,7 +186,7 @@ def find_set(results: Path, text: str) -> Path:
     if (Path(text) / MANIFEST).is_file():
         return Path(text).resolve()
     experiment, _, wanted = text.rpartition("/")
-    homes = [results / experiment] if experiment else [path for path in _folders(results) if path.name != REFERENCE]
+    homes = _homes(results, experiment)
     if wanted == LATEST:
         newest = [path for home in homes if (path := latest_of(home)) is not None]
         if newest:
@@ -225,6 +223,11 @@ def sets_named(home: Path, wanted: str) -> list[Path]:
 def fits(name: str, wanted: str) -> bool:
     """Whether an ID, or its hash, begins with this text, which is not empty."""
     return bool(wanted) and (name.startswith(wanted) or name.rpartition("-")[2].startswith(wanted))
+
+
+def _homes(results: Path, experiment: str | None) -> list[Path]:
+    """The folder of this experiment; without one those of all."""
+    return [results / experiment] if experiment else [path for path in _folders(results) if path.name != REFERENCE]
 
 
 def _finished(home: Path) -> list[Path]:

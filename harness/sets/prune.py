@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import RunError
-from harness.scratch import discard, remove_tree, scratch_folder, try_lock
+from harness.scratch import discard, remove_tree, scratch_folder, sync, try_lock
 from harness.sets.listing import REFERENCE, UNFINISHED, describe, latest_of, set_paths, unfinished_runs
 from harness.sets.signature import signature_file
 
@@ -70,11 +70,7 @@ def remove(path: Path) -> None:
         grave = scratch_folder(home, "removing")
         path.rename(grave / path.name)
         for folder in (grave, home):  # the new name must be on disk before the first file is gone
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync(folder)
         remove_tree(grave)
         discard(grave)
         signature_file(path).unlink(missing_ok=True)

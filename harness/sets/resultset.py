@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from harness.measure.claims import ClaimResult
 from harness.measure.declared import Metric, Table
 from harness.measure.rows import METRIC_COLUMNS
 from harness.measure.views import VIEWS
-from harness.scratch import discard, remove_tree, scratch_folder
+from harness.scratch import discard, remove_tree, scratch_folder, sync
 from harness.sets import listing
 from harness.sets.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.sets.listing import ID, METADATA
@@ -351,15 +350,6 @@ def _point_latest(home: Path, name: str) -> None:
     fresh = home / f".{LATEST}-{name}"
     fresh.symlink_to(name)
     fresh.replace(home / LATEST)
-
-
-def sync(path: Path) -> None:
-    """Flush a file, or the names in a folder, to disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_tree(root: Path) -> None:
