@@ -190,20 +190,9 @@ def _expected(claim: Claim) -> str:
 def _result(claim: Claim, *, unit: str | None) -> ClaimResult:
     """Of a claim that nothing was measured for."""
     return ClaimResult(
-        id=claim.id,
-        kind=claim.kind,
-        section=claim.section,
-        source=claim.source,
-        paper=claim.paper,
-        statement=claim.statement,
-        metric=claim.metric,
+        **claim.model_dump(include=ClaimResult.model_fields.keys() & Claim.model_fields.keys()),
         unit=unit,
         expected=_expected(claim),
-        because=claim.because,
-        after_data=claim.after_data,
-        refutes=claim.refutes,
-        controls=claim.controls,
-        known=claim.known,
         measured=None,
         interval=None,
         trials=0,

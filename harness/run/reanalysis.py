@@ -109,21 +109,13 @@ def _judged_by(run: Experiment, new: Experiment, folder: Path) -> Experiment:
 
 def _manifest(old: Manifest, experiment: Experiment, root: Path) -> Manifest:
     """That of the run, with what the new analysis is made with; the old one's is kept in `analysed_from`."""
-    before = AnalysedFrom(
-        id=old.id,
-        created=old.created,
-        command_line=old.command_line,
-        repository=old.repository,
-        packages=old.packages,
-        experiment_files=old.experiment_files,
-    )
     return old.model_copy(
         update={
             **made_now(),
             "experiment": experiment,
             "experiment_files": hash_tree(root / EXPERIMENT),
             "unanalysed": "",
-            "analysed_from": [*old.analysed_from, before],
+            "analysed_from": [*old.analysed_from, AnalysedFrom.model_validate(old, from_attributes=True)],
         }
     )
 

@@ -374,22 +374,8 @@ def take_over(spec: TrialSpec, record: TrialRecord, source: Path, files: Mapping
         if not whole:
             remove_tree(spec.folder)
             return None
-    return record.model_copy(
-        update={
-            "arm": spec.arm,
-            "repetition": spec.repetition,
-            "kernel": spec.kernel,
-            "params": spec.params,
-            "cmdline": spec.cmdline,
-            "group": spec.group,
-            "dimensions": spec.dimensions,
-            "workloads": tuple(workload.name for workload in spec.workloads),
-            "path": Path("raw") / spec.arm / str(spec.repetition),
-            "system_map": Path("kernels") / spec.kernel / "System.map",
-            "taken_from": record.taken_from or source.name,
-            "host": None,
-        }
-    )
+    told = spec.recorded | {"taken_from": record.taken_from or source.name, "host": None}
+    return record.model_copy(update=told)
 
 
 def write_synced(path: Path, text: str) -> None:

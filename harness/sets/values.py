@@ -59,18 +59,7 @@ def values_of(result: ResultSet) -> Values:
         profile=manifest.profile,
         seed=manifest.seed,
         fidelity=manifest.fidelity,
-        claims=[
-            Value(
-                id=claim.id,
-                metric=claim.metric,
-                measured=claim.measured,
-                interval=claim.interval,
-                unit=claim.unit,
-                trials=claim.trials,
-            )
-            for claim in claims
-            if claim.metric is not None
-        ],
+        claims=[Value.model_validate(claim, from_attributes=True) for claim in claims if claim.metric is not None],
     )
 
 

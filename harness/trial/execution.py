@@ -171,26 +171,17 @@ def _record(
     seconds: dict[str, float],
 ) -> TrialRecord:
     return TrialRecord(
-        arm=spec.arm,
-        repetition=spec.repetition,
+        **spec.recorded,
         seed=spec.seed,
         status="failed" if reason else "ok",
         reason=reason,
-        kernel=spec.kernel,
         clock=spec.machine.clock,
         session=spec.machine.session,
         fidelity=fidelity,
         pmu=pmu,
-        params=spec.params,
-        cmdline=spec.cmdline,
-        group=spec.group,
-        dimensions=spec.dimensions,
-        workloads=tuple(workload.name for workload in spec.workloads),
         argv=argv,
         sandbox=sandbox,
         seconds=seconds,
-        path=Path("raw") / spec.arm / str(spec.repetition),
-        system_map=Path("kernels") / spec.kernel / "System.map",
     )
 
 

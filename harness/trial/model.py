@@ -31,6 +31,10 @@ class SavedState(Strict):
     key: str
 
 
+#: Fields of a trial and of its record.
+_OF_BOTH = ("arm", "repetition", "kernel", "params", "cmdline", "group", "dimensions")
+
+
 class TrialSpec(Strict):
     """One trial, resolved: a function of this value and nothing else gives the trial's files."""
 
@@ -60,6 +64,16 @@ class TrialSpec(Strict):
     def timeout_s(self) -> float:
         """Wall time that the workloads may take: under TCG on a busy host, virtual seconds can be long."""
         return 60.0 + 4.0 * sum(workload.timeout_s for workload in self.workloads)
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """Fields of its record that say which trial it is, whatever came of it."""
+        return {
+            **{name: getattr(self, name) for name in _OF_BOTH},
+            "workloads": tuple(workload.name for workload in self.workloads),
+            "path": Path("raw") / self.arm / str(self.repetition),
+            "system_map": Path("kernels") / self.kernel / "System.map",
+        }
 
 
 class TrialRecord(Strict):
