@@ -75,6 +75,7 @@ def test_64_bit_addresses_keep_all_their_bits():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (None, "missing"),
         ("", "empty"),
         ("\n\n", "empty"),
         ("c1000000 T _stext\nc1000010 T f\n", "no _etext"),
@@ -87,7 +88,8 @@ def test_64_bit_addresses_keep_all_their_bits():
 )
 def test_bad_maps_are_named_with_file_and_reason(text, says, tmp_path):
     path = tmp_path / "System.map"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(KreproError, match=says) as caught:
         read_system_map(path)
     assert str(path) in str(caught.value)
