@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* mix ROUNDS: calls that Debian's tools of bpftrace's look for; now and then it runs itself. Static: no linker's calls. */
 #define _GNU_SOURCE
 #include <fcntl.h>
