@@ -134,6 +134,13 @@ def unmet_options(wanted: Mapping[str, str], final: Mapping[str, str]) -> list[s
     ]
 
 
+#: Objects that take in a file by `.incbin`, which is in no list of what they include: ccache would give that of a build
+#: whose file had another content and the same size. piggy.o is the kernel itself, packed.
+TAKING_IN = ("piggy", "rmpiggy", "kexec-purgatory")
+#: Keeps what the preprocessor makes beside the object; with it ccache does nothing.
+UNCACHED = "-save-temps=obj"
+
+
 def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
     """The start of every make call for one kernel.
 
@@ -150,6 +157,7 @@ def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
         f"CC={cached()}{prefix}gcc",
         f"HOSTCC={cached()}gcc",
         "LOCALVERSION=",
+        *(f"AFLAGS_{name}.o={UNCACHED}" for name in TAKING_IN),
         *([f"CROSS_COMPILE={prefix}"] * bool(prefix)),
     ]
 
