@@ -303,3 +303,15 @@ def test_an_event_of_perfs_wakes_the_tool_up():
     assert told["waking"][0] - told["silent"][0] == 10 * 3000
     assert "events is not in the sum: at least 7,000 instructions more, on one CPU" in told["waking"][1]
     assert "is not in the sum: at least" not in told["silent"][1]
+
+
+def test_perf_goes_on_behind_a_program_at_a_trace_point_that_returns_1():
+    one, none = (f"b7000000{value}0000009500000000000000" for value in ("01", "00"))
+    model = CostModel.model_validate({**WITH_FTRACE, "calls": {**MODEL["calls"], "kept": {"each": cost(600)}}})
+
+    def kept(probe: str, code: str) -> float:
+        (priced,) = read(foreign((probe, code)), model).priced
+        return sum(call.times for call in priced.calls() if call.name == "kept")
+
+    point = "tracepoint:syscalls:sys_enter_x"
+    assert [kept(point, one), kept(point, none), kept("kprobe:f", one)] == [1, 0, 0]
