@@ -52,6 +52,7 @@ def until(what: object) -> None:
     pytest.fail(f"{what} did not come")
 
 
+@pytest.mark.deep
 @here
 def test_a_host_is_measured_and_left_as_it_was(tmp_path):
     before = settings()
@@ -66,7 +67,14 @@ def test_a_host_is_measured_and_left_as_it_was(tmp_path):
 
 
 @here
-@pytest.mark.parametrize("how", ["interrupted", "killed", "killed with what cleans up"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "interrupted",
+        pytest.param("killed", marks=pytest.mark.deep),
+        pytest.param("killed with what cleans up", marks=pytest.mark.deep),
+    ],
+)
 def test_nothing_stays_of_one_that_was_ended(how, tmp_path):
     before = settings()
     process = calibrating(tmp_path / "model.json")
