@@ -14,7 +14,6 @@ import platform
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from rich.console import Console
 
 from harness.analysis.contained import Contained
 from harness.artefacts.store import Store
+from harness.cli.terminal import print_lines
 from harness.errors import EXIT_OK, KreproError, RunError, UsageError
 from harness.experiment.model import Arm, Experiment, experiment_names, find_experiment, load_experiment
 from harness.guest.job import render, variable
@@ -37,7 +37,7 @@ from harness.program.onhost import CPU, EXIT_IN_USE, EXIT_TIMEOUT, STATE
 from harness.progress import note, step
 from harness.run.executor import run_trials
 from harness.run.prepared import prepare_trials
-from harness.scratch import discard, scratch_folder
+from harness.scratch import scratch_space
 from harness.sets.provenance import cpu_model
 from harness.sets.resultset import DOCUMENTS, Writer
 from harness.trial.model import TrialRecord
@@ -70,13 +70,10 @@ def calibrate(request: CalibrationRequest, console: Console) -> int:
         _check_host()
     folder, experiment = _calibrating()
     seeds = [trial_seed(request.seed, k) for k in range(request.repetitions or (2 if request.kernel is None else 1))]
-    scratch = scratch_folder(Path(tempfile.gettempdir()), "calibrate")
-    try:
-        measured = _host if request.kernel is None else _guest
+    measured = _host if request.kernel is None else _guest
+    with scratch_space("calibrate") as scratch:
         records = measured(scratch, folder, experiment, kernel, seeds)
         document = _document(scratch, folder, records)
-    finally:
-        discard(scratch)
     document["calibrated"] = {
         "machine": cpu_model() if request.kernel is None else "QEMU",
         "cpus": os.cpu_count() if request.kernel is None else 1,
@@ -84,9 +81,7 @@ def calibrate(request: CalibrationRequest, console: Console) -> int:
         "passes": len(records),
     }
     target.write_text(json.dumps(document, indent=1) + "\n")
-    for line in _told(document):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(str(target), markup=False, highlight=False, soft_wrap=True)
+    print_lines(console, *_told(document), target)
     return EXIT_OK
 
 
@@ -94,7 +89,7 @@ def undo(console: Console) -> int:
     """Take away what a calibration has left on this host that was killed with all its processes."""
     _check_root(UNDO)
     done = _onhost("undo", out=subprocess.PIPE).communicate(timeout=END_S)[0].decode().strip()
-    console.print(done or "nothing is left of a calibration", markup=False, highlight=False)
+    print_lines(console, done or "nothing is left of a calibration")
     return EXIT_OK
 
 
