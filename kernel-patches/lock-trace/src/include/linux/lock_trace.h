@@ -31,10 +31,17 @@ struct lock_trace_attempt {
 #include <linux/jump_label.h>
 
 DECLARE_STATIC_KEY_FALSE(lock_trace_key);
+DECLARE_STATIC_KEY_FALSE(lock_trace_every_key);
 
 static __always_inline bool lock_trace_on(void)
 {
 	return static_branch_unlikely(&lock_trace_key);
+}
+
+/* Whether acquisitions are of interest that nobody waits for. */
+static __always_inline bool lock_trace_every(void)
+{
+	return static_branch_unlikely(&lock_trace_every_key);
 }
 
 void lock_trace_attempt(struct lock_trace_attempt *attempt, void *lock,
@@ -50,6 +57,11 @@ void __lock_trace_init(void *lock, u8 type, unsigned long site);
 #else
 
 static __always_inline bool lock_trace_on(void)
+{
+	return false;
+}
+
+static __always_inline bool lock_trace_every(void)
 {
 	return false;
 }

@@ -25,6 +25,9 @@
 
 DEFINE_STATIC_KEY_FALSE(lock_trace_key);
 EXPORT_SYMBOL(lock_trace_key);
+/* Never on while that is off: of trylocks it is the only one. */
+DEFINE_STATIC_KEY_FALSE(lock_trace_every_key);
+EXPORT_SYMBOL(lock_trace_every_key);
 
 DEFINE_PER_CPU(struct lock_trace_counts, lock_trace_counts);
 
@@ -167,6 +170,17 @@ void lock_trace_unlocked(struct lock_trace_end *end, void *lock, u8 type)
 	lock_trace_leave();
 }
 
+/* See LOCK_TRACE_LET_GO(). */
+void lock_trace_awaited(void *lock, u8 type, unsigned long site, u32 since,
+			u64 time)
+{
+	const struct lock_trace_arm *arm = lock_trace_enter();
+
+	if (arm && arm->awaited)
+		arm->awaited((unsigned long)lock, type, site, since, time);
+	lock_trace_leave();
+}
+
 /* One that leaves the lock taken: a downgrade. */
 void lock_trace_release(void *lock, u8 type, unsigned long site)
 {
@@ -269,6 +283,7 @@ static const struct lock_trace_arm *const lock_trace_arms[LOCK_TRACE_ARMS] = {
 	[LOCK_TRACE_PER_LOCK] = &lock_trace_per_lock,
 	[LOCK_TRACE_TRACEPOINT] = &lock_trace_contention,
 	[LOCK_TRACE_VALIDATE] = &lock_trace_validate,
+	[LOCK_TRACE_CONTENDED] = &lock_trace_contended,
 };
 
 /*
@@ -292,31 +307,54 @@ static u32 lock_trace_kind;
 static u64 lock_trace_began, lock_trace_ended;
 static unsigned long lock_trace_reading;	/* a bit, too */
 
+/* What is on for ever: code is then patched before there are other CPUs. */
+static bool lock_trace_hooked, lock_trace_hooked_every;
+
+static void lock_trace_set(struct static_key_false *key, bool on)
+{
+	if (on)
+		static_branch_enable(key);
+	else
+		static_branch_disable(key);
+}
+
+static void lock_trace_keys(bool on, bool every)
+{
+	if (on)
+		lock_trace_set(&lock_trace_key, true);
+	lock_trace_set(&lock_trace_every_key, every);
+	if (!on)
+		lock_trace_set(&lock_trace_key, false);
+}
+
 /*
- * Patching code costs all CPUs an interrupt for each place. The key goes off
+ * Patching code costs all CPUs an interrupt for each place. The keys go off
  * when no trace has followed for a second.
  */
 static void lock_trace_key_off(struct work_struct *work)
 {
 	lock_trace_control_begin();
 	if (!lock_trace_arm)
-		static_branch_disable(&lock_trace_key);
+		lock_trace_keys(lock_trace_hooked, lock_trace_hooked_every);
 	lock_trace_control_end();
 }
 
-/* Or it is on for ever: code is patched before there are other CPUs. */
-static bool lock_trace_hooked;
-
 static int __init lock_trace_setup(char *value)
 {
-	return !kstrtobool(value, &lock_trace_hooked);
+	if (!strcmp(value, "contended")) {
+		lock_trace_hooked = true;
+		return 1;
+	}
+	if (kstrtobool(value, &lock_trace_hooked))
+		return 0;
+	lock_trace_hooked_every = lock_trace_hooked;
+	return 1;
 }
 __setup("lock_trace=", lock_trace_setup);
 
 static int __init lock_trace_early_init(void)
 {
-	if (lock_trace_hooked)
-		static_branch_enable(&lock_trace_key);
+	lock_trace_keys(lock_trace_hooked, lock_trace_hooked_every);
 	return 0;
 }
 early_initcall(lock_trace_early_init);
@@ -374,7 +412,7 @@ static int lock_trace_start(struct file *file, struct lock_trace_setup *setup)
 	lock_trace_ended = 0;
 	/* All hooks at once: code is patched place by place. */
 	if (arm->acquired)
-		static_branch_enable(&lock_trace_key);
+		lock_trace_keys(true, arm != &lock_trace_contended);
 	lock_trace_began = get_cycles();
 	if (arm->acquired)
 		/* Hooks that see it see rings, tables and session. */
@@ -400,8 +438,7 @@ static void lock_trace_stop(void)
 		arm->stop();
 	preempt_enable();
 	lock_trace_owner = NULL;
-	if (!lock_trace_hooked)
-		mod_delayed_work(system_wq, &lock_trace_key_work, HZ);
+	mod_delayed_work(system_wq, &lock_trace_key_work, HZ);
 }
 
 /* -- the device -------------------------------------------------------------------- */

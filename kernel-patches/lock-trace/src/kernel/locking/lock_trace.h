@@ -61,6 +61,12 @@ struct lock_trace_arm {
 	void (*release)(struct lock_trace_end *end, unsigned long lock, u8 type,
 			unsigned long site);
 	void (*released)(struct lock_trace_end *end, unsigned long lock, u8 type);
+	/*
+	 * The lock was let go, and somebody may have waited for it since version
+	 * @since of its word. @time: just before that; 0: nobody had begun to.
+	 */
+	void (*awaited)(unsigned long lock, u8 type, unsigned long site, u32 since,
+			u64 time);
 	/* TRY and FAILED, INIT: @flags is TRY or nothing. */
 	void (*other)(unsigned long lock, u8 kind, u8 type, unsigned long site,
 		      u16 flags);
@@ -73,6 +79,7 @@ struct lock_trace_arm {
 
 extern const struct lock_trace_arm lock_trace_all;
 extern const struct lock_trace_arm lock_trace_per_lock;
+extern const struct lock_trace_arm lock_trace_contended;
 extern const struct lock_trace_arm lock_trace_paper;
 extern const struct lock_trace_arm lock_trace_contention;
 extern const struct lock_trace_arm lock_trace_validate;
@@ -102,13 +109,6 @@ DECLARE_PER_CPU(struct lock_trace_counts, lock_trace_counts);
 static inline bool lock_trace_shared(u8 type)
 {
 	return type == LOCK_TRACE_READ || type == LOCK_TRACE_RWSEM_READ;
-}
-
-/* Who holds it may sleep, and wake on another CPU. */
-static inline bool lock_trace_sleeping(u8 type)
-{
-	return type == LOCK_TRACE_MUTEX || type == LOCK_TRACE_RWSEM_READ ||
-	       type == LOCK_TRACE_RWSEM_WRITE;
 }
 
 /* Interrupts off, and the preempt count: in what context this is. */
@@ -213,6 +213,55 @@ do {									\
 	if (likely(_sum))						\
 		local_add(n, &_sum->field);				\
 } while (0)
+
+/* -- lock_trace_waits.c ----------------------------------------------------- */
+
+static __always_inline u64 word_read(unsigned long lock)
+{
+	return READ_ONCE(lock_trace_words[lock_trace_word_of(lock)]);
+}
+
+static __always_inline u32 word_version(u64 word)
+{
+	return word;
+}
+
+static __always_inline u32 word_waiting(u64 word)
+{
+	return word >> 32;
+}
+
+/* What the full log, where there is one, has to say of an event. */
+struct lock_trace_said {
+	u64 time;
+	u32 sequence;
+	u32 depth;
+	u16 flags;
+};
+
+enum lock_trace_answer {
+	LOCK_TRACE_NOBODY_WAITED,
+	LOCK_TRACE_SOMEBODY_WAITED,
+	LOCK_TRACE_NOBODY_KNOWS,
+};
+
+void lock_trace_waits_start(bool evicts);
+void lock_trace_wait_begins(struct lock_trace_said *said,
+			    struct lock_trace_attempt *attempt,
+			    unsigned long lock, u8 type, unsigned long site);
+void lock_trace_wait_counted(struct lock_trace_attempt *attempt,
+			     unsigned long lock, u8 type, unsigned long site);
+void lock_trace_wait_got(struct lock_trace_said *said,
+			 struct lock_trace_attempt *attempt, unsigned long lock,
+			 u8 type, unsigned long site);
+void lock_trace_abandon(struct lock_trace_said *said,
+			struct lock_trace_attempt *attempt, unsigned long lock,
+			u8 type, unsigned long site);
+enum lock_trace_answer lock_trace_waited_since(unsigned long lock, u32 since,
+					       u32 *version);
+void lock_trace_keep_now(unsigned long lock, u8 kind, u8 type, unsigned long site,
+			 u64 time, u64 order, u32 sequence, u32 depth, u16 flags);
+void lock_trace_renewed(unsigned long lock, unsigned long site);
 
 /* -- the filters ------------------------------------------------------------ */
 

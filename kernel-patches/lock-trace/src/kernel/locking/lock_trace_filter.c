@@ -4,19 +4,13 @@
  *
  * Who takes a lock at once remembers that at a place of his own, this CPU's or,
  * where a holder may sleep, his task's. Whose trylock failed registers as one
- * who waits before he begins to, and until he has the lock or gives up. His own
- * acquisition is kept, and so is each in which he was registered. The others
- * are dropped.
+ * who waits (lock_trace_waits.c). His own acquisition is kept, and so is each in
+ * which he was registered. The others are dropped.
  *
- * Every wait that begins or ends counts up a version, of one lock and of those
- * that share its word. A holder reads the word when he has the lock, and once
- * more when he has let go of it. In between, nobody began to wait unless the
- * version is another; so he that nobody waits for writes nothing that others
- * read, and reads nothing that others write.
- *
- * Nobody falls in between. A waiter registers, and tries again. A holder lets
- * go of the lock, and reads. With a full barrier in between on both sides,
- * either he gets the lock, or the holder sees him.
+ * A holder reads the lock's word when he has the lock, and once more when he has
+ * let go of it. In between, nobody began to wait unless the version is another;
+ * so he that nobody waits for writes nothing that others read, and reads nothing
+ * that others write.
  */
 #include <linux/hash.h>
 #include <linux/sched.h>
@@ -53,156 +47,10 @@ struct lock_trace_holds {
 	struct lock_trace_hold holds[LOCK_TRACE_HOLDS];
 } ____cacheline_aligned;
 
-/* Words are few, to be in the cache: locks may share one. */
-#define WORD_ORDER	12
-
-static u64 lock_trace_words[1 << WORD_ORDER] ____cacheline_aligned;
-
-/* What changes a word, and those who wait for its locks, is done under it. */
-struct lock_trace_guard {
-	unsigned long taken;
-	u32 evicted;		/* version when a lock was forgotten */
-};
-
-static struct lock_trace_guard lock_trace_guards[1 << WORD_ORDER];
-static bool lock_trace_evicts;
-
 static DEFINE_PER_CPU(struct lock_trace_holds, lock_trace_cpu_holds);
 /* A task has one from its first acquisition of a lock that sleeps to its end. */
 #define TASK_ORDER	11
 static struct lock_trace_holds *lock_trace_task_holds;
-
-static __always_inline unsigned int word_of(unsigned long lock)
-{
-	return lock * GOLDEN_RATIO_64 >> (64 - WORD_ORDER);
-}
-
-static __always_inline u64 word_read(unsigned long lock)
-{
-	return READ_ONCE(lock_trace_words[word_of(lock)]);
-}
-
-static __always_inline u32 word_version(u64 word)
-{
-	return word;
-}
-
-static __always_inline u32 word_waiting(u64 word)
-{
-	return word >> 32;
-}
-
-/* Whether @version is later than @than. */
-static bool later(u32 version, u32 than)
-{
-	return (s32)(version - than) > 0;
-}
-
-/* Not a spinlock: those are traced. An NMI cannot wait, and does not try. */
-static bool guard_take(unsigned long lock, unsigned long *flags)
-{
-	struct lock_trace_guard *guard = &lock_trace_guards[word_of(lock)];
-
-	if (in_nmi()) {
-		lock_trace_count(nested, 1);
-		return false;
-	}
-	raw_local_irq_save(*flags);
-	while (cmpxchg(&guard->taken, 0, 1))
-		cpu_relax();
-	return true;
-}
-
-static void guard_leave(unsigned long lock, unsigned long flags)
-{
-	/* What is under it is written. */
-	smp_store_release(&lock_trace_guards[word_of(lock)].taken, 0);
-	raw_local_irq_restore(flags);
-}
-
-/* Under the guard: a wait begins (@waiting is 1), or ends (-1). */
-static u32 word_step(unsigned long lock, int waiting)
-{
-	u64 word = lock_trace_words[word_of(lock)];
-	u32 version = word_version(word) + 1;
-
-	WRITE_ONCE(lock_trace_words[word_of(lock)],
-		   (u64)(word_waiting(word) + waiting) << 32 | version);
-	return version;
-}
-
-/* -- locks that somebody waits for, under their guards ------------------------- */
-
-/* Takes the place of @entry's lock, if nobody waits for that. */
-static bool lock_trace_evict(struct lock_trace_entry *entry, unsigned long lock)
-{
-	unsigned long old = READ_ONCE(entry->lock);
-	unsigned int word = word_of(old);
-	struct lock_trace_guard *guard = &lock_trace_guards[word];
-	bool done;
-
-	/* Not waiting for it: two could wait for each other. */
-	if (word != word_of(lock) && cmpxchg(&guard->taken, 0, 1))
-		return false;
-	done = entry->lock == old && !entry->waiting;
-	if (done) {
-		guard->evicted = word_version(lock_trace_words[word]);
-		entry->generation = 0;
-		entry->init_site = 0;
-		WRITE_ONCE(entry->lock, lock);
-		lock_trace_classify(entry);
-	}
-	if (word != word_of(lock))
-		/* As guard_leave(). */
-		smp_store_release(&guard->taken, 0);
-	return done;
-}
-
-/* The lock's entry, for one who waits; NULL: there is no room. */
-static struct lock_trace_entry *lock_trace_entry_for(unsigned long lock)
-{
-	struct lock_trace_entry *entry = lock_trace_find(lock), *oldest = NULL;
-	unsigned int probe;
-
-	if (likely(entry) || !lock_trace_evicts)
-		return entry;
-	for (probe = 0; probe < LOCK_TRACE_PROBES; probe++) {
-		entry = lock_trace_place(lock, probe);
-		if (!READ_ONCE(entry->waiting) &&
-		    (!oldest || entry->used < oldest->used))
-			oldest = entry;
-	}
-	return oldest && lock_trace_evict(oldest, lock) ? oldest : NULL;
-}
-
-enum lock_trace_answer {
-	NOBODY_WAITED,
-	SOMEBODY_WAITED,
-	NOBODY_KNOWS,
-};
-
-/*
- * Whether somebody waits for the lock, or has begun to after version @since.
- * @version: the one that the answer is of.
- */
-static noinline enum lock_trace_answer
-lock_trace_awaited(unsigned long lock, u32 since, u32 *version)
-{
-	enum lock_trace_answer answer = NOBODY_WAITED;
-	struct lock_trace_entry *entry;
-	unsigned long flags;
-
-	if (!guard_take(lock, &flags))
-		return NOBODY_KNOWS;
-	*version = word_version(word_read(lock));
-	entry = lock_trace_look(lock);
-	if (entry && (entry->waiting || later(entry->last, since)))
-		answer = SOMEBODY_WAITED;
-	else if (later(lock_trace_guards[word_of(lock)].evicted, since))
-		answer = NOBODY_KNOWS;
-	guard_leave(lock, flags);
-	return answer;
-}
 
 /* -- places ----------------------------------------------------------------------- */
 
@@ -299,23 +147,6 @@ static noinline void lock_trace_untracked(unsigned int n)
 	lock_trace_count(untracked, n);
 }
 
-static noinline void lock_trace_keep_now(unsigned long lock, u8 kind, u8 type,
-					 unsigned long site, u64 time, u64 order,
-					 u32 sequence, u32 depth, u16 flags)
-{
-	struct lock_trace_entry *entry = lock_trace_look(lock);
-	struct lock_trace_call call;
-
-	lock_trace_fill(&call, lock, kind, type, site);
-	call.time = time;
-	call.order = order;
-	call.index = entry ? entry->index : 0;
-	call.sequence = sequence;
-	call.depth = depth;
-	call.flags = flags;
-	lock_trace_keep(LOCK_TRACE_STREAM_PER_LOCK, &call, 0);
-}
-
 /* Events of an acquisition so far. */
 static __always_inline unsigned int lock_trace_events_of(const struct lock_trace_hold *hold)
 {
@@ -351,85 +182,6 @@ static noinline void lock_trace_keep_hold(unsigned long lock,
 	lock_trace_keep(LOCK_TRACE_STREAM_PER_LOCK, &call, 0);
 }
 
-/* What the full log, where there is one, has to say of an event. */
-struct lock_trace_said {
-	u64 time;
-	u32 sequence;
-	u32 depth;
-	u16 flags;
-};
-
-/* The attempt of one who waits: where, and as what, he made it. */
-static void lock_trace_keep_attempt(unsigned long lock,
-				    const struct lock_trace_attempt *attempt,
-				    u8 type, unsigned long site)
-{
-	struct lock_trace_call call;
-
-	lock_trace_fill(&call, lock, LOCK_TRACE_ATTEMPT, type, site);
-	call.time = attempt->time;
-	call.index = attempt->entry ? attempt->entry->index : 0;
-	call.cpu = attempt->cpu;
-	call.context = lock_trace_context(attempt->context);
-	lock_trace_keep(LOCK_TRACE_STREAM_PER_LOCK, &call, 0);
-}
-
-/* -- those who wait --------------------------------------------------------------------- */
-
-static void lock_trace_wait_begins(struct lock_trace_said *said,
-				   struct lock_trace_attempt *attempt,
-				   unsigned long lock, u8 type, unsigned long site)
-{
-	struct lock_trace_entry *entry;
-	unsigned long flags;
-
-	said->time = get_cycles();
-	if (guard_take(lock, &flags)) {
-		entry = lock_trace_entry_for(lock);
-		said->sequence = word_step(lock, !!entry);
-		if (entry) {
-			said->depth = ++entry->waiting;
-			entry->last = said->sequence;
-			entry->used = said->time;
-			attempt->generation = entry->generation;
-		} else {
-			/* Holders will not know. */
-			lock_trace_guards[word_of(lock)].evicted = said->sequence;
-		}
-		attempt->entry = entry;
-		attempt->sequence = said->sequence;
-		attempt->depth = said->depth;
-		guard_leave(lock, flags);
-	}
-	lock_trace_keep_attempt(lock, attempt, type, site);
-	lock_trace_keep_now(lock, LOCK_TRACE_WAITS, type, site, said->time, 0,
-			    said->sequence, said->depth, 0);
-	/* Before the lock is tried again; see the top. */
-	smp_mb();
-}
-
-static u32 lock_trace_wait_ends(struct lock_trace_attempt *attempt,
-				unsigned long lock)
-{
-	struct lock_trace_entry *entry = attempt->entry;
-	unsigned long flags;
-	u32 version;
-
-	if (!entry)
-		return word_version(word_read(lock));
-	/* Who has registered is no NMI. */
-	guard_take(lock, &flags);
-	/* Unless the memory became another lock while he waited. */
-	if (entry->lock == lock && entry->generation == attempt->generation) {
-		entry->waiting--;
-		version = word_step(lock, -1);
-	} else {
-		version = word_version(word_read(lock));
-	}
-	guard_leave(lock, flags);
-	return version;
-}
-
 /* -- acquisitions --------------------------------------------------------------------------- */
 
 static __always_inline void
@@ -463,7 +215,8 @@ lock_trace_got(struct lock_trace_said *said, unsigned long lock, u8 type,
 	hold->flags = tried;
 	/* Somebody waits while another has taken it at once. */
 	if (unlikely(word_waiting(word)) &&
-	    lock_trace_awaited(lock, hold->version, &hold->version) == SOMEBODY_WAITED) {
+	    lock_trace_waited_since(lock, hold->version, &hold->version) ==
+	    LOCK_TRACE_SOMEBODY_WAITED) {
 		lock_trace_keep_hold(lock, hold, 0);
 		lock_trace_sum_add(sum, kept, 1);
 	}
@@ -477,26 +230,15 @@ lock_trace_got(struct lock_trace_said *said, unsigned long lock, u8 type,
 	WRITE_ONCE(holds->locks[place], lock);
 }
 
-/* After a wait: it is kept as it goes. */
 static noinline void lock_trace_got_after(struct lock_trace_said *said,
 					  struct lock_trace_attempt *attempt,
 					  unsigned long lock, u8 type,
 					  unsigned long site)
 {
-	struct lock_trace_sum *sum = lock_trace_sum(lock, site, type);
 	struct lock_trace_holds *holds = lock_trace_holds_of(type);
 	int place = lock_trace_take_place(holds, lock);
 
-	said->sequence = lock_trace_wait_ends(attempt, lock);
-	said->time = get_cycles();
-	lock_trace_sum_add(sum, acquisitions, 1);
-	lock_trace_sum_add(sum, contended, 1);
-	lock_trace_sum_add(sum, kept, 1);
-	/* Clocks of two CPUs may differ. */
-	if (said->time > attempt->time)
-		lock_trace_sum_add(sum, wait_total, said->time - attempt->time);
-	lock_trace_keep_now(lock, LOCK_TRACE_ACQUIRED, type, site, said->time, 0,
-			    said->sequence, 0, 0);
+	lock_trace_wait_got(said, attempt, lock, type, site);
 	if (unlikely(place < 0)) {
 		lock_trace_count(holds_full, 1);
 		return;
@@ -515,20 +257,19 @@ static noinline void lock_trace_got_after(struct lock_trace_said *said,
 	WRITE_ONCE(holds->locks[place], lock);
 }
 
-static void lock_trace_abandon(struct lock_trace_said *said,
+/* Who gives up without having waited (a ww_mutex) makes nobody wait. */
+static void lock_trace_give_up(struct lock_trace_said *said,
 			       struct lock_trace_attempt *attempt,
 			       unsigned long lock, u8 type, unsigned long site)
 {
-	said->sequence = attempt->kept ? lock_trace_wait_ends(attempt, lock) :
-			 word_version(word_read(lock));
+	if (attempt->kept) {
+		lock_trace_abandon(said, attempt, lock, type, site);
+		return;
+	}
+	said->sequence = word_version(word_read(lock));
 	said->time = get_cycles();
 	lock_trace_sum_add(lock_trace_sum(lock, site, type), abandoned, 1);
-	/* Who gives up without having waited (a ww_mutex) makes nobody wait. */
-	if (attempt->kept)
-		lock_trace_keep_now(lock, LOCK_TRACE_ABANDONED, type, site,
-				    said->time, 0, said->sequence, 0, 0);
-	else
-		lock_trace_drop(2);
+	lock_trace_drop(2);
 }
 
 static void lock_trace_fail(struct lock_trace_said *said, unsigned long lock,
@@ -638,17 +379,17 @@ static __always_inline void lock_trace_decide(struct lock_trace_said *said,
 					      unsigned long lock, u8 type)
 {
 	struct lock_trace_hold *hold = &end->holds->holds[end->place];
-	enum lock_trace_answer answer = NOBODY_WAITED;
+	enum lock_trace_answer answer = LOCK_TRACE_NOBODY_WAITED;
 	u32 version = word_version(word_read(lock));
 
 	if (unlikely(hold->flags & HOLD_KEPT))
-		answer = SOMEBODY_WAITED;
+		answer = LOCK_TRACE_SOMEBODY_WAITED;
 	else if (unlikely(version != hold->version))
-		answer = lock_trace_awaited(lock, hold->version, &version);
+		answer = lock_trace_waited_since(lock, hold->version, &version);
 	said->sequence = version;
-	if (likely(answer == NOBODY_WAITED)) {
+	if (likely(answer == LOCK_TRACE_NOBODY_WAITED)) {
 		lock_trace_drop(lock_trace_events_of(hold) + 1);
-	} else if (answer == NOBODY_KNOWS) {
+	} else if (answer == LOCK_TRACE_NOBODY_KNOWS) {
 		lock_trace_untracked(lock_trace_events_of(hold) + 1);
 	} else {
 		if (!(hold->flags & HOLD_KEPT)) {
@@ -672,10 +413,10 @@ static void lock_trace_end_unreleased(struct lock_trace_holds *holds, int place)
 	u32 version;
 
 	if (!(hold->flags & HOLD_KEPT)) {
-		answer = lock_trace_awaited(lock, hold->version, &version);
-		if (answer == SOMEBODY_WAITED)
+		answer = lock_trace_waited_since(lock, hold->version, &version);
+		if (answer == LOCK_TRACE_SOMEBODY_WAITED)
 			lock_trace_keep_hold(lock, hold, 0);
-		else if (answer == NOBODY_WAITED)
+		else if (answer == LOCK_TRACE_NOBODY_WAITED)
 			lock_trace_drop(lock_trace_events_of(hold));
 		else
 			lock_trace_untracked(lock_trace_events_of(hold));
@@ -711,45 +452,17 @@ static noinline void lock_trace_reinit(struct lock_trace_said *said,
 				       unsigned long site)
 {
 	struct lock_trace_holds *holds = lock_trace_holds_of(type);
-	struct lock_trace_entry *entry;
-	unsigned long flags;
 	int place;
 
 	said->time = get_cycles();
 	said->sequence = word_version(word_read(lock));
 	while ((place = lock_trace_place_of(holds, lock, false)) >= 0)
 		lock_trace_end_unreleased(holds, place);
-	lock_trace_initialised(lock, site);
-	if (guard_take(lock, &flags)) {
-		entry = lock_trace_look(lock);
-		if (entry) {
-			entry->generation++;
-			entry->init_site = site;
-			/* Who waited for what was there will not get this one. */
-			for (; entry->waiting; entry->waiting--)
-				word_step(lock, -1);
-		}
-		guard_leave(lock, flags);
-	}
+	lock_trace_renewed(lock, site);
 	lock_trace_drop(1);
 }
 
 /* -- the arm ----------------------------------------------------------------------------------- */
-
-/* An attempt is counted when it is known what came of it. */
-static void lock_trace_per_lock_waits(struct lock_trace_attempt *attempt,
-				      unsigned long lock, u8 type,
-				      unsigned long site)
-{
-	struct lock_trace_said said = { };
-
-	lock_trace_count(kinds[LOCK_TRACE_ATTEMPT], 1);
-	lock_trace_count(kinds[LOCK_TRACE_WAITS], 1);
-	attempt->time = get_cycles();
-	attempt->context = lock_trace_context_raw();
-	attempt->cpu = raw_smp_processor_id();
-	lock_trace_wait_begins(&said, attempt, lock, type, site);
-}
 
 static void lock_trace_per_lock_acquired(struct lock_trace_attempt *attempt,
 					 unsigned long lock, u8 type,
@@ -775,7 +488,7 @@ static void lock_trace_per_lock_abandoned(struct lock_trace_attempt *attempt,
 	if (!attempt->kept)
 		lock_trace_count(kinds[LOCK_TRACE_ATTEMPT], 1);
 	lock_trace_count(kinds[LOCK_TRACE_ABANDONED], 1);
-	lock_trace_abandon(&said, attempt, lock, type, site);
+	lock_trace_give_up(&said, attempt, lock, type, site);
 }
 
 static void lock_trace_per_lock_release(struct lock_trace_end *end,
@@ -821,15 +534,13 @@ static void lock_trace_per_lock_other(unsigned long lock, u8 kind, u8 type,
 
 static int lock_trace_per_lock_start(const struct lock_trace_setup *setup)
 {
-	memset(lock_trace_words, 0, sizeof(lock_trace_words));
-	memset(lock_trace_guards, 0, sizeof(lock_trace_guards));
 	if (!lock_trace_task_holds)
 		lock_trace_task_holds =
 			vmalloc(sizeof(*lock_trace_task_holds) << TASK_ORDER);
 	if (!lock_trace_task_holds)
 		return -ENOMEM;
 	memset(lock_trace_task_holds, 0, sizeof(*lock_trace_task_holds) << TASK_ORDER);
-	lock_trace_evicts = setup->arm == LOCK_TRACE_PER_LOCK;
+	lock_trace_waits_start(setup->arm == LOCK_TRACE_PER_LOCK);
 	return 0;
 }
 
@@ -866,7 +577,7 @@ static void lock_trace_per_lock_stop(void)
 
 const struct lock_trace_arm lock_trace_per_lock = {
 	.start = lock_trace_per_lock_start,
-	.waits = lock_trace_per_lock_waits,
+	.waits = lock_trace_wait_counted,
 	.acquired = lock_trace_per_lock_acquired,
 	.abandoned = lock_trace_per_lock_abandoned,
 	.release = lock_trace_per_lock_release,
@@ -968,7 +679,7 @@ static void lock_trace_validate_abandoned(struct lock_trace_attempt *attempt,
 
 	if (!attempt->kept)
 		lock_trace_count(undecided, -1ULL);
-	lock_trace_abandon(&said, attempt, lock, type, site);
+	lock_trace_give_up(&said, attempt, lock, type, site);
 	lock_trace_validate_both(&said, lock, LOCK_TRACE_ABANDONED, type, site);
 }
 

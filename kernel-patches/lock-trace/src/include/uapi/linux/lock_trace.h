@@ -12,6 +12,7 @@ enum {
 	LOCK_TRACE_PER_LOCK,		/* who waited, and for whom */
 	LOCK_TRACE_TRACEPOINT,		/* contention_begin and contention_end */
 	LOCK_TRACE_VALIDATE,		/* every event beside both filters */
+	LOCK_TRACE_CONTENDED,		/* who waited, and who let go meanwhile */
 	LOCK_TRACE_ARMS,
 };
 
