@@ -144,6 +144,7 @@ struct lock_trace_entry {
 
 	/* Who waits for it, under the lock's guard. */
 	u32 waiting;
+	u32 marks;			/* of those who gave up */
 	u32 last;			/* version of the last wait's begin */
 	u64 used;			/* time of the last wait's begin */
 
@@ -245,7 +246,7 @@ enum lock_trace_answer {
 	LOCK_TRACE_NOBODY_KNOWS,
 };
 
-void lock_trace_waits_start(bool evicts);
+void lock_trace_waits_start(bool evicts, bool marks);
 void lock_trace_wait_begins(struct lock_trace_said *said,
 			    struct lock_trace_attempt *attempt,
 			    unsigned long lock, u8 type, unsigned long site);

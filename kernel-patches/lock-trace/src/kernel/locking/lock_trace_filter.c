@@ -540,7 +540,7 @@ static int lock_trace_per_lock_start(const struct lock_trace_setup *setup)
 	if (!lock_trace_task_holds)
 		return -ENOMEM;
 	memset(lock_trace_task_holds, 0, sizeof(*lock_trace_task_holds) << TASK_ORDER);
-	lock_trace_waits_start(setup->arm == LOCK_TRACE_PER_LOCK);
+	lock_trace_waits_start(setup->arm == LOCK_TRACE_PER_LOCK, false);
 	return 0;
 }
 

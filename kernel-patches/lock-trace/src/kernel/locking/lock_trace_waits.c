@@ -10,9 +10,10 @@
  * go of the lock, and reads the word. With a full barrier in between on both
  * sides, either he gets the lock, or the holder sees him.
  *
- * A holder who reads the word around the release alone, as in the arm CONTENDED,
- * sees the same waiters. Since when he held the lock is then not known, unless he
- * waited for it himself.
+ * In the arm CONTENDED a holder reads the word around the release alone. He sees
+ * those who wait then. Who has given up before that leaves a mark, which the next
+ * release takes away: that is of whoever held the lock, or of the first of several
+ * readers. Since when he held it is not known, unless he waited for it himself.
  */
 #include <linux/sched.h>
 
@@ -27,14 +28,18 @@ struct lock_trace_guard {
 };
 
 static struct lock_trace_guard lock_trace_guards[1 << LOCK_TRACE_WORD_ORDER];
-static bool lock_trace_evicts;
+static bool lock_trace_evicts, lock_trace_marks;
 
-/* No hook runs. @evicts: locks make room for others when nobody waits for them. */
-void lock_trace_waits_start(bool evicts)
+/*
+ * No hook runs. @evicts: locks make room for others when nobody waits for them.
+ * @marks: who gives up leaves a mark.
+ */
+void lock_trace_waits_start(bool evicts, bool marks)
 {
 	memset(lock_trace_words, 0, sizeof(lock_trace_words));
 	memset(lock_trace_guards, 0, sizeof(lock_trace_guards));
 	lock_trace_evicts = evicts;
+	lock_trace_marks = marks;
 }
 
 /* Whether @version is later than @than. */
@@ -65,7 +70,7 @@ static void guard_leave(unsigned long lock, unsigned long flags)
 	raw_local_irq_restore(flags);
 }
 
-/* Under the guard: a wait begins (@waiting is 1), or ends (-1). */
+/* Under the guard: a wait begins (@waiting is 1), ends (-1), or leaves a mark. */
 static u32 word_step(unsigned long lock, int waiting)
 {
 	u64 word = lock_trace_words[lock_trace_word_of(lock)];
@@ -89,7 +94,7 @@ static bool lock_trace_evict(struct lock_trace_entry *entry, unsigned long lock)
 	/* Not waiting for it: two could wait for each other. */
 	if (word != lock_trace_word_of(lock) && cmpxchg(&guard->taken, 0, 1))
 		return false;
-	done = entry->lock == old && !entry->waiting;
+	done = entry->lock == old && !entry->waiting && !entry->marks;
 	if (done) {
 		guard->evicted = word_version(lock_trace_words[word]);
 		entry->generation = 0;
@@ -113,7 +118,7 @@ static struct lock_trace_entry *lock_trace_entry_for(unsigned long lock)
 		return entry;
 	for (probe = 0; probe < LOCK_TRACE_PROBES; probe++) {
 		entry = lock_trace_place(lock, probe);
-		if (!READ_ONCE(entry->waiting) &&
+		if (!READ_ONCE(entry->waiting) && !READ_ONCE(entry->marks) &&
 		    (!oldest || entry->used < oldest->used))
 			oldest = entry;
 	}
@@ -121,8 +126,8 @@ static struct lock_trace_entry *lock_trace_entry_for(unsigned long lock)
 }
 
 /*
- * Whether somebody waits for the lock, or has begun to after version @since.
- * @version: the one that the answer is of.
+ * Whether somebody waits for the lock, has begun to after version @since, or has
+ * left a mark. @version: the one that the answer is of.
  */
 noinline enum lock_trace_answer
 lock_trace_waited_since(unsigned long lock, u32 since, u32 *version)
@@ -135,10 +140,15 @@ lock_trace_waited_since(unsigned long lock, u32 since, u32 *version)
 		return LOCK_TRACE_NOBODY_KNOWS;
 	*version = word_version(word_read(lock));
 	entry = lock_trace_look(lock);
-	if (entry && (entry->waiting || later(entry->last, since)))
+	if (entry && entry->marks) {
+		for (; entry->marks; entry->marks--)
+			word_step(lock, -1);
 		answer = LOCK_TRACE_SOMEBODY_WAITED;
-	else if (later(lock_trace_guards[lock_trace_word_of(lock)].evicted, since))
+	} else if (entry && (entry->waiting || later(entry->last, since))) {
+		answer = LOCK_TRACE_SOMEBODY_WAITED;
+	} else if (later(lock_trace_guards[lock_trace_word_of(lock)].evicted, since)) {
 		answer = LOCK_TRACE_NOBODY_KNOWS;
+	}
 	guard_leave(lock, flags);
 	return answer;
 }
@@ -158,6 +168,8 @@ void lock_trace_renewed(unsigned long lock, unsigned long site)
 		entry->init_site = site;
 		/* Who waited for what was there will not get this one. */
 		for (; entry->waiting; entry->waiting--)
+			word_step(lock, -1);
+		for (; entry->marks; entry->marks--)
 			word_step(lock, -1);
 	}
 	guard_leave(lock, flags);
@@ -230,7 +242,7 @@ void lock_trace_wait_begins(struct lock_trace_said *said,
 }
 
 static u32 lock_trace_wait_ends(struct lock_trace_attempt *attempt,
-				unsigned long lock)
+				unsigned long lock, bool leaves_mark)
 {
 	struct lock_trace_entry *entry = attempt->entry;
 	unsigned long flags;
@@ -243,7 +255,8 @@ static u32 lock_trace_wait_ends(struct lock_trace_attempt *attempt,
 	/* Unless the memory became another lock while he waited. */
 	if (entry->lock == lock && entry->generation == attempt->generation) {
 		entry->waiting--;
-		version = word_step(lock, -1);
+		entry->marks += leaves_mark;
+		version = word_step(lock, leaves_mark ? 0 : -1);
 	} else {
 		version = word_version(word_read(lock));
 	}
@@ -272,7 +285,7 @@ void lock_trace_wait_got(struct lock_trace_said *said,
 {
 	struct lock_trace_sum *sum = lock_trace_sum(lock, site, type);
 
-	said->sequence = lock_trace_wait_ends(attempt, lock);
+	said->sequence = lock_trace_wait_ends(attempt, lock, false);
 	said->time = get_cycles();
 	lock_trace_sum_add(sum, acquisitions, 1);
 	lock_trace_sum_add(sum, contended, 1);
@@ -289,7 +302,7 @@ void lock_trace_abandon(struct lock_trace_said *said,
 			struct lock_trace_attempt *attempt, unsigned long lock,
 			u8 type, unsigned long site)
 {
-	said->sequence = lock_trace_wait_ends(attempt, lock);
+	said->sequence = lock_trace_wait_ends(attempt, lock, lock_trace_marks);
 	said->time = get_cycles();
 	lock_trace_sum_add(lock_trace_sum(lock, site, type), abandoned, 1);
 	lock_trace_keep_now(lock, LOCK_TRACE_ABANDONED, type, site, said->time, 0,
@@ -364,7 +377,7 @@ static void lock_trace_contended_other(unsigned long lock, u8 kind, u8 type,
 
 static int lock_trace_contended_start(const struct lock_trace_setup *setup)
 {
-	lock_trace_waits_start(true);
+	lock_trace_waits_start(true, true);
 	return 0;
 }
 
