@@ -23,6 +23,7 @@ from .decoding import (
     contention,
     fill,
     filters,
+    let_go,
     pairs,
     probes,
     site_sums,
@@ -104,6 +105,12 @@ def _trace(rows: TableRows, run: Run) -> None:
     if run.trace in ("per-lock", "validate"):
         with rows.part(trial, "useful", workload):
             rows.put("useful", useful_locks(run), trial, workload)
+    if run.trace == "contended":
+        with rows.part(trial, "let_go", workload):
+            rows.put("let_go", let_go(run), trial, workload)
+    if run.trace in ("contended", "validate"):
+        with rows.part(trial, "by_hand", workload):
+            rows.put("by_hand", hand_rows(run), trial, workload)
 
 
 def _validation(rows: TableRows, run: Run) -> None:
@@ -115,8 +122,6 @@ def _validation(rows: TableRows, run: Run) -> None:
         rows.put("differences", differences, trial, workload)
     with rows.part(trial, "gaps", workload):
         rows.put("gaps", gap_rows(run), trial, workload)
-    with rows.part(trial, "by_hand", workload):
-        rows.put("by_hand", hand_rows(run), trial, workload)
     with rows.part(trial, "site_sums", workload):
         rows.put("site_sums", site_sums(run), trial, workload)
 

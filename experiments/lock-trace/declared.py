@@ -28,7 +28,7 @@ TABLES = [
         "one workload of a trial, in the workload's own words",
         (
             *KEY,
-            string("trace", "how it was traced: off, all, paper, per-lock, tracepoint, validate, kprobes, contention"),
+            string("trace", "off, all, paper, per-lock, tracepoint, validate, contended, kprobes, contention"),
             number("seconds", "s", "time it took; NaN: it did not say"),
             number("operations", "count", "operations that it made; NaN: it did not say"),
         ),
@@ -126,6 +126,22 @@ TABLES = [
             number("blamed_total", "ns", "sum of the times in which the one waited and the other held"),
             number("blamed_max", "ns", "longest of these times"),
             number("hold_total", "ns", "sum of these holds, from begin to end"),
+        ),
+    ),
+    Table(
+        "let_go",
+        "arm contended: waits for the locks of one class that began at one call site, and releases at another one that "
+        "somebody waited for then; since when the lock was held is unknown",
+        (
+            *KEY,
+            _CLASS,
+            _TYPE,
+            string("caller", "function and offset that waited"),
+            string("release_caller", "function and offset that let go"),
+            count("waits", "different waits"),
+            count("releases", "different releases"),
+            count("pairs", "of a wait and a release"),
+            count("own", "of them, of a thread and itself"),
         ),
     ),
     Table(
@@ -236,7 +252,9 @@ TABLES = [
             *KEY,
             string("name", "the module's name of the lock; null: see reason"),
             string("type", "as in contention"),
-            string("quantity", "attempts, acquired, tried, released, failed, abandoned, inits, orphans, conflicts"),
+            string(
+                "quantity", "attempts, acquired, tried, released, failed, abandoned, inits, orphans, conflicts, waits"
+            ),
             number("low", "count", "least that it may be"),
             number("high", "count", "most that it may be"),
             number("traced", "count", "what the trace has"),

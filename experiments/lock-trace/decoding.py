@@ -11,12 +11,13 @@ import pandas as pd
 from harness.errors import RunError
 from harness.measure.raw import read_lines, read_tsv
 
-from .locks.acquisitions import by_key, failures
+from .locks.acquisitions import by_key, failures, threads_of
 from .locks.blame import blame_table
 from .locks.blocks import longest, with_blocks
 from .locks.classes import call_sites
 from .locks.comparison import FilterComparison, compare_filters
-from .locks.events import PAPER, PER_LOCK, STREAM_LOG, TRACEPOINT, TYPES, VALIDATE
+from .locks.contended import releases_of, waited_for, waits_of
+from .locks.events import CONTENDED, PAPER, PER_LOCK, STREAM_LOG, TRACEPOINT, TYPES, VALIDATE
 from .locks.status import LockTraceStatus, accounting
 from .run import Run
 
@@ -76,8 +77,8 @@ def contention(run: Run) -> pd.DataFrame:
     """Rows of `contention`.
 
     ALL and VALIDATE: the events. PER_LOCK: the kernel's counts, which have every acquisition, and times of the events
-    that were kept. PAPER: the kernel's counts of what was dropped, and the events that were kept. TRACEPOINT: what had
-    to wait; no holds, and not how often nobody waited. Nothing of an arm whose events were lost.
+    that were kept. PAPER: the kernel's counts of what was dropped, and the events that were kept. TRACEPOINT and
+    CONTENDED: what had to wait; no holds, and not how often nobody waited. Nothing of an arm whose events were lost.
 
     wait_* is from the attempt to the acquisition, of all acquisitions; contended_wait_* of those that had to wait and
     of waits that were given up.
@@ -100,10 +101,10 @@ def contention(run: Run) -> pd.DataFrame:
     table["depth_max"] = table["depth_max"].fillna(0).astype("int64")
     for name in TIMES:
         table[name] = run.status.nanoseconds(table[name].astype("float64"))
-    if run.status.arm == TRACEPOINT:
-        table[["hold_total", "hold_max"]] = np.nan
-        table["acquisitions"] = np.nan
-    waits = table["contended" if run.status.arm == TRACEPOINT else "acquisitions"]
+    waits = table["acquisitions"]
+    if run.status.arm in (TRACEPOINT, CONTENDED):
+        waits = table["contended"]
+        table[["acquisitions", "hold_total", "hold_max"]] = np.nan
     table["wait_mean"] = table["wait_total"] / waits.where(waits > 0)
     table["hold_mean"] = table["hold_total"] / table["holds"].where(table["holds"] > 0)
     table = table.merge(_contended_waits(run), how="left", on=["class", "type", "site"])
@@ -133,12 +134,33 @@ def _contended_waits(run: Run) -> pd.DataFrame:
 
 def blame(run: Run) -> pd.DataFrame:
     """Rows of `blame`. Nothing of an arm whose events were lost, or that sees no holds."""
-    if run.gaps or run.status.arm == TRACEPOINT:
+    if run.gaps or run.status.arm in (TRACEPOINT, CONTENDED):
         return pd.DataFrame()
     table = blame_table(run.named, run.blamed, ["class", "type", "caller"])
     for name in ("blamed_total", "blamed_max", "hold_total"):
         table[name] = run.status.nanoseconds(table[name].astype("float64"))
     return table
+
+
+def let_go(run: Run) -> pd.DataFrame:
+    """CONTENDED: rows of `let_go`. Nothing where events were lost."""
+    if run.gaps:
+        return pd.DataFrame()
+    waits, releases = waits_of(run.events), releases_of(run.events)
+    pairs = waited_for(waits, releases)
+    waiter = waits.take(pairs["wait"].to_numpy()).reset_index(drop=True)
+    holder = releases.take(pairs["release"].to_numpy()).reset_index(drop=True)
+    table = pairs.assign(
+        **{"class": np.array(run.class_names(waiter["lock"]), dtype=object)},
+        type=[TYPES[kind] for kind in waiter["type"].tolist()],
+        caller=call_sites(waiter["site"], run.symbols),
+        release_caller=call_sites(holder["site"], run.symbols),
+        own=threads_of(waiter) == threads_of(holder),
+    )
+    key = ["class", "type", "caller", "release_caller"]
+    return table.groupby(key, as_index=False).agg(
+        waits=("wait", "nunique"), releases=("release", "nunique"), pairs=("wait", "size"), own=("own", "sum")
+    )
 
 
 def site_sums(run: Run) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from .locks.events import (
     ACQUIRED,
     ALL,
     ATTEMPT,
+    CONTENDED,
     FAILED,
     INIT,
     MUTEX,
@@ -82,7 +83,8 @@ def known_rows(run: Run) -> list[dict[str, Any]]:
     that are needed were lost.
 
     ALL and VALIDATE are counted by their events; PAPER and PER_LOCK by the kernel's table of sites and, of PAPER, the
-    events that it kept: what these do not tell is left out.
+    events that it kept; of CONTENDED the waits are: what these do not tell is left out. The module calls a trylock that
+    fails a conflict, too; a wait is another one.
     """
     if not run.counted or run.status.arm == TRACEPOINT:
         return []
@@ -93,12 +95,14 @@ def known_rows(run: Run) -> list[dict[str, Any]]:
     if before is not None:
         known = _begun_before(known, _summed([before]))
     counted = _counted(run)
+    known["waits"] = known["conflicts"] - known["failed"]
+    known["waits_most"] = known["conflicts_most"] - known["failed"]
     rows = []
     for row in known.to_dict("records"):
         key = (row["lock"], row["kind"])
         traced_counts = counted.loc[key] if key in counted.index else None
         for name in counted.columns:
-            low, high = row[name], row["conflicts_most"] if name == "conflicts" else row[name]
+            low, high = row[name], row.get(f"{name}_most", row[name])
             traced = 0 if traced_counts is None else int(traced_counts[name])
             off = max(low - traced, traced - high, 0)
             names = {"name": row["name"], "type": TYPES[row["kind"]], "quantity": name}
@@ -184,6 +188,8 @@ def _counted(run: Run) -> pd.DataFrame:
         return event_counts(run.log)
     if run.status.arm == ALL:
         return event_counts(run.log).drop(columns="orphans")  # it does not tell them
+    if run.status.arm == CONTENDED:
+        return event_counts(run.log).rename(columns={"conflicts": "waits"})[["waits", "abandoned"]]
     sites = run.sites.groupby(["lock", "type"])[["acquisitions", "failed", "abandoned"]].sum()
     sites = sites.rename(columns={"acquisitions": "acquired"})
     if run.status.arm == PAPER:

@@ -19,7 +19,18 @@ from harness.measure.symbols import SymbolMap, read_system_map, with_kallsyms
 from .locks.acquisitions import acquisitions, first_attempts, with_conflicts
 from .locks.blame import blamed, threads
 from .locks.classes import StaticData, call_sites, classes_of
-from .locks.events import STREAM_LOG, STREAMS, TRACEPOINT, TYPES, VALIDATE, Events, only, read_events
+from .locks.events import (
+    CONTENDED,
+    RELEASE,
+    STREAM_LOG,
+    STREAMS,
+    TRACEPOINT,
+    TYPES,
+    VALIDATE,
+    Events,
+    only,
+    read_events,
+)
 from .locks.kerneltables import read_locks, read_sites
 from .locks.status import LockTraceStatus, read_status
 
@@ -54,7 +65,7 @@ class Run:
 
     @property
     def trace(self) -> str:
-        """What traced: off, all, paper, per-lock, tracepoint, validate, kprobes, contention.
+        """What traced: off, all, paper, per-lock, tracepoint, validate, contended, kprobes, contention.
 
         YAML reads a bare off as false.
         """
@@ -123,6 +134,8 @@ class Run:
         """The events that waits and holds are made of: all of them, or as many as the arm kept."""
         if self.status.arm == VALIDATE:
             return with_conflicts(only(self.events, STREAM_LOG))
+        if self.status.arm == CONTENDED:  # of the holds, only releases: contended.py tells whose they are
+            return with_conflicts(np.asarray(self.events[self.events["kind"] != RELEASE]))
         return first_attempts(self.events) if self.status.arm == TRACEPOINT else with_conflicts(self.events)
 
     @property

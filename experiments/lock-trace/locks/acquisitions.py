@@ -63,12 +63,12 @@ def acquisitions(events: Events) -> pd.DataFrame:
     where = [lock, generation]
     # A wait ends with its own thread's next event; an interrupt of the thread may wait for the same lock meanwhile.
     ends_wait = (got & ~tried) | (kind == ABANDONED)
-    wait_end = _matched(kind == ATTEMPT, ends_wait, [*where, threads_of(ordered), ordered["context"] & CONTEXT_BITS])
+    wait_end = matched(kind == ATTEMPT, ends_wait, [*where, threads_of(ordered), ordered["context"] & CONTEXT_BITS])
     # Exclusive holders follow each other; of several readers, which one another task lets go of is not known.
     shared = np.isin(ordered["type"], SHARED)
     let_go = kind == RELEASE
-    hold_end = _matched(got & ~shared, let_go & ~shared, where)
-    readers = _matched(got & shared, let_go & shared, [*where, threads_of(ordered)])
+    hold_end = matched(got & ~shared, let_go & ~shared, where)
+    readers = matched(got & shared, let_go & shared, [*where, threads_of(ordered)])
     hold_end[shared] = readers[shared]
     # The per-lock filter's releases say which acquisition they end, by its time.
     told = np.flatnonzero(let_go & (ordered["stream"] == STREAM_PER_LOCK) & (ordered["order"] != 0))
@@ -84,7 +84,7 @@ def threads_of(events: Events | pd.DataFrame) -> Indices:
     return np.asarray(np.where(pid == 0, -1 - events["cpu"].astype(np.int64), pid))
 
 
-def _matched(opens: Flags, closes: Flags, key: list[npt.NDArray[np.generic]]) -> Indices:
+def matched(opens: Flags, closes: Flags, key: list[npt.NDArray[np.generic]]) -> Indices:
     """For every element that opens, the index of the one that closes it as brackets do, within one key; -1: none."""
     result = np.full(len(opens), -1, dtype=np.int64)
     at = np.flatnonzero(opens | closes)
@@ -155,8 +155,8 @@ def with_conflicts(events: Events) -> Events:
     waits = kind == WAITS
     where = [ordered["lock"], threads_of(ordered), ordered["context"] & CONTEXT_BITS]
     # A thread whose trylock failed says so next, of this lock; an interrupt meanwhile is another context.
-    begun = _matched(kind == ATTEMPT, waits, where)
-    ended = _matched(waits, ((kind == ACQUIRED) & ~is_try(ordered)) | (kind == ABANDONED), where)
+    begun = matched(kind == ATTEMPT, waits, where)
+    ended = matched(waits, ((kind == ACQUIRED) & ~is_try(ordered)) | (kind == ABANDONED), where)
     steps = waits.astype(np.int64)
     np.subtract.at(steps, ended[ended >= 0], 1)
     waiting = since(np.cumsum(steps), steps, first)

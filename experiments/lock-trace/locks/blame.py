@@ -48,7 +48,7 @@ def blamed(taken: pd.DataFrame) -> pd.DataFrame:
     holds = np.flatnonzero(~abandoned & ~np.isnan(got) & ~np.isnan(end))
     lock = taken.groupby(["lock", "generation"], sort=False).ngroup().to_numpy(np.int64)
     parts = [
-        _overlaps(begin, until, waits[lock[waits] == one], got, end, holds[lock[holds] == one])
+        overlaps(begin, until, waits[lock[waits] == one], got, end, holds[lock[holds] == one])
         for one in np.unique(lock[waits])
     ]
     waiter, holder = (np.concatenate([np.empty(0, np.int64), *(part[i] for part in parts)]) for i in (0, 1))
@@ -65,7 +65,7 @@ def blamed(taken: pd.DataFrame) -> pd.DataFrame:
     return pairs.sort_values(["waiter", "begin", "holder"], kind="stable", ignore_index=True)
 
 
-def _overlaps(
+def overlaps(
     begin: Times, end: Times, rows: Indices, others_begin: Times, others_end: Times, others: Indices
 ) -> tuple[Indices, Indices]:
     """Which of `rows` overlap with which of `others`, for longer than nothing; both are indices of spans."""

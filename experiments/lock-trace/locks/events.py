@@ -18,8 +18,11 @@ import numpy.typing as npt
 
 from harness.errors import RunError
 
-ALL, PAPER, PER_LOCK, TRACEPOINT, VALIDATE = range(1, 6)
-ARMS = {"all": ALL, "paper": PAPER, "per-lock": PER_LOCK, "tracepoint": TRACEPOINT, "validate": VALIDATE}
+ALL, PAPER, PER_LOCK, TRACEPOINT, VALIDATE, CONTENDED = range(1, 7)
+ARMS = {
+    "all": ALL, "paper": PAPER, "per-lock": PER_LOCK, "tracepoint": TRACEPOINT, "validate": VALIDATE,
+    "contended": CONTENDED,
+}  # fmt: skip
 
 ATTEMPT, ACQUIRED, RELEASE, FAILED, ABANDONED, INIT, WAITS = range(1, 8)
 KINDS = ("", "attempt", "acquired", "release", "failed", "abandoned", "init", "waits")
@@ -44,7 +47,7 @@ EVENT = np.dtype(
         ("time", "<u8"),  # TSC cycles
         ("lock", "<u8"),  # address
         ("site", "<u8"),  # place the call returns to
-        ("order", "<u8"),  # validate: place in the order that the paper's filter saw, else 0
+        ("order", "<u8"),  # validate: place in the order that the paper's filter saw; contended.py has that of releases
         ("sequence", "<u4"),  # per-lock and validate: waits of the lock that had begun or ended
         ("entry", "<u4"),  # of the table of locks, 0: none
         ("pid", "<u4"),  # thread

@@ -16,6 +16,7 @@ from harness.measure.raw import Answer, read_answer
 from harness.yamlfile import about
 
 from .events import (
+    CONTENDED,
     KINDS,
     PAPER,
     PER_LOCK,
@@ -35,7 +36,7 @@ class LockTraceStatus(Answer):
     three are by stream. An arm other than VALIDATE has one stream only.
     """
 
-    arm: int = Field(ge=1, le=VALIDATE)
+    arm: int = Field(ge=1, le=CONTENDED)
     start: int
     stop: int
     tsc_khz: int = Field(gt=0)
@@ -68,7 +69,8 @@ class LockTraceStatus(Answer):
     @property
     def stream(self) -> int:
         """The stream that the arm's own figures are about: of VALIDATE the per-lock filter."""
-        return {PAPER: STREAM_PAPER, PER_LOCK: STREAM_PER_LOCK, VALIDATE: STREAM_PER_LOCK}.get(self.arm, STREAM_LOG)
+        filters = {PAPER: STREAM_PAPER} | dict.fromkeys((PER_LOCK, VALIDATE, CONTENDED), STREAM_PER_LOCK)
+        return filters.get(self.arm, STREAM_LOG)
 
     @property
     def useful(self) -> float:

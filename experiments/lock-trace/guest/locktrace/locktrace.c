@@ -4,7 +4,7 @@
  *
  *   locktrace -m ARM [-n] [-r ORDER] [-l ORDER] [-s ORDER] [-p ORDER] [-i US] -o DIR [--] COMMAND...
  *
- *   -m ARM     all, paper, per-lock, tracepoint or validate; off: only run the command
+ *   -m ARM     all, paper, per-lock, tracepoint, validate or contended; off: only run the command
  *   -n         read nothing before the command has ended: the rings fill up
  *   -r ORDER   log2 of the events of each CPU's ring (the kernel's choice; so are the following)
  *   -l ORDER   log2 of the entries of the table of locks
@@ -31,12 +31,12 @@
 
 #define DEVICE	 "/dev/lock_trace"
 #define DEBUGFS	 "/sys/kernel/debug/lock_trace/"
-#define USAGE	 "locktrace -m all|paper|per-lock|tracepoint|validate|off [-n] [-r ORDER] [-l ORDER] [-s ORDER] " \
+#define USAGE	 "locktrace -m all|paper|per-lock|tracepoint|validate|contended|off [-n] [-r ORDER] [-l ORDER] [-s ORDER] " \
 		 "[-p ORDER] [-i US] -o DIR [--] COMMAND..."
 
 enum { MOST_ORDER = 24 };
 
-static const char *const arms[] = { "off", "all", "paper", "per-lock", "tracepoint", "validate" };
+static const char *const arms[] = { "off", "all", "paper", "per-lock", "tracepoint", "validate", "contended" };
 
 struct options {
 	struct lock_trace_setup setup;

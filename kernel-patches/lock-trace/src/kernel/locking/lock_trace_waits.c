@@ -13,7 +13,7 @@
  * In the arm CONTENDED a holder reads the word around the release alone. He sees
  * those who wait then. Who has given up before that leaves a mark, which the next
  * release takes away: that is of whoever held the lock, or of the first of several
- * readers. Since when he held it is not known, unless he waited for it himself.
+ * readers. Since when he held it is not known.
  */
 #include <linux/sched.h>
 
