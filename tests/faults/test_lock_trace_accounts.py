@@ -18,7 +18,9 @@ from tests.page_trace_suite import splats
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
-ARMS = ("all", "paper", "per-lock", "tracepoint", "validate")
+ARMS = ("all", "paper", "per-lock", "tracepoint", "validate", "contended")
+#: They tell of waits alone.
+WAITS_ALONE = ("tracepoint", "contended")
 ROUNDS, MODULES, CPUS, FILES = 50, 4, 10, 100_000
 #: Small rings that nobody reads until the end: so many events fit in no guest, and what is lost is counted.
 LATE = "-n -r 14"
@@ -60,9 +62,9 @@ def test_the_sums_of_a_module_are_those_of_its_rounds(one_cpu):
 @pytest.mark.parametrize("arm", ARMS)
 def test_more_locks_than_the_table_has_entries(request, cpus, arm):
     status = accounts(request.getfixturevalue(cpus) / f"files-{arm}")
-    if arm != "tracepoint":  # which tells of waits alone
+    if arm not in WAITS_ALONE:
         assert status.events > 4 * FILES  # a file's inode and its directory entry: taken and let go of
-    if arm == "per-lock":  # a lock that nobody waits for needs no entry
+    if arm in ("per-lock", "contended"):  # a lock that nobody waits for needs no entry
         assert status.untracked == 0
 
 
@@ -70,7 +72,7 @@ def test_more_locks_than_the_table_has_entries(request, cpus, arm):
 def test_cpus_that_go_and_come_back(two_cpus, arm):
     status = accounts(two_cpus / f"hotplug-{arm}")
     assert status.cpus == 2
-    assert status.events > 0
+    assert status.events > 0 or arm == "contended"
 
 
 @pytest.mark.parametrize("cpus", ["one_cpu", "two_cpus"])
