@@ -39,7 +39,7 @@ from .known import gap_rows, known_rows
 from .locks.blocks import block_slices
 from .locks.lockstat import read_lock_stat
 from .measured import measured
-from .run import CONTENTION, KPROBES, Run, every
+from .run import CONTENTION, KPROBES, PERF, Run, every
 from .shown import beside_the_paper, in_short
 from .told import told_rows
 
@@ -61,7 +61,7 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         elif run.trace == CONTENTION:
             with rows.part(run.trial, "told_waits", run.workload):
                 rows.put("told_waits", told_rows(run), run.trial, run.workload)
-        elif run.trace != "off":
+        elif run.trace not in ("off", PERF):  # which is there for what it costs
             _trace(rows, run)
             if run.trace == "validate":
                 _validation(rows, run)

@@ -28,7 +28,7 @@ TABLES = [
         "one workload of a trial, in the workload's own words",
         (
             *KEY,
-            string("trace", "off, all, paper, per-lock, tracepoint, validate, contended, kprobes, contention"),
+            string("trace", "off, all, paper, per-lock, tracepoint, validate, contended, kprobes, contention, perf"),
             number("seconds", "s", "time it took; NaN: it did not say"),
             number("operations", "count", "operations that it made; NaN: it did not say"),
         ),

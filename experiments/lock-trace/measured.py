@@ -18,7 +18,7 @@ from harness.measure.rows import MetricRows
 from .decoding import PAIR_KINDS, READINGS
 from .families import METRICS
 from .filtered import filters, gaps
-from .run import CONTENTION, KPROBES
+from .run import CONTENTION, KPROBES, PERF
 from .values import KEY, PROGRAMS, Key, Tables, Told, Value, each, ratio, seconds, traced, whole
 
 #: The workloads whose rings nobody reads: what they lose, they lose on purpose. In the first nobody waits on one CPU.
@@ -53,6 +53,8 @@ def measured(tables: Tables) -> pd.DataFrame:
             missed[run] = Value(float(probes["missed"].sum())) if len(probes) else Value(np.nan, problem)
         each(rows, "missed", missed)
         whole(rows, "missed", arm, trial, missed)
+    for (arm, trial), runs in told.trials(PERF).items():
+        _slower(rows, told, arm, trial, runs)
     for (arm, trial), runs in told.trials(CONTENTION).items():
         for name, column in (("told_difference", "difference"), ("told_waits", "told"), ("told_share", "low")):
             values = {}

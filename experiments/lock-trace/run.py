@@ -38,8 +38,9 @@ KALLSYMS = "kallsyms"
 #: Programs of the experiment that use no lock of the module, or only time them.
 _UNCOUNTED = frozenset({"pair", "filestorm", "forkstorm", "pingpong", "debian-dd"})
 UNKNOWN = "(unknown)"
-#: Not traced by our patch: by the kernel's kprobes, and by counts of its trace point contention_begin.
-KPROBES, CONTENTION = "kprobes", "contention"
+#: Not traced by our patch: by the kernel's kprobes, by counts of its trace point contention_begin, and as `perf lock
+#: contention` does it.
+KPROBES, CONTENTION, PERF = OTHERS = ("kprobes", "contention", "perf")
 
 
 @lru_cache(maxsize=4)
@@ -65,7 +66,7 @@ class Run:
 
     @property
     def trace(self) -> str:
-        """What traced: off, all, paper, per-lock, tracepoint, validate, contended, kprobes, contention.
+        """What traced: off, all, paper, per-lock, tracepoint, validate, contended, or one of OTHERS.
 
         YAML reads a bare off as false.
         """

@@ -12,14 +12,14 @@ from harness.measure.trials import LEFT_OUT
 
 from .decoding import PAIR_KINDS
 from .locks.comparison import COUNTER
-from .run import CONTENTION, KPROBES
+from .run import OTHERS
 from .values import PROGRAMS
 
 Tables = Mapping[str, pd.DataFrame]
 COLUMNS = ["what", "the paper", "here", "note"]
 _TOP = 10
 #: What an arm is known by, in every table and figure and on every clock: the way it traces.
-TRACES = ("off", "all", "paper", "per-lock", "tracepoint", "contended", "validate", KPROBES, CONTENTION)
+TRACES = ("off", "all", "paper", "per-lock", "tracepoint", "contended", "validate", *OTHERS)
 #: Cycles of a pair in the paper, mean of 100.
 PAPER_CYCLES = {"off": 500, "all": 1500, "paper": 2700}
 _WORDS = {"off": "no profiler", "all": "no filter", "paper": "filter"}

@@ -12,7 +12,7 @@ import pandas as pd
 from harness.measure.rows import Cut, MetricRows, problem_of
 from harness.measure.trials import LEFT_OUT
 
-from .run import CONTENTION, KPROBES
+from .run import OTHERS
 
 Tables = Mapping[str, pd.DataFrame]
 KEY = ["arm", "trial", "workload"]
@@ -67,10 +67,10 @@ class Told:
         return value if disturbed is None else Value(np.nan, f"{LEFT_OUT}{disturbed}")
 
     def trials(self, by: str = "") -> dict[tuple[str, int], list[Key]]:
-        """Runs of each trial that were traced: by our patch, or by KPROBES or CONTENTION."""
+        """Runs of each trial that were traced: by our patch, or by one of OTHERS."""
         grouped: dict[tuple[str, int], list[Key]] = {}
         for run, row in self.runs.items():
-            if row["trace"] != "off" and by == (row["trace"] if row["trace"] in (KPROBES, CONTENTION) else ""):
+            if row["trace"] != "off" and by == (row["trace"] if row["trace"] in OTHERS else ""):
                 grouped.setdefault((run[0], run[1]), []).append(run)
         return grouped
 

@@ -3,7 +3,7 @@
 # traced [LOCKTRACE OPTION...] -- COMMAND...: run a command as the arm says, KREPRO_TRACE, in the workload's folder.
 cd "/run/krepro/out/$KREPRO_WORKLOAD" || exit 125
 case $KREPRO_TRACE in
-contention | kprobes) ;;
+contention | kprobes | perf) ;;
 *) exec locktrace -m "$KREPRO_TRACE" -o . "$@" ;;
 esac
 tracing=/sys/kernel/tracing
@@ -17,6 +17,10 @@ if [ "$KREPRO_TRACE" = contention ]; then
 	status=$?
 	cat $at/hist >contention_begin && echo '!hist:keys=lock_addr.hex,flags' >$at/trigger || exit 125
 	exit $status
+fi
+
+if [ "$KREPRO_TRACE" = perf ]; then
+	exec lockrec -o . locktrace -m off -o . "$@"
 fi
 
 # The kernel's own instrumentation at run time. An unlock that gcc inlined has no function to probe.

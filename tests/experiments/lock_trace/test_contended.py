@@ -45,7 +45,9 @@ class Traced:
 
     def event(self, lock: int, kind: int, pid: int, sequence: int, order: int = 0) -> int:
         position, time = len(self.rows) + 1, next(self.ticks)
-        self.rows.append((position, time, lock, 0x100, order, sequence, 1, pid, 0, 0, kind, MUTEX, STREAM_PER_LOCK, 0, 0))
+        self.rows.append(
+            (position, time, lock, 0x100, order, sequence, 1, pid, 0, 0, kind, MUTEX, STREAM_PER_LOCK, 0, 0)
+        )
         return time
 
     def take(self, lock: int, pid: int) -> None:
