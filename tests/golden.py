@@ -3,6 +3,7 @@
 
 tests/golden/NAME/raw.tar.xz  raw/ARM/REPETITION/… and kernels/…, as in a result set
 tests/golden/NAME/trials.json the trials' records, paths relative, as in a manifest
+tests/golden/NAME/MORE.tar.xz, MORE.trials.json  the same of trials that were made apart from these
 tests/golden/NAME/expected.json  every metric; of every table its rows, its hash and the first of them
 
 `./inv test -k golden --update` writes expected.json anew: look at the difference before you commit it.
@@ -67,14 +68,16 @@ def golden_names() -> list[str]:
 
 def records(name: str) -> list[TrialRecord]:
     """The golden trials' records, paths relative."""
-    return _RECORDS.validate_json((GOLDEN / name / "trials.json").read_bytes())
+    files = [GOLDEN / name / "trials.json", *sorted((GOLDEN / name).glob("*.trials.json"))]
+    return [record for path in files for record in _RECORDS.validate_json(path.read_bytes())]
 
 
 def unpack(name: str, target: Path) -> Golden:
     """The golden trials of an experiment, in a folder of the caller's own."""
     target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(GOLDEN / name / "raw.tar.xz") as archive:
-        extract_all(archive, target)
+    for path in (GOLDEN / name).glob("*.tar.xz"):
+        with tarfile.open(path) as archive:
+            extract_all(archive, target)
     folder = EXPERIMENTS / name
     trials = [record.relocated(target) for record in records(name)]
     return Golden(name, target, trials, load_experiment(folder), Analysis(folder))

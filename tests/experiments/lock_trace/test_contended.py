@@ -33,12 +33,8 @@ class Traced:
         self.version = 0
         self.holder: dict[int, int] = {}
         self.waiting: dict[int, list[int]] = {lock: [] for lock in LOCKS}
-        self.marks = dict.fromkeys(LOCKS, 0)
-        #: Who waits, and for whom he has waited so far, by thread.
-        self.open: dict[int, set[tuple[int, int]]] = {}
-        #: Waiter and number of his wait, holder and number of his release.
+        #: Waiter and when he began to, holder and when he let go.
         self.truth: set[tuple[int, int, int, int]] = set()
-        self.number = itertools.count()
         self.wait: dict[int, int] = {}
         self.gave_up: dict[int, list[tuple[int, int]]] = {lock: [] for lock in LOCKS}
         self.ticks = itertools.count(1000, 10)
