@@ -28,7 +28,10 @@ from tests.golden import Golden
 
 KINDS = ("spin", "spin_irqsave", "read", "write", "mutex", "rwsem_read", "rwsem_write")
 #: The stream of an arm's events; of arm validate there are all three.
-STREAM = {"all": STREAM_LOG, "tracepoint": STREAM_LOG, "per-lock": STREAM_PER_LOCK, "paper": STREAM_PAPER}
+STREAM = {
+    "all": STREAM_LOG, "tracepoint": STREAM_LOG, "per-lock": STREAM_PER_LOCK, "contended": STREAM_PER_LOCK,
+    "paper": STREAM_PAPER,
+}  # fmt: skip
 #: Programs, as claims call them, and their workloads.
 PROGRAMS = {"files": "files-one", "pipes": "pipes", "forks": "forks"}
 LOCK_STAT = ("share-50", "share-500", "spin-irq", "rwlock", "mutex")

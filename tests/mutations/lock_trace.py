@@ -37,6 +37,12 @@ from tests.lock_arms import (
     fill_buffer,
     lock_stat,
 )
+from tests.lock_contended import (  # noqa: F401
+    a_holder_lets_go_too_early,
+    a_wait_is_not_there,
+    an_event_is_cut_off,
+    programs_that_are_slower,
+)
 from tests.mutation import turns
 
 #: Why trials are made.

@@ -84,10 +84,11 @@ do {									\
 	if (unlikely(_before >> 32))					\
 		_time = get_cycles();					\
 	release;							\
+	/* Pairs with those behind a wait's begin: see above. */	\
 	if (lock_trace_stored(type))					\
-		smp_mb();						\
+		smp_mb(); /* likewise */				\
 	else								\
-		smp_mb__after_atomic();					\
+		smp_mb__after_atomic(); /* likewise */			\
 	if (unlikely(_time || READ_ONCE(*_word) != _before))		\
 		lock_trace_awaited(lock, type, site, _before, _time);	\
 	if (lock_trace_sleeping(type))					\
