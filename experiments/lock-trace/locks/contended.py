@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .acquisitions import lock_order, matched, threads_of
-from .blame import overlaps
+from .blame import Times, overlaps
 from .events import ABANDONED, ACQUIRED, CONTEXT_BITS, RELEASE, WAITS, Events
 
 _WHO = {"lock": "uint64", "type": "uint8", "site": "uint64", "pid": "uint32", "cpu": "uint16", "context": "uint8"}
@@ -75,21 +75,21 @@ def waited_for(waits: pd.DataFrame, releases: pd.DataFrame) -> pd.DataFrame:
 
 def _of_lock(waits: pd.DataFrame, releases: pd.DataFrame, w: pd.Index[int], r: pd.Index[int]) -> pd.DataFrame:
     mine = waits.loc[w]
-    last = mine["last"].to_numpy(np.float64, copy=True)
+    last = _numbers(mine["last"])
     # The mark of who gave up is taken away by the first release that has looked since.
     looked = releases.loc[r].sort_values("last")
     for i in np.flatnonzero(mine["abandoned"]).tolist():
         took = int(np.searchsorted(looked["last"].to_numpy(), last[i]))
         if took < len(looked):
             last[i] = max(last[i], looked["first"].iloc[took] + 1)
-    first, low, high = (column.to_numpy(np.float64) for column in (mine["first"], *_versions(releases.loc[r])))
+    others = releases.loc[r]
+    first, low, high = _numbers(mine["first"]), _numbers(others["first"]), _numbers(others["last"]) + 1
     wait, release = overlaps(first, last, np.arange(len(w)), low, high, np.arange(len(r)))
     return pd.DataFrame({"wait": w.to_numpy()[wait], "release": r.to_numpy()[release]})
 
 
-def _versions(releases: pd.DataFrame) -> tuple[pd.Series[float], pd.Series[float]]:
-    """From which to before which."""
-    return releases["first"], releases["last"] + 1
+def _numbers(column: pd.Series[float]) -> Times:
+    return np.array(column, dtype=np.float64)
 
 
 def _table(columns: dict[str, object], dtypes: dict[str, str]) -> pd.DataFrame:
