@@ -29,7 +29,7 @@ WAIT_COLUMNS = {
 }
 RELEASE_COLUMNS = {
     **_WHO,  # of the holder; site: where he let go
-    "time": "float64",  # cycles, just before he let go if somebody waited already, else just after
+    "time": "float64",  # cycles; just before, of a mutex or rwsem that somebody waited for already, else just after
     "first": "float64",  # version of the lock's waits just before
     "last": "float64",  # and just after
 }

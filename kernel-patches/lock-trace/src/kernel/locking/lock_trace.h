@@ -63,7 +63,7 @@ struct lock_trace_arm {
 	void (*released)(struct lock_trace_end *end, unsigned long lock, u8 type);
 	/*
 	 * The lock was let go, and somebody may have waited for it since version
-	 * @since of its word. @time: just before that; 0: nobody had begun to.
+	 * @since of its word. @time: just before that; 0: it was not read.
 	 */
 	void (*awaited)(unsigned long lock, u8 type, unsigned long site, u32 since,
 			u64 time);

@@ -47,7 +47,7 @@ extern u64 lock_trace_words[1 << LOCK_TRACE_WORD_ORDER];
 
 static __always_inline unsigned int lock_trace_word_of(unsigned long lock)
 {
-	return lock * GOLDEN_RATIO_64 >> (64 - LOCK_TRACE_WORD_ORDER);
+	return (u32)lock * GOLDEN_RATIO_32 >> (32 - LOCK_TRACE_WORD_ORDER);
 }
 
 /* Who holds it may sleep, and wake on another CPU. */
@@ -72,16 +72,21 @@ void lock_trace_awaited(void *lock, u8 type, unsigned long site, u32 since,
  * either the one has the lock or the other sees him. @lock may be gone then, its
  * address is all there is. For those who hold locks that sleep, preemption is off
  * meanwhile, as it is for the others: what is seen was waited for then.
+ *
+ * The version is the lower half of the word, as x86 has it. The whole is the same
+ * number after the release only if no wait began or ended, and nobody waits. Locks
+ * that sleep wake others while they are let go: when that began is read before.
  */
 #define LOCK_TRACE_LET_GO(lock, type, site, release)			\
 do {									\
 	u64 *_word = &lock_trace_words[lock_trace_word_of((unsigned long)(lock))]; \
-	u64 _before, _time = 0;						\
+	u64 _time = 0;							\
+	u32 _since;							\
 									\
 	if (lock_trace_sleeping(type))					\
 		preempt_disable_notrace();				\
-	_before = READ_ONCE(*_word);					\
-	if (unlikely(_before >> 32))					\
+	_since = READ_ONCE(*(u32 *)_word);				\
+	if (lock_trace_sleeping(type) && unlikely(READ_ONCE(*_word) >> 32)) \
 		_time = get_cycles();					\
 	release;							\
 	/* Pairs with those behind a wait's begin: see above. */	\
@@ -89,8 +94,8 @@ do {									\
 		smp_mb(); /* likewise */				\
 	else								\
 		smp_mb__after_atomic(); /* likewise */			\
-	if (unlikely(_time || READ_ONCE(*_word) != _before))		\
-		lock_trace_awaited(lock, type, site, _before, _time);	\
+	if (unlikely(READ_ONCE(*_word) != _since))			\
+		lock_trace_awaited(lock, type, site, _since, _time);	\
 	if (lock_trace_sleeping(type))					\
 		preempt_enable_notrace();				\
 } while (0)
