@@ -47,7 +47,7 @@ extern u64 lock_trace_words[1 << LOCK_TRACE_WORD_ORDER];
 
 static __always_inline unsigned int lock_trace_word_of(unsigned long lock)
 {
-	return (u32)lock * GOLDEN_RATIO_32 >> (32 - LOCK_TRACE_WORD_ORDER);
+	return GOLDEN_RATIO_32 * (u32)lock >> (32 - LOCK_TRACE_WORD_ORDER);
 }
 
 /* Who holds it may sleep, and wake on another CPU. */
