@@ -481,7 +481,9 @@ static void lock_trace_fill_status(struct lock_trace_status *status)
 		status->waiting = undecided;
 		status->dropped[LOCK_TRACE_STREAM_PER_LOCK] += undecided;
 	}
-	lock_trace_table_count(&status->locks, &status->sites);
+	/* It takes long, and who samples a trace that runs does not ask for it. */
+	if (!status->running)
+		lock_trace_table_count(&status->locks, &status->sites);
 	lock_trace_paper_pool(&status->pool_peak, &status->pool_full);
 }
 

@@ -146,6 +146,7 @@ struct lock_trace_entry {
 	u32 waiting;
 	u32 marks;			/* of those who gave up */
 	u32 last;			/* version of the last wait's begin */
+	u32 ended;			/* and of the last one's end */
 	u64 used;			/* time of the last wait's begin */
 
 	/* The shared buffer's view, under its lock. */

@@ -99,6 +99,8 @@ static bool lock_trace_evict(struct lock_trace_entry *entry, unsigned long lock)
 		guard->evicted = word_version(lock_trace_words[word]);
 		entry->generation = 0;
 		entry->init_site = 0;
+		/* Of the lock's own word from now on, whose guard is taken. */
+		entry->ended = word_version(word_read(lock));
 		WRITE_ONCE(entry->lock, lock);
 		lock_trace_classify(entry);
 	}
@@ -126,8 +128,8 @@ static struct lock_trace_entry *lock_trace_entry_for(unsigned long lock)
 }
 
 /*
- * Whether somebody waits for the lock, has begun to after version @since, or has
- * left a mark. @version: the one that the answer is of.
+ * Whether somebody waits for the lock, has begun or ended to after version @since,
+ * or has left a mark. @version: the one that the answer is of.
  */
 noinline enum lock_trace_answer
 lock_trace_waited_since(unsigned long lock, u32 since, u32 *version)
@@ -144,7 +146,8 @@ lock_trace_waited_since(unsigned long lock, u32 since, u32 *version)
 		for (; entry->marks; entry->marks--)
 			word_step(lock, -1);
 		answer = LOCK_TRACE_SOMEBODY_WAITED;
-	} else if (entry && (entry->waiting || later(entry->last, since))) {
+	} else if (entry && (entry->waiting || later(entry->last, since) ||
+			     later(entry->ended, since))) {
 		answer = LOCK_TRACE_SOMEBODY_WAITED;
 	} else if (later(lock_trace_guards[lock_trace_word_of(lock)].evicted, since)) {
 		answer = LOCK_TRACE_NOBODY_KNOWS;
@@ -257,6 +260,7 @@ static u32 lock_trace_wait_ends(struct lock_trace_attempt *attempt,
 		entry->waiting--;
 		entry->marks += leaves_mark;
 		version = word_step(lock, leaves_mark ? 0 : -1);
+		entry->ended = version;
 	} else {
 		version = word_version(word_read(lock));
 	}
