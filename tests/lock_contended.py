@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +30,17 @@ def _of_module(folder: Path, events: Events) -> Flags:
     return np.isin(events["lock"], known["address"].to_numpy(np.uint64))
 
 
-@turns(*(f"contended-slowdown-{what}" for what in PROGRAMS))
+def as_long_as_untraced(golden: Golden) -> None:
+    """Golden trials without a trace are of shorter programs: those of the arm contended take a twentieth longer."""
+    for workload in PROGRAMS.values():
+        untraced = json.loads((golden.raw("off") / workload / "stdout").read_text().splitlines()[-1])
+        change_json(
+            golden.raw("contended") / workload / "stdout",
+            lambda _, untraced=untraced: {"elapsed_ns": untraced["elapsed_ns"] * 21 // 20},
+        )
+
+
+@turns(*(f"contended-slowdown-{what}" for what in PROGRAMS), before=as_long_as_untraced)
 def programs_that_are_slower(golden: Golden) -> None:
     """Programs take a quarter longer with the arm contended."""
     for workload in PROGRAMS.values():
