@@ -81,7 +81,7 @@ void lock_trace_awaited(void *lock, u8 type, unsigned long site, u32 since,
 do {									\
 	u64 *_word = &lock_trace_words[lock_trace_word_of((unsigned long)(lock))]; \
 	u64 _time = 0;							\
-	u32 _since;							\
+	u64 _since;							\
 									\
 	if (lock_trace_sleeping(type))					\
 		preempt_disable_notrace();				\

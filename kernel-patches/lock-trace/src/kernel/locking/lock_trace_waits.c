@@ -128,8 +128,8 @@ static struct lock_trace_entry *lock_trace_entry_for(unsigned long lock)
 }
 
 /*
- * Whether somebody waits for the lock, has begun or ended to after version @since,
- * or has left a mark. @version: the one that the answer is of.
+ * Whether somebody waits for the lock, or began to after version @since. Where marks
+ * are left, also who ended then, and who left one. @version: that of the answer.
  */
 noinline enum lock_trace_answer
 lock_trace_waited_since(unsigned long lock, u32 since, u32 *version)
@@ -147,7 +147,7 @@ lock_trace_waited_since(unsigned long lock, u32 since, u32 *version)
 			word_step(lock, -1);
 		answer = LOCK_TRACE_SOMEBODY_WAITED;
 	} else if (entry && (entry->waiting || later(entry->last, since) ||
-			     later(entry->ended, since))) {
+			     (lock_trace_marks && later(entry->ended, since)))) {
 		answer = LOCK_TRACE_SOMEBODY_WAITED;
 	} else if (later(lock_trace_guards[lock_trace_word_of(lock)].evicted, since)) {
 		answer = LOCK_TRACE_NOBODY_KNOWS;
