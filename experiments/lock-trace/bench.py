@@ -16,7 +16,7 @@ def bench(folder: Path, repetitions: int) -> dict[str, pd.DataFrame]:
     program = build(folder)
     kept = []
     for name, load in CHECKS.items():
-        for arm in ("per-lock", "paper"):
+        for arm in ("per-lock", "contended", "paper"):
             found = check(program, arm, load)
             kept.append(
                 {"load": name, "filter": arm, **{key: found[key] for key in ("acquisitions", "failed", "kept")}}
@@ -27,7 +27,7 @@ def bench(folder: Path, repetitions: int) -> dict[str, pd.DataFrame]:
         cycles = {arm: min(pair_cycles(program, arm, kind, locks, threads) for _ in range(repetitions)) for arm in ARMS}
         net = {arm: cycles[arm] - cycles["off"] for arm in ARMS[1:]}
         row = {"type": kind, "locks": locks, "threads": threads, "off": cycles["off"]}
-        costs.append(row | net | {"per-lock / all": net["per-lock"] / net["all"]})
+        costs.append(row | net | {f"{arm} / all": net[arm] / net["all"] for arm in ("per-lock", "contended")})
     return {
         "What the filters keep; failed: acquisitions whose trylock failed": pd.DataFrame(kept),
         "A pair in cycles; arms but off: beyond off": pd.DataFrame(costs).round(2),

@@ -49,6 +49,7 @@ typedef off_t loff_t;
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
+#define GOLDEN_RATIO_32 0x61C88647
 #define GOLDEN_RATIO_64 0x61C8864680B583EBull
 #define hash_long(value, bits) ((unsigned int)((u64)(value) * GOLDEN_RATIO_64 >> (64 - (bits))))
 
@@ -58,6 +59,8 @@ typedef off_t loff_t;
 #define WRITE_ONCE(x, value) (*(volatile __typeof__(x) *)&(x) = (value))
 #define barrier() __asm__ volatile("" ::: "memory")
 #define smp_mb() __asm__ volatile("lock; addl $0,-4(%%rsp)" ::: "memory", "cc")
+/* An atomic instruction is one on x86. */
+#define smp_mb__after_atomic() barrier()
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, value) __atomic_store_n(p, value, __ATOMIC_RELEASE)
 #define cpu_relax() _mm_pause()
@@ -143,9 +146,9 @@ extern __thread struct task_struct current_task;
 
 /* -- what only starts, stops and shows ----------------------------------------------------------------------------- */
 
-struct static_key { bool on; };
-#define DEFINE_STATIC_KEY_FALSE(name) struct static_key name
-#define DECLARE_STATIC_KEY_FALSE(name) extern struct static_key name
+struct static_key_false { bool on; };
+#define DEFINE_STATIC_KEY_FALSE(name) struct static_key_false name
+#define DECLARE_STATIC_KEY_FALSE(name) extern struct static_key_false name
 #define static_branch_unlikely(key) ((key)->on)
 #define static_branch_enable(key) ((key)->on = true)
 #define static_branch_disable(key) ((key)->on = false)

@@ -46,7 +46,7 @@ COSTS = [
     *((kind, locks, 1) for kind in ("spin", "read", "write", "mutex") for locks in (1, 100, 5000)),
     *(("spin", locks, 2) for locks in (1, 5000)),
 ]
-ARMS = ("off", "all", "per-lock", "paper")
+ARMS = ("off", "all", "per-lock", "contended", "paper")
 #: Nothing of this may be: what was waited for is kept, and nothing else.
 FAULTS = ("waiters_dropped", "waits_invented", "holders_dropped", "without_waiter", "balance", "untracked", "lost")
 

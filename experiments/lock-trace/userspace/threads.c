@@ -7,7 +7,7 @@
  *   threads cost ARM TYPE LOCKS THREADS OPS               cycles of a pair of acquire and release, net of the clock's
  *                                                         readings; threads have locks of their own
  *
- * ARM: off, all, paper or per-lock. TYPE: spin, read, write, mutex. HOLD: turns of a loop. READS: per mille. The answer
+ * ARM: off, all, paper, per-lock or contended. TYPE: spin, read, write, mutex. HOLD: turns of a loop. READS: per mille. The answer
  * is a line of JSON. A lock's word says which acquisition holds it, so that a failed trylock tells for whom it failed.
  */
 #include "kernel.h"
@@ -17,6 +17,7 @@
 
 #include "lock_trace_ring.c"
 #include "lock_trace_table.c"
+#include "lock_trace_waits.c"
 #include "lock_trace_filter.c"
 #include "lock_trace_paper.c"
 #include "lock_trace.c"
@@ -115,6 +116,8 @@ static noinline void traced_lock(struct lock *lock, u64 id, u8 type, unsigned lo
 	struct lock_trace_attempt attempt;
 	u64 seen;
 
+	if (!lock_trace_every() && likely(!try_lock(lock, id, reader)))
+		return;
 	lock_trace_attempt(&attempt, lock, type, site);
 	seen = try_lock(lock, id, reader);
 	if (unlikely(seen)) {
@@ -138,6 +141,10 @@ static noinline void traced_unlock(struct lock *lock, u8 type, unsigned long sit
 {
 	struct lock_trace_end end;
 
+	if (!lock_trace_every()) {
+		LOCK_TRACE_LET_GO(lock, type, site, unlock(lock, reader));
+		return;
+	}
 	lock_trace_unlock(&end, lock, type, site);
 	unlock(lock, reader);
 	lock_trace_unlocked(&end, lock, type);
@@ -339,7 +346,8 @@ static void read_events(struct result *result)
 		for (size_t i = 0; i < size / sizeof(events[0]); i++) {
 			if (!events[i].pid)
 				continue;
-			truth_of(events[i].pid)->kept |= events[i].kind == LOCK_TRACE_ACQUIRED;
+			truth_of(events[i].pid)->kept |= events[i].kind == LOCK_TRACE_ACQUIRED ||
+							  events[i].kind == LOCK_TRACE_RELEASE;
 			truth_of(events[i].pid)->kept_wait |= events[i].kind == LOCK_TRACE_WAITS;
 		}
 	judge(result);
@@ -353,6 +361,7 @@ static void read_events(struct result *result)
 
 static const struct { const char *name; int value; } arms[] = {
 	{ "off", 0 }, { "all", LOCK_TRACE_ALL }, { "paper", LOCK_TRACE_PAPER }, { "per-lock", LOCK_TRACE_PER_LOCK },
+	{ "contended", LOCK_TRACE_CONTENDED },
 }, types[] = {
 	{ "spin", LOCK_TRACE_SPIN }, { "read", LOCK_TRACE_READ }, { "write", LOCK_TRACE_WRITE },
 	{ "mutex", LOCK_TRACE_MUTEX },

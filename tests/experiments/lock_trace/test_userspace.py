@@ -23,11 +23,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("arm", ["per-lock", "contended"])
 @pytest.mark.deep
-def test_what_was_waited_for_is_kept_and_nothing_else(program: Path, name: str):
+def test_what_was_waited_for_is_kept_and_nothing_else(program: Path, arm: str, name: str):
     load = CHECKS[name]
     for _ in range(TRIES):
-        found = check(program, "per-lock", load)
+        found = check(program, arm, load)
         assert {fault: found[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 0)
         assert found["acquisitions"] == load.threads * load.ops
         assert found["kept"] >= found["failed"]
@@ -47,23 +48,24 @@ def replaced(name: str, old: str, new: str) -> Callable[[str, str], str]:
 #: Changes of the kernel's files that must be seen, and what they make wrong.
 MUTATIONS = {
     "a waiter does not register": (
-        *("lock_trace_filter.c", "entry->last = said->sequence;", "entry->waiting = 0;"),
+        *("lock_trace_waits.c", "entry->last = said->sequence;", "entry->waiting = 0;"),
         {"holders_dropped"},
     ),
     "a wait never ends": (
         *(
-            "lock_trace_filter.c",
-            "\t\tentry->waiting--;\n\t\tversion = word_step(lock, -1);",
+            "lock_trace_waits.c",
+            "\t\tentry->waiting--;\n\t\tentry->marks += leaves_mark;\n"
+            "\t\tversion = word_step(lock, leaves_mark ? 0 : -1);",
             "\t\tversion = word_step(lock, 0);",
         ),
         {"without_waiter"},
     ),
     "all that is kept has waited": (
-        *("lock_trace_filter.c", "if (likely(answer == NOBODY_WAITED)) {", "if (!(hold->flags & HOLD_KEPT)) {"),
+        *("lock_trace_filter.c", "if (likely(answer == LOCK_TRACE_NOBODY_WAITED)) {", "if (!(hold->flags & HOLD_KEPT)) {"),
         {"holders_dropped"},
     ),
     "everything is kept": (
-        *("lock_trace_filter.c", "if (likely(answer == NOBODY_WAITED)) {", "if (false) {"),
+        *("lock_trace_filter.c", "if (likely(answer == LOCK_TRACE_NOBODY_WAITED)) {", "if (false) {"),
         {"without_waiter"},
     ),
     "a release is not counted": (
