@@ -17,8 +17,6 @@ from harness.run.executor import run_trials
 from harness.run.prepared import prepare_trials
 from harness.trial.plan import PlannedTrial
 
-KERNEL = "modern-6.1-bare"
-
 
 def traced(
     target: Path,
@@ -26,6 +24,7 @@ def traced(
     arms: Sequence[str],
     cpus: int,
     guest: Path = ROOT / "tests/guest/lock_accounts",
+    kernel: str = "modern-6.1-bare",
 ) -> Path:
     """The folder of a trial with a workload for each load and arm, LOAD-ARM. `loads`: options of locktrace, and shell
     text without quotes. `guest`: the loads' own programs and modules.
@@ -46,7 +45,7 @@ def traced(
             "name": "accounts",
             "paper": {"authors": ["x"], "year": 2013, "title": "x"},
             "workloads": {name: {"command": command, "timeout_s": 1200} for name, command in words.items()},
-            "arms": {"a": {"kernel": KERNEL, "session": "mailbox", "cpus": cpus, **machine}},
+            "arms": {"a": {"kernel": kernel, "session": "mailbox", "cpus": cpus, **machine}},
         }
     )
     prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")

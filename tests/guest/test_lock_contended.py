@@ -24,8 +24,9 @@ ARMS = ("contended", "per-lock", "all")
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one_cpu", "two_cpus"])
-def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return traced(tmp_path_factory.mktemp("contended"), LOADS, ARMS, request.param)
+def trial(request: pytest.FixtureRequest, version: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("contended")
+    return traced(target, LOADS, ARMS, request.param, kernel=f"modern-{version}-bare")
 
 
 def of_module(folder: Path, kind: int) -> Events:

@@ -68,7 +68,7 @@ def workloads(cpus: int) -> dict[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module", params=["virtual", "wall"])
-def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[bool, Path]:
+def trial(request: pytest.FixtureRequest, version: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[bool, Path]:
     """Whether there are two CPUs, and the folder of a trial of all scenarios."""
     two = request.param == "wall"
     target: Path = tmp_path_factory.mktemp("known")
@@ -78,7 +78,7 @@ def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             "name": "known",
             "paper": {"authors": ["x"], "year": 2013, "title": "x"},
             "workloads": workloads(machine["cpus"]),
-            "arms": {"a": {"kernel": "modern-6.1", **machine}},
+            "arms": {"a": {"kernel": f"modern-{version}", **machine}},
         }
     )
     store = Store.default()

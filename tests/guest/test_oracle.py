@@ -124,7 +124,7 @@ def test_the_page_sequence_is_identical_and_another_process_is_left_out(run, com
         assert np.diff(runs["ns"]).max() > 1e6
 
 
-@pytest.mark.parametrize("kernel", ["classic", "modern-6.1"])
+@pytest.mark.parametrize("kernel", ["classic", "modern-6.1", pytest.param("modern-7.3", marks=pytest.mark.deep)])
 def test_lock_calls_by_lock_and_site_add_up_to_the_entries(run, kernel):
     arm = {"kernel": kernel, "oracle": ["locks", "functions"], "oracle_locks": ["mutex_lock", "mutex_unlock"]}
     reads = "exec 3</proc/version 4</proc/devices; read -r a <&3; read -r b <&4; echo ${#a} ${#b}"

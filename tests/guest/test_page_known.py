@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
-def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Oracle, Path]]:
+def watch(version: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Oracle, Path]]:
     """Runs a command in a guest with the oracle: that, and the folder with the command's output."""
 
     def go(command: str, *packages: str) -> tuple[Oracle, Path]:
@@ -38,7 +38,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Oracl
                 "paper": {"authors": ["x"], "year": 2009, "title": "x"},
                 "packages": packages,
                 "workloads": {"known": {"command": command, "timeout_s": 300}},
-                "arms": {"a": {"kernel": "modern-6.1", "clock": "virtual", "oracle": ["pages"]}},
+                "arms": {"a": {"kernel": f"modern-{version}", "clock": "virtual", "oracle": ["pages"]}},
             }
         )
         store = Store.default()

@@ -52,20 +52,15 @@ MUTATIONS = {
         {"holders_dropped"},
     ),
     "a wait never ends": (
-        *(
-            "lock_trace_waits.c",
-            "\t\tentry->waiting--;\n\t\tentry->marks += leaves_mark;\n"
-            "\t\tversion = word_step(lock, leaves_mark ? 0 : -1);",
-            "\t\tversion = word_step(lock, 0);",
-        ),
+        *("lock_trace_waits.c", "word_step(lock, leaves_mark ? 0 : -1);", "word_step(lock, 0), entry->waiting++;"),
         {"without_waiter"},
     ),
     "all that is kept has waited": (
-        *("lock_trace_filter.c", "if (likely(answer == LOCK_TRACE_NOBODY_WAITED)) {", "if (!(hold->flags & HOLD_KEPT)) {"),
+        *("lock_trace_filter.c", "likely(answer == LOCK_TRACE_NOBODY_WAITED)", "!(hold->flags & HOLD_KEPT)"),
         {"holders_dropped"},
     ),
     "everything is kept": (
-        *("lock_trace_filter.c", "if (likely(answer == LOCK_TRACE_NOBODY_WAITED)) {", "if (false) {"),
+        *("lock_trace_filter.c", "likely(answer == LOCK_TRACE_NOBODY_WAITED)", "false"),
         {"without_waiter"},
     ),
     "a release is not counted": (
