@@ -31,6 +31,7 @@ SHARED_SOURCES = {"LINUX_VERSION_CODE", "CONSTANT_COMPARISON"}
 #: By feature: what is as in the code around it.
 NAMED = {
     "irq-hotspot": SHARED_SOURCES,
+    "profile-jitter": SHARED_SOURCES,
     "page-trace": SHARED_SOURCES | {
         "LINE_SPACING",  # a macro that declares stands among declarations
         "COMMIT_LOG_LONG_LINE",  # a file's name that a message quotes

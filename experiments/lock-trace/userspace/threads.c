@@ -90,6 +90,9 @@ static __always_inline void unlock(struct lock *lock, bool reader)
 {
 	if (reader)
 		__atomic_sub_fetch(&lock->word, READER, __ATOMIC_RELEASE);
+	else if (lock_type == LOCK_TRACE_MUTEX)
+		/* As the kernel's: an atomic instruction. */
+		__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE);
 	else
 		smp_store_release(&lock->word, 0);
 }
@@ -194,6 +197,9 @@ static void check_thread(int cpu)
 		current->pid = id;
 		truth->before = get_cycles();
 		traced_lock(&locks[truth->lock], id, type, 0x1000 + reader, reader, truth);
+		/* All see by then that the wait is over. */
+		smp_mb();
+		_mm_lfence();
 		truth->acquired = get_cycles();
 		spend(hold_turns);
 		/* Now and then the other finds it taken, whatever else the CPUs do. */
