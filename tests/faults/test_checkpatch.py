@@ -35,6 +35,7 @@ NAMED = {
     "page-trace": SHARED_SOURCES | {
         "LINE_SPACING",  # a macro that declares stands among declarations
         "COMMIT_LOG_LONG_LINE",  # a file's name that a message quotes
+        "VOLATILE",  # a kselftest touches memory that nobody else looks at
     },
     "lock-trace": {
         # Macros that make functions, and those that take a function and a lock, as the kernel's own beside them.
