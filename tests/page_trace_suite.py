@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,7 @@ CAUGHT = ("calm", "clones", "forks", "changes", "futex", "signals")
 def run_in_guest(
     target: Path, command: str, kernel: str, cpus: int = 2, *, pti: bool = False, timeout_s: float = 300,
     clock: str = "wall", beside: Path | None = None, programs: Path = PROGRAMS,
+    cmdline: Mapping[str, object] | None = None,
 ) -> Path:  # fmt: skip
     """The folder of what `command` left in a guest that has the experiment's programs and those of a test.
 
@@ -66,7 +67,7 @@ def run_in_guest(
                     "kernel": kernel,
                     "clock": clock,
                     "cpus": cpus,
-                    "cmdline": {"pti": "on", **QUIET} if pti else QUIET,
+                    "cmdline": {**({"pti": "on"} if pti else {}), **QUIET, **(cmdline or {})},
                 }
             },
         }
