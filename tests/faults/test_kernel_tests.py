@@ -28,6 +28,7 @@ WRAPPER = """\
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wclobbered"
 #include "{name}.inc"
 """
 
