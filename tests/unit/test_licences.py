@@ -92,7 +92,8 @@ def test_every_source_file_has_the_licence_of_its_place():
 def test_the_kernels_new_files_have_its_own_line():
     fits = re.compile(r"(//|/\*|\.\.|#) SPDX-License-Identifier: GPL-2\.0(-only)?( WITH Linux-syscall-note)?( \*/)?")
     sources = [path for path in tracked() if fnmatch(path, "kernel-patches/*/src/*")]
-    first = {path: (ROOT / path).read_text().partition("\n")[0] for path in sources if "/ABI/" not in path}
+    texts = {path: (ROOT / path).read_text().removeprefix("#!/bin/sh\n") for path in sources if "/ABI/" not in path}
+    first = {path: text.partition("\n")[0] for path, text in texts.items()}
     assert len(first) > 20
     assert {path: line for path, line in first.items() if not fits.fullmatch(line)} == {}
     assert all(("Linux-syscall-note" in line) == ("/uapi/" in path) for path, line in first.items())
