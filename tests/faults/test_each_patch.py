@@ -42,7 +42,17 @@ FEATURES = list(dict.fromkeys(load_kernel("modern-6.1").spec.patches + load_kern
 SMALL = [
     *("EXPERT", "64BIT", "SMP", "MODULES", "KALLSYMS", "PROFILING", "JUMP_LABEL", "HIGH_RES_TIMERS", "DEBUG_KERNEL"),
     *("PROC_FS", "PROC_SYSCTL", "SYSCTL", "SYSFS", "DEBUG_FS", "PCI", "BLK_DEV_INITRD", "BINFMT_ELF", "MULTIUSER"),
-    *("PRINTK", "BUG", "TTY", "SERIAL_8250", "SERIAL_8250_CONSOLE", "FUTEX", "POSIX_TIMERS", "MODIFY_LDT_SYSCALL"),
+    *(
+        "PRINTK",
+        "KUNIT",
+        "BUG",
+        "TTY",
+        "SERIAL_8250",
+        "SERIAL_8250_CONSOLE",
+        "FUTEX",
+        "POSIX_TIMERS",
+        "MODIFY_LDT_SYSCALL",
+    ),
     *("CPU_MITIGATIONS", "PAGE_TABLE_ISOLATION", "MITIGATION_PAGE_TABLE_ISOLATION"),
 ]
 #: Without them the test would show less than it says.

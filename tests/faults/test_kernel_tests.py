@@ -31,6 +31,21 @@ WRAPPER = """\
 #pragma GCC diagnostic ignored "-Wclobbered"
 #include "{name}.inc"
 """
+#: What the shell's test becomes another user by.
+SETUIDGID = """\
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	int id = argc > 2 ? atoi(argv[1]) : 0;
+
+	if (id && !setresgid(id, id, id) && !setresuid(id, id, id))
+		execvp(argv[2], argv + 2);
+	return 127;
+}
+"""
 
 
 def programs(tree: Path, target: Path) -> Path:
@@ -44,6 +59,7 @@ def programs(tree: Path, target: Path) -> Path:
         shutil.copyfile(selftests / name / f"{name}.c", library / f"{name}.inc")
         (target / f"kselftest-{name}.c").write_text(WRAPPER.format(name=name))
     shutil.copyfile(selftests / "profile/sources.sh", target / "kselftest-profile.sh")
+    (target / "setuidgid.c").write_text(SETUIDGID)
     return target
 
 
