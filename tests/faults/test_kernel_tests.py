@@ -71,6 +71,7 @@ def test_kunit_and_kselftests(version: str, tmp_path: Path):
     assert archive is not None
     tree = patched_tree(store, recipe, archive, source_identity(recipe.spec.source, archive))
     command = "dmesg > kunit; " + "".join(f"kselftest-{name} > {name}; echo $? >> exits; " for name in PROGRAMS)
+    # One CPU: QEMU 7.2 can run old code for ever where it is patched while several run.
     folder = run_in_guest(
         tmp_path, f"cd /run/krepro/out/$KREPRO_WORKLOAD; {command}", kernel,
         programs=programs(tree, tmp_path / "programs"), cmdline={"profile": 2}, timeout_s=1800,
