@@ -33,6 +33,8 @@ from harness.progress import note, step
 RECIPE_VERSION = 1
 #: Raised when `base_config` makes something else of a config.
 BASE_VERSION = 1
+#: Where files lie that no kernel is made of: what they say does not void it.
+NOT_COMPILED = ("Documentation/", "tools/testing/")
 #: What would otherwise tell builder, host and moment (Documentation/kbuild/reproducible-builds.rst).
 FIXED_IDENTITY = {
     "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
@@ -80,7 +82,11 @@ def kernel_inputs(recipe: KernelRecipe, identity: Mapping[str, Any]) -> dict[str
         "recipe": RECIPE_VERSION,
         "arch": recipe.spec.arch,
         "source": identity,
-        "patches": [{"name": name, "sha256": hash_file(path)} for name, path in recipe.added()],
+        "patches": [
+            {"name": name, "sha256": hash_file(path)}
+            for name, path in recipe.added()
+            if not name.startswith(NOT_COMPILED)
+        ],
         "fragments": [{"name": path.name, "sha256": hash_file(path)} for path in merged],
         "compiler": toolchain(recipe.spec.arch),
     }

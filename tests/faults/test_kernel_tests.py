@@ -74,7 +74,7 @@ def test_kunit_and_kselftests(version: str, tmp_path: Path):
     # One CPU: QEMU 7.2 can run old code for ever where it is patched while several run.
     folder = run_in_guest(
         tmp_path, f"cd /run/krepro/out/$KREPRO_WORKLOAD; {command}", kernel,
-        programs=programs(tree, tmp_path / "programs"), cmdline={"profile": 2}, timeout_s=1800,
+        programs=programs(tree, tmp_path / "programs"), cpus=1, cmdline={"profile": 2}, timeout_s=1800,
     )  # fmt: skip
     found = list(complaints((folder / "kunit").read_text(errors="replace"), SUITES))
     for name, test in PROGRAMS.items():

@@ -29,9 +29,9 @@ counts() {
 	[ ! -e $sys/nmi_profile_stats ] || cat $sys/nmi_profile_stats
 }
 
+# All at once: whoever reads a sysctl byte by byte gets the first one.
 handlers() {
-	read -r handlers rest < $sys/irq_hotspot_stats
-	echo "$handlers"
+	cut -f 1 $sys/irq_hotspot_stats
 }
 
 # Calls of the handlers of numbered interrupts, of all CPUs.
