@@ -113,6 +113,15 @@ def test_inputs_follow_contents_not_places(tmp_path):
     assert kernel_inputs(recipe, {"archive": {"x": "z"}}) != inputs
 
 
+@needs_guest_packages
+@pytest.mark.parametrize(("name", "same"), [("tools/testing/selftests/x.sh", True), ("kernel/x.c", False)])
+def test_tests_and_documentation_of_a_kernel_are_not_in_its_key(tmp_path, name, same):
+    recipe, file = load_kernel("classic"), tmp_path / "x"
+    file.write_text("1\n")
+    with_file = replace(recipe, sources=(*recipe.sources, (name, file)))
+    assert (kernel_inputs(with_file, {}) == kernel_inputs(recipe, {})) is same
+
+
 NOTES = """
 .section .notes,"a",%note
 .long 4, 8, 3
