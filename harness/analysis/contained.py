@@ -24,7 +24,7 @@ from harness.analysis.handed import MOST_PRINTED, MOST_WIDTH, Printed, Refused, 
 from harness.choices import FigureFormat
 from harness.errors import KreproError, RunError
 from harness.experiment.claim import Claim
-from harness.experiment.model import Experiment
+from harness.experiment.model import PREDICTIONS, Experiment
 from harness.machine.sandbox import Sandbox, sandbox_of_analyses
 from harness.measure.analysis import FILE_NAME
 from harness.measure.claims import ClaimResult
@@ -111,6 +111,12 @@ class Contained:
         taken = Taken(target, re.compile(rf"{NAME}\.{form}"))
         self._ask("redraw", taken, root=str(root.absolute()), form=form)
         return sorted(map(str, taken.files))
+
+    def predictions(self, trials: Sequence[TrialRecord]) -> str:
+        """JSON text of the hook `predictions`."""
+        with scratch_space("predictions") as scratch:
+            self._ask("predictions", Taken(scratch, re.compile(re.escape(PREDICTIONS))), trials=_data(trials))
+            return (scratch / PREDICTIONS).read_text(encoding="utf-8")
 
     def predict(self, document: dict[str, Any], script: Path) -> tuple[Shown, list[str]]:
         """Tables, in `summary`, and lines of the hook `predict`."""

@@ -107,6 +107,15 @@ class _Task:
             write_figures(self.analysis.figures(tables, metrics), self.writer.path, form)
         self.answers.files()
 
+    def predictions(self, trials: list[Any]) -> None:
+        from harness.experiment.model import PREDICTIONS
+        from harness.trial.model import TrialRecord
+
+        self.answers.begin()
+        text = self.analysis.predictions([TrialRecord.model_validate(trial) for trial in trials])
+        (self.writer.path / PREDICTIONS).write_text(text, encoding="utf-8")
+        self.answers.files()
+
     def predict(self, document: dict[str, Any], script: str) -> list[str]:
         from harness.measure.analysis import contained
         from harness.sets.shown import Shown

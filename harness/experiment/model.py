@@ -41,13 +41,15 @@ def _package(value: object) -> str | Package:
 
 PackageEntry = Annotated[Name | Package, BeforeValidator(_package)]
 #: Variables that the harness itself sets in the guest: a parameter of that name would hide them.
-RESERVED = frozenset({"seed", "workload"})
+RESERVED = frozenset({"seed", "workload", "predictions"})
+#: What was predicted of a trial before it began, in its raw folder.
+PREDICTIONS = "predictions.json"
 #: What lies beside the folders of workloads in a trial's raw folder, by whoever leaves it there.
 TRIAL_FILES = frozenset(
     {
         *("job.exit", "job.stdout", "job.stderr", "pmu", "dmesg", "kallsyms", "interrupts.final"),
         *("console.log", "qemu.stderr", "diagnosis.txt", "qmp-events.json", "host-sched.json"),
-        *(RECORDING, RECORDING_KEYS, PLUGIN_FOLDER),
+        *(RECORDING, RECORDING_KEYS, PLUGIN_FOLDER, PREDICTIONS),
     }
 )
 #: What lies beside the experiments' folders of result sets, and in them.
@@ -106,6 +108,9 @@ class Arm(Strict):
     workload_order: Annotated[
         Literal["given", "random"], about("of a trial's workloads; random: as the trial's seed decides")
     ] = "given"
+    predicted_by: Annotated[
+        Name | None, about("arm whose trial of the same repetition tells what comes of this one's; null: there is none")
+    ] = None
     group: Annotated[Name | None, about("the arm of experiment.yaml whose matrix it is of; null: it is of none")] = None
     dimensions: Annotated[dict[Parameter, Scalar], about("its place in the matrix", "the dimension's")] = {}
 
@@ -216,6 +221,7 @@ class Experiment(Strict):
         """What refers to nothing: the way to the field, and what is wrong there."""
         for name, arm in self.arms.items():
             yield from self._is_placed(name, arm)
+            yield from self._is_predicted(name, arm)
             for workload in arm.workloads or []:
                 if workload not in self.workloads:
                     known = ", ".join(self.workloads)
@@ -247,6 +253,17 @@ class Experiment(Strict):
         if list(arm.dimensions) != list(others.dimensions):
             wanted = ", ".join(others.dimensions)
             yield ("arms", name, "dimensions"), f"those of {arm.group} are, in this order, {wanted}"
+
+    def _is_predicted(self, name: str, arm: Arm) -> Iterator[Misfit]:
+        """Misfits when what an arm is predicted by is no arm on its kernel that is there before it."""
+        if arm.predicted_by is None:
+            return
+        earlier = self.arms.get(arm.predicted_by)
+        # Trials of the wall clock come last, and a kernel's together.
+        like = earlier is not None and (earlier.kernel, earlier.clock) == (arm.kernel, "virtual")
+        if earlier is None or not like or earlier.predicted_by is not None:
+            what = f"{arm.predicted_by} is no arm on kernel {arm.kernel} and the virtual clock that none predicts"
+            yield ("arms", arm.group or name, "predicted_by"), what
 
     def _names_arms(self, claim: Claim, index: int) -> Iterator[Misfit]:
         """Misfits when a claim's arm, or what it compares of a matrix, is not there."""

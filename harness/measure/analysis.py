@@ -38,6 +38,7 @@ HOOKS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("figures", "documents", "profiles", "timeline"), frozenset({"tables", "metrics"})),
     **dict.fromkeys(("summary", "paper"), frozenset({"tables", "metrics", "claims"})),
     "predict": frozenset({"document", "script"}),
+    "predictions": frozenset({"trials"}),
 }
 #: Of a table, a figure or a document: a name that leads out of no folder and hides nothing.
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -133,13 +134,7 @@ class Analysis:
             raise UsageError("documents() must return a dict by names of files", where=str(self.path))
         for name in made:
             self._file_name("documents", name)
-        try:
-            return {
-                name: json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-                for name, value in made.items()
-            }
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"documents(): a value is no JSON: {error}", where=str(self.path)) from error
+        return {name: self._json("documents", value) for name, value in made.items()}
 
     def figures(self, tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
         """Figures by name; none when the analysis draws none."""
@@ -186,6 +181,18 @@ class Analysis:
             raise UsageError("predict() must return tables by title, and lines", where=str(self.path))
         tables, lines = made
         return dict(tables), [str(line) for line in lines]
+
+    def predictions(self, trials: Sequence[TrialRecord]) -> str:
+        """JSON text: what comes of trials that are predicted by these, as it is written before they begin."""
+        made = self._call("predictions", trials=_Followed(trials, self._reached))
+        return self._json("predictions", made)
+
+    def _json(self, hook: str, value: object) -> str:
+        """As it is written. NaN is refused: JSON has none."""
+        try:
+            return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"{hook}(): a value is no JSON: {error}", where=str(self.path)) from error
 
     def _file_name(self, hook: str, name: object) -> None:
         if not isinstance(name, str) or not FILE_NAME.fullmatch(name):

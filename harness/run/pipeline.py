@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from harness.run.outcome import ended, problem
 from harness.run.prepared import Prepared, check_plan, prepare_trials, with_oracle
 from harness.run.request import RunRequest
 from harness.run.resuming import earlier_set, folder_for, take_earlier, working_on
-from harness.run.stages import Together, due, stages, told, verdicts_so_far
+from harness.run.stages import Together, due, in_turn, stages, told, verdicts_so_far
 from harness.run.unfinished import Run
 from harness.run.union import planned
 from harness.sets.digest import deterministic_files, digest
@@ -43,7 +43,7 @@ from harness.sets.manifest import NO_DIGEST, Manifest, describe_image, describe_
 from harness.sets.provenance import host, load, made_now
 from harness.sets.reference import check_digest, find_reference
 from harness.sets.resultset import EXPERIMENT, ResultSet, Writer, copy_experiment
-from harness.trial.model import TrialRecord
+from harness.trial.model import TrialRecord, TrialSpec
 from harness.trial.plan import PlannedTrial, make_plan
 from harness.trial.prepare import KernelBuild
 
@@ -135,7 +135,7 @@ def _measured(
     earlier = earlier_set(request, home)
     with connected(request.executor) as client, working_on(request, home, len(plan), earlier) as run, whole() as line:
         writer = Writer(home, run.set)
-        work = _Work(request, experiment, folder, plan, store, run, writer, line)
+        work = _Work(request, experiment, folder, plan, store, run, writer, line, analysis)
         prepared = work.guests(client, earlier, clock, None if part.text else analysis)
         records = [run.sealed[spec.arm, spec.repetition] for spec in prepared.trials]
         writer.found |= run.files()
@@ -184,6 +184,7 @@ class _Work:
     run: Run
     writer: Writer
     line: Whole
+    analysis: Contained
 
     def guests(self, client: Any, earlier: ResultSet | None, clock: _Clock, analysis: Contained | None) -> Prepared:
         """Build what is needed and run all trials, stage by stage; with `analysis`, verdicts are told in between."""
@@ -192,12 +193,15 @@ class _Work:
         self._expect([self.plan], recipes)
         plugin_api(qemu_version())  # a QEMU that is missing or too old is found before a kernel is built
         at_once = bool(run.resumed) or self.request.reuse or earlier is not None
-        parts = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
+        whole = [self.plan] if at_once else stages(self.store, self.experiment, self.plan, recipes)
+        turns = [in_turn(self.experiment, part) for part in whole]
+        parts = [half for turn in turns for half in turn]
+        ends = [turn[-1] for turn in turns]
         self._expect(parts, recipes)
         made = Together(self.plan)
         for part in parts:
             new = prepare_trials(self.store, self.experiment, self.folder, part, run.running, accel, recipes)
-            new = new.limited((settings.number(settings.OUTPUT_MIB) or FILE_MIB) << 20)
+            new = self._predicted(new.limited((settings.number(settings.OUTPUT_MIB) or FILE_MIB) << 20))
             made.parts.append(new)
             clock.lap("build")
             self._describe(new, earlier, clock, first=part is parts[0])
@@ -210,9 +214,22 @@ class _Work:
             self.line.next_stage()
             clock.lap("guests")
             _copy_symbols(new.builds, self.writer)
-            if analysis is not None and part is not parts[-1]:
+            if analysis is not None and part in ends[:-1]:
                 self._tell(analysis, made)
         return made.whole
+
+    def _predicted(self, new: Prepared) -> Prepared:
+        """With what is predicted of them, by trials that have ended; of what ended badly nothing is."""
+
+        def one(spec: TrialSpec) -> TrialSpec:
+            by = self.experiment.arms[spec.arm].predicted_by
+            if by is None:
+                return spec
+            record = self.run.sealed[by, spec.repetition]
+            good = record.status == "ok"
+            return spec.predicted(self.analysis.predictions([record.relocated(self.writer.path)]) if good else "null\n")
+
+        return replace(new, trials=[one(spec) for spec in new.trials])
 
     def _expect(self, parts: Sequence[Sequence[PlannedTrial]], recipes: Mapping[str, KernelRecipe]) -> None:
         self.line.expect(outlook(self.store, self.experiment, parts, recipes, self.request.results))

@@ -12,7 +12,7 @@ from harness.analysis.trust import execute
 from harness.artefacts.store import Store, hash_file, hash_tree
 from harness.choices import Trusted
 from harness.errors import RunError, UsageError
-from harness.experiment.model import experiment_names, load_experiment
+from harness.experiment.model import PREDICTIONS, experiment_names, load_experiment
 from harness.machine.qemu import qemu_version
 from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
 from harness.paths import EXPERIMENTS
@@ -51,6 +51,7 @@ def _replayed(result: ResultSet, chosen: Sequence[TrialRecord]) -> int:
         experiment, folder = result.manifest.experiment, measured_experiment(result)
         prepared = prepare_trials(Store.default(), experiment, folder, plan, scratch, "tcg")
         trials = [_from_recording(spec, result, prepared) if _recorded(spec) else spec for spec in prepared.trials]
+        trials = [_as_predicted(spec, result) for spec in trials]
         records = run_trials(trials)
         failed = [record for record in records if record.status != "ok"]
         if failed:
@@ -100,6 +101,12 @@ def _choose(result: ResultSet, trial: str | None) -> list[TrialRecord]:
             )
     known = ", ".join(f"{record.arm}/{record.repetition}" for record in virtual[:6])
     raise UsageError(f"no arm and no trial {trial!r} in the set", where=str(result.path), hint=f"for example {known}")
+
+
+def _as_predicted(spec: TrialSpec, result: ResultSet) -> TrialSpec:
+    """With what was predicted of it then, where anything was."""
+    path = result.path / "raw" / spec.arm / str(spec.repetition) / PREDICTIONS
+    return spec.predicted(path.read_text(encoding="utf-8")) if path.is_file() else spec
 
 
 def _recorded(spec: TrialSpec) -> bool:

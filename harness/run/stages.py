@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.analysis.analyse import Hooks
 from harness.artefacts.store import Store
-from harness.errors import KreproError
+from harness.errors import KreproError, UsageError
 from harness.experiment.claim import Claim
 from harness.experiment.model import Experiment
 from harness.kernel.build import kernel_is_built
@@ -39,6 +39,18 @@ def stages(
     if all(kernel_is_built(store, recipe) for recipe in later):
         return [list(plan)]
     return [[trial for trial in plan if experiment.arms[trial.arm].kernel == kernel] for kernel in recipes]
+
+
+def in_turn(experiment: Experiment, part: Sequence[PlannedTrial]) -> list[list[PlannedTrial]]:
+    """A part of a plan, and after it what is predicted by its trials; UsageError where those are not in it."""
+    there = {(trial.arm, trial.repetition) for trial in part}
+    later = [trial for trial in part if experiment.arms[trial.arm].predicted_by is not None]
+    for trial in later:
+        by = experiment.arms[trial.arm].predicted_by
+        if (by, trial.repetition) not in there:
+            what = f"trial {trial.arm} {trial.repetition} is predicted by that of {by}, which is not in this run"
+            raise UsageError(what, hint=f"--arms {by},{trial.arm}, and no shard")
+    return [half for half in ([trial for trial in part if trial not in later], later) if half]
 
 
 @dataclass

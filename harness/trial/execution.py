@@ -17,6 +17,7 @@ from typing import Literal
 
 from harness.artefacts.neutral import neutral
 from harness.errors import KreproError, RunError
+from harness.experiment.model import PREDICTIONS
 from harness.guest.mailbox import MailboxSession
 from harness.guest.recorded import RecordedSession
 from harness.guest.session import JobResult, Session
@@ -101,6 +102,8 @@ def run_trial(spec: TrialSpec, following: Following | None = None) -> TrialRecor
     log.debug("trial %s %d begins: seed %d, %s", spec.arm, spec.repetition, spec.seed, spec.machine.clock)
     try:
         spec.folder.mkdir(parents=True, exist_ok=True)
+        if spec.predictions is not None:
+            (spec.folder / PREDICTIONS).write_text(spec.predictions, encoding="utf-8")
         prepare_folder(spec.machine, scratch, spec.job)
         if spec.recording is not None:
             shutil.copyfile(spec.recording, scratch / RECORDING)

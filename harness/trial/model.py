@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -54,7 +55,13 @@ class TrialSpec(Strict):
     workloads: tuple[WorkloadCommand, ...]
     folder: Path
     plugin: Plugin | None = None
+    predictions: str | None = None
     file_bytes: int = MOST_FILE_BYTES
+
+    def predicted(self, text: str) -> TrialSpec:
+        """This trial with what was predicted of it: it writes that down, and its guest is told the hash."""
+        told = {**self.params, "predictions": hashlib.sha256(text.encode()).hexdigest()}
+        return self.model_copy(update={"predictions": text, "params": told})
 
     @property
     def job(self) -> str:

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.errors import UsageError
 from harness.experiment.claim import Claim
 from harness.measure.claims import ClaimResult
-from harness.run.stages import due, settled, stages, told
+from harness.run.stages import due, in_turn, settled, stages, told
 from harness.trial.plan import PlannedTrial
 
 
@@ -74,3 +75,16 @@ def test_what_is_told_is_short():
     ]
     assert told(results[:1], 3, 5)[1:] == ["  all as known"]
     assert told([], 3, 5) == []
+
+
+def test_what_is_predicted_comes_after_what_predicts_it():
+    arms = {"b": SimpleNamespace(predicted_by="a"), "a": SimpleNamespace(predicted_by=None)}
+    plan = [PlannedTrial(arm, repetition, 1) for repetition in (0, 1) for arm in "ba"]
+    halves = in_turn(SimpleNamespace(arms=arms), plan)
+    assert [[(trial.arm, trial.repetition) for trial in half] for half in halves] == [
+        [("a", 0), ("a", 1)],
+        [("b", 0), ("b", 1)],
+    ]
+    assert in_turn(SimpleNamespace(arms=arms), plan[1:2]) == [plan[1:2]]
+    with pytest.raises(UsageError, match="trial b 1 is predicted by that of a, which is not in this run"):
+        in_turn(SimpleNamespace(arms=arms), plan[:3])
