@@ -19,6 +19,7 @@ from .effects import losses, periods, rates
 from .figures import draw
 from .fit import Runs, stages_of, traps_of
 from .fitted import costs_of, models, undisturbed
+from .foretold import TRACED, predictions, put_traced
 from .hand import hand_rows
 from .metrics import metrics_of
 from .predict import predict
@@ -26,7 +27,18 @@ from .report import paper_tables, summaries
 from .runs import ORACLE, Run, read_laps, read_runs
 from .validation import put_scripts
 
-__all__ = ["METRICS", "TABLES", "documents", "figures", "metrics", "paper", "predict", "summary", "tables"]
+__all__ = [
+    "METRICS",
+    "TABLES",
+    "documents",
+    "figures",
+    "metrics",
+    "paper",
+    "predict",
+    "predictions",
+    "summary",
+    "tables",
+]
 
 
 def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
@@ -59,6 +71,9 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
             rows.put("traps", traps_of(fitted), trial)
     with rows.part(trial, "scripts that are predicted", "validate"):
         put_scripts(rows, trial, read, stages)
+    with rows.part(trial, "scripts that were predicted", TRACED):
+        if TRACED in read:
+            put_traced(rows, trial, read[TRACED])
     with rows.part(trial, "lost hits and saturation", "effects"):
         rows.put("losses", list(losses(named, laps)), trial)
         rows.put("rates", list(rates(named)), trial)
@@ -70,7 +85,8 @@ def _put_trial(rows: TableRows, trial: Trial) -> None:
 def _run_row(run: Run) -> dict[str, Any]:
     row = run.as_columns() | {"work": run.work, "batches": run.batches, "problem": run.problem or None}
     if not run.problem:
-        row |= {"per_round": run.per_round, "cold": run.took[0] / run.rounds - run.per_round}
+        took = run.took or run.plain  # what is only counted is not traced
+        row |= {"per_round": run.per_round, "cold": took[0] / run.rounds - run.per_round}
     return row
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from .fitlines import line
-from .fittimes import calls_of, refresh_of, samples_of, strings_of
+from .fittimes import calls_of, refresh_of, samples_of, strings_of, within_of
 from .model.cost import PROGRAMS_ONLY, TRACE_POINTS
 from .runs import Run
 
@@ -182,6 +182,7 @@ def _provider(runs: Runs, provider: str) -> dict[str, float]:
     if provider not in PROGRAMS_ONLY:
         stages["same-place"] = cost("double") - cost("one") - (cost("one") - runs.bare(f"{provider}.one"))
         stages |= _stack(runs, provider)
+    stages |= within_of(runs, provider, samples_of(runs))
     nested = {"kprobe-ftrace": "nested.int3-ftrace", "kprobe-int3": "nested.int3-int3"}.get(provider, "")
     stages["miss"] = runs.cost(nested) - runs.cost("nested.none")
     if provider == "kretprobe":

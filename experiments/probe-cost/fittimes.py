@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .fitlines import line, solved
+from .model.cost import PROGRAMS_ONLY
 from .model.readers import PAGE_BYTES, event_size
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ SIZES = {
 PLAIN = ("pid", "uid", "time", "boot", "cpu", "task", "random", "comm")
 #: How often the fit's programs call what they call.
 _TIMES = 5
+#: Workloads whose samples have stacks of the kernel's; and the period of these samples, in step with nothing.
+IN_KERNEL, BESIDE_NS = ("pipe", "path", "itimer", "rename", "getppid"), 20_011
 #: Runs whose readers find events, and the same without a reader.
 _DRAINED = {
     "drain.small.often": "drain.small",
@@ -42,21 +45,60 @@ def samples_of(runs: Runs) -> dict[str, float]:
         "sample": each("sample.one", "bare.spin", 100_000),
         "programs": each("sample.program", "bare.spin", 100_000),
     }
-    deep = []
+    deep, looked = [], []
     for name, bare, period in (
         ("sample.stack", "bare.spin", 100_000),
         ("sample.frames10", "bare.frames10", 100_000),
         ("sample.frames40", "bare.frames40", 100_000),
-        ("sample.pipe", "bare.pipe", 20_000),
+        ("sample.pipe", "bare.pipe", 20_000),  # of an older guest's program
+        *((f"sample.in-{work}", f"bare.{work}", BESIDE_NS) for work in IN_KERNEL),
     ):
         cost = each(name, bare, period)
         if not math.isnan(cost) and runs.runs[name].probes[0].user_frames:
             probe = runs.runs[name].probes[0]
-            deep.append(((1.0, probe.frames, probe.user_frames), cost - stages["sample"]))
-    if len(deep) > 2:
-        found = solved([row for row, _ in deep], [value for _, value in deep])
-        return stages | dict(zip(("stack", "frame", "user-frame"), found, strict=True))
+            told = (probe.frames, probe.user_frames, probe.in_kernel)
+            # What the samples themselves had: in a loop that a period is in step with, a look has other ones.
+            deep.append(((1.0, *(probe.found if any(probe.found) else told)), cost - stages["sample"]))
+            looked.append((1.0, *told))
+    named = ("stack", "frame", "user-frame", "kernel-stack")
+    known = len(named) if any(row[-1] for row, _ in deep) else len(named) - 1
+    if len(deep) >= known:
+        found = solved([row[:known] for row, _ in deep], [value for _, value in deep])
+        off = [
+            abs(math.fsum(one * other for one, other in zip(found, row, strict=False)) - cost)
+            for row, (_, cost) in zip(looked, deep, strict=True)
+        ]
+        return stages | dict(zip(named, found, strict=False)) | {"spread": max(off)}
     return stages | {"stack": each("sample.stack", "bare.spin", 100_000)}
+
+
+def within_of(runs: Runs, provider: str, sample: Mapping[str, float]) -> dict[str, float]:
+    """What the stack of a sample that falls into a probe's handling takes beyond the frames of the probed place.
+
+    Of the time of a run with a sampler beside the probe, the workload's share has the workload's stacks; without the
+    sampler it takes what it takes in a run of its own. Where it takes stacks, the rest is shared with the recording.
+    """
+    programs = provider in PROGRAMS_ONLY
+    beside, alone = f"{provider}.sampled", f"{provider}.{'called' if programs else 'four'}"
+    if "kernel-stack" not in sample or not {beside, alone} <= set(runs.runs):
+        return {}
+    place, sampler = runs.runs[beside].probes
+    own = sample["sample"] + sample["stack"] + sample["user-frame"] * sampler.user_frames
+    there = own + sample["frame"] * place.place
+    workload = own + sample["frame"] * sampler.frames + sample["kernel-stack"] * sampler.in_kernel
+    bare = runs.bare(beside)
+
+    def beyond(name: str, other: str, recording: float, within: float) -> float:
+        lasted, without = runs.cost(name), runs.cost(other)
+        each = (lasted - without) / (lasted / BESIDE_NS)
+        others = bare * workload + recording * (there + within)
+        return (each * without - others) / (without - bare - recording) - there
+
+    found = {"within": beyond(beside, alone, 0.0, 0.0)}
+    if not programs and {f"{provider}.sampled-stack", f"{provider}.stack", f"{provider}.one"} <= set(runs.runs):
+        recording = runs.cost(f"{provider}.one") - bare
+        found["within-stack"] = beyond(f"{beside}-stack", f"{provider}.stack", recording, found["within"])
+    return found
 
 
 def refresh_of(runs: Runs) -> dict[str, float]:
@@ -68,6 +110,8 @@ def refresh_of(runs: Runs) -> dict[str, float]:
     wake = beyond("general.wake", "general.idle") / runs.runs["general.wake"].wakes
     wake2 = beyond("general.wake2", "general.idle") / runs.runs["general.wake2"].wakes
     stages = {"refresh": wake, "buffer": wake2 - wake}
+    if {"general.wake4", "general.idle4"} <= set(runs.runs):
+        stages["beside"] = beyond("general.wake4", "general.idle4") / runs.runs["general.wake4"].wakes - wake
     switch = (runs.cost("general.switch") - runs.cost("general.switch-nameless")) / 2
     if {*_DRAINED, *_DRAINED.values()} <= set(runs.runs):
         rows, values = [], []

@@ -40,6 +40,11 @@ class _Trial:
             (row["provider"], row["stage"]): row["value"] for row in self.records("stages") if not row["point"]
         }
 
+    @property
+    def only_drawn(self) -> bool:
+        """Whether it traced what another one has predicted, and fitted nothing."""
+        return bool(self.runs) and not self.stages and set(self.rows("validation")["source"]) == {"blind"}
+
     def rows(self, table: str) -> pd.DataFrame:
         return self._by_trial.of(table, self.arm, self.trial)
 
@@ -70,7 +75,7 @@ def metrics_of(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for row in tables["trials"].to_dict("records"):
         trial = _Trial(rows, by_trial, row["arm"], row["trial"], row["clock"])
         _stage_metrics(trial)
-        if not trial.runs or not all(name.startswith(RUNS) for name in trial.runs):
+        if not trial.only_drawn and (not trial.runs or not all(name.startswith(RUNS) for name in trial.runs)):
             _structure_metrics(trial)
         _validation_metrics(trial)
         _blind_metrics(trial, tables["validation"])
@@ -187,8 +192,8 @@ def _blind_metrics(trial: _Trial, checks: pd.DataFrame) -> None:
     trial.put("blind_scripts", len(drawn))
     trial.put("blind_failed", float(failed.mean()))
     held = checks[(checks["source"] == "held-out") & checks["error_added"].notna()]
-    bare = set(drawn["trial"]) - set(held.loc[held["arm"] == trial.arm, "trial"])
-    # Their intervals are widened by the errors of held-out scripts, if there are any.
+    bare = set(drawn["trial"]) - set(held.loc[held["arm"] == trial.arm, "trial"]) if trial.stages else set()
+    # Their intervals are widened by the errors of held-out scripts, if there are any; those of another boot always.
     trial.put("blind_inside", math.nan if bare else float(inside.mean()), "no script was held out")
 
 

@@ -41,13 +41,20 @@ class Counted(Answer):
     size: Annotated[int, about("bytes of an event, without strings")] = 0
     frames: Annotated[float, about("of the kernel's, of its stacks in a look of a few rounds")] = 0.0
     user_frames: Annotated[float, about("and of the user's, of a sample's")] = 0.0
+    place: Annotated[float, about("of the kernel's where it fires, by a sampler of its event")] = 0.0
+    in_kernel: Annotated[float, about("share of samples that have any of the kernel's; 0: not told")] = 0.0
+    found: Annotated[tuple[float, ...], about("these three, of the samples of the run itself; 0: not told")] = ()
     by_wake: Annotated[float, about("firings by a reader that finds nothing, each time that it wakes up")] = 0.0
     by_read: Annotated[float, about("and by each further read of its")] = 0.0
+    by_ring: Annotated[float, about("by a reader of a ring, each time that it wakes up; negative: as by_wake")] = -1.0
+    read_passes: Annotated[tuple[float, ...], about("of by_read, those that pass each consumer's filter")] = ()
     executed: Annotated[tuple[int, ...], about("instructions of each consumer's program, of a firing")] = ()
 
 
 class Run(Answer):
-    """One run. `took`: what each batch took; `plain`: the same without probes, where the run was to tell it."""
+    """One run. `took`: what each batch took; `plain`: the same without probes, where the run was to tell it;
+    `again`: once more, when all was counted.
+    """
 
     run: Annotated[str, about("its name: PROVIDER.WHAT, or that of a held-out script")]
     script: str
@@ -56,6 +63,7 @@ class Run(Answer):
     problem: str
     took: tuple[float, ...] = ()
     plain: tuple[float, ...] = ()
+    again: tuple[float, ...] = ()
     syscalls: int = 0
     switches: int = 0
     probes: tuple[Counted, ...] = ()
@@ -73,7 +81,7 @@ class Run(Answer):
 
     @model_validator(mode="after")
     def _whole(self) -> Run:
-        if not self.problem and not self.took:
+        if not self.problem and not self.took and not self.plain:
             raise ValueError("a run without a problem has no times")
         return self
 
@@ -89,12 +97,12 @@ class Run(Answer):
 
     @property
     def batches(self) -> int:
-        return len(self.took)
+        return len(self.took or self.plain)
 
     @property
     def per_round(self) -> float:
         """Median over batches."""
-        return float(np.median(self.took)) / self.rounds
+        return float(np.median(self.took or self.plain)) / self.rounds
 
     @property
     def added(self) -> float:
@@ -116,6 +124,11 @@ class Run(Answer):
         return _middle(self.plain)
 
     @property
+    def drift(self) -> float:
+        """How far two untraced runs of it were apart, as a share; 0 where there was one."""
+        return abs(_middle(self.again) / self.untraced - 1) if self.again else 0.0
+
+    @property
     def total(self) -> float:
         """All batches."""
         return float(sum(self.took))
@@ -128,7 +141,7 @@ class Run(Answer):
     @property
     def held_out(self) -> bool:
         """Whether it is a script that is to be predicted."""
-        return words(self.lines[0]).get("check") == "1"
+        return words(self.lines[0]).get("check", "0") in "123"
 
     @property
     def period_ns(self) -> float:

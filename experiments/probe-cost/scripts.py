@@ -112,7 +112,9 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
         fields=fields,
         consumers=consumers,
         event_bytes=-(-counted.size // ARGUMENT_BYTES) * ARGUMENT_BYTES if provider == "syscall" else counted.size,
+        place_frames=counted.place,
         by_wake=counted.by_wake,
+        by_ring=None if counted.by_ring < 0 else counted.by_ring,
         by_read=max(0.0, counted.by_read),  # a difference of two counts, into which other tasks may fall
     )
 
@@ -121,7 +123,8 @@ def _sampler(use: str, counted: Counted, number: int) -> Consumer:
     if "bpf=" in use:
         return _consumer(use, 1.0, counted, number, ())
     if "stack=1" in use:
-        return Consumer(stack_frames=counted.frames, user_frames=counted.user_frames)
+        share = counted.in_kernel or None
+        return Consumer(stack_frames=counted.frames, user_frames=counted.user_frames, in_kernel=share)
     return Consumer()
 
 
@@ -169,12 +172,21 @@ def _consumer(use: str, passes: float, counted: Counted, number: int, paths: Seq
         histogram = Histogram(keys=keys, values=values - ("vals=hitcount" in parts))
     return Consumer(
         record=options.get("record", "1") == "1",
-        predicate=_predicate(use.split("filter=", 1)[1].split(maxsplit=1)[0], min(passes, 1.0), paths)
+        predicate=_predicate(use.split("filter=", 1)[1].split(maxsplit=1)[0], min(passes, 1.0), paths).model_copy(
+            update={"read_passes": _share(counted, number)}
+        )
         if "filter=" in use
         else None,
         stack_frames=counted.frames if "stack" in options else None,
         histogram=histogram,
     )
+
+
+def _share(counted: Counted, number: int) -> float | None:
+    """Of what a reader's reads fire, the share that passes a consumer's filter."""
+    if not counted.read_passes or counted.by_read <= 0:
+        return None
+    return min(1.0, max(0.0, counted.read_passes[number] / counted.by_read))
 
 
 def compared(pattern: str, text: str) -> int:

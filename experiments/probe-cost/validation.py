@@ -13,13 +13,15 @@ from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
 from .fitted import accuracy, costs_of, model_of, unit_of
-from .model.cost import CostModel
+from .model.cost import Accuracy, CostModel
 from .model.prediction import predict
 from .runs import Run
 from .scripts import counts, events_of, script
 
 #: Scripts by the guest's workload that runs them: seen, drawn by the trial's seed, before and after advice.
 SOURCES = {"validate": "held-out", "blind": "blind", "advice": "advice"}
+#: Of what was drawn, counted in the one boot and traced in another.
+DRAWN, TRACED = "drawn", "traced"
 
 #: Why no script of a trial is predicted whose fit is not there.
 UNFITTED = "the runs of the fit are not known"
@@ -33,7 +35,7 @@ def put_scripts(
 
     The interval of scripts that were drawn is widened by the worst error of those that were seen, of the same trial.
     """
-    model = _model(trial, stages) if stages else None
+    model = fitted_model(trial, stages) if stages else None
     for workload, source in SOURCES.items():
         checks = _put(rows, trial, [run for run in read.get(workload, []) if run.held_out], model, source)
         if source == "held-out" and model is not None and checks:
@@ -63,14 +65,22 @@ def _put(
     return checks
 
 
-def _model(trial: Trial, stages: Sequence[dict[str, Any]]) -> CostModel:
+def fitted_model(trial: Trial, stages: Sequence[dict[str, Any]]) -> CostModel:
     costs = costs_of(pd.DataFrame(stages).assign(arm=trial.arm))
     return model_of(
         costs, arm=trial.arm, kernel=trial.kernel, fidelity=trial.fidelity, unit=unit_of(trial.clock), trials=1
     )
 
 
-def _lost(run: Run) -> dict[str, float]:
+def seen_accuracy(trial: Trial, read: Mapping[str, Sequence[Run]], model: CostModel) -> Accuracy | None:
+    """The errors of this trial's other scripts, held-out ones and those of advice; None where it has none."""
+    others = [*read.get("validate", []), *read.get("advice", [])]
+    runs = [run for run in others if run.held_out and not run.problem]
+    checks = [{"problem": None, "script": run.run} | _check(run, model, least=False) for run in runs]
+    return accuracy(pd.DataFrame(checks).assign(arm=trial.arm)) if checks else None
+
+
+def lost(run: Run) -> dict[str, float]:
     """What is known of firings that were lost, per batch; the kernel counts misses of kprobes alone."""
     told = [probe for probe in run.probes if probe.misses >= 0]
     row: dict[str, float] = {
@@ -91,7 +101,7 @@ def _check(run: Run, model: CostModel | None, *, least: bool) -> dict[str, Any]:
     measured = run.added_least if least else run.added
     slowdown = 1 + measured / base
     row: dict[str, Any] = {"base": base, "measured": measured, "slowdown": slowdown}
-    row |= _lost(run)
+    row |= lost(run)
     if model is None:
         return row | {"problem": UNFITTED}
     try:

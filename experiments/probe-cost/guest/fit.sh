@@ -36,7 +36,19 @@ common() {
 	block "$p.program2" "$w" "" "$p $t" "bpf=0" "bpf=0"
 	block "$p.program100" "$w" "" "$p $t" "bpf=100"
 	block "$p.map" "$w" "" "$p $t" "bpf=0 map=1"
+	sampled "$p.sampled" "$w" "$t" "" "" "" ""
+	sampled "$p.sampled-stack" "$w" "$t" "stack=1"
 	block "$p.others" "$w" "others=${4:-64}" "$p $t" ""
+}
+
+# A sampler beside a probe, so that samples fall into its handling: PROVIDER.WHAT WORK TARGET USE ...
+sampled() {
+	n=$1
+	echo "run $n work=$2$more"
+	echo "probe ${n%%.*} $3"
+	shift 3
+	for use; do echo "use $use"; done
+	printf 'probe sample 20011\nuse stack=1\ngo\n'
 }
 
 # Those whose events record what one asks for: PROVIDER WORK TARGET REGISTER POINTER
@@ -143,6 +155,9 @@ double() {
 		# A second one on the same place makes a list of it.
 		block "$n.program2" "${w%%:*}" "" "$n $t" "bpf=0" "bpf=0"
 		block "$n.program4" "${w%%:*}" "" "$n $t" "bpf=0" "bpf=0" "bpf=0" "bpf=0"
+		c="bpf=0 calls=look/8:4,put/8:4"
+		block "$n.called" "${w%%:*}" "" "$n $t" "$c" "$c"
+		sampled "$n.sampled" "${w%%:*}" "$t" "$c" "$c"
 	done
 	# Time-driven: samples, and the periodic refresh.
 	printf 'run bare.spin work=nothing rounds=40 spin=100000%s\ngo\n' "$more"
@@ -151,10 +166,16 @@ double() {
 	block sample.stack nothing "rounds=40 spin=100000" "sample 100000" "stack=1"
 	block general.idle nothing "rounds=40 spin=100000" "kprobe-ftrace __x64_sys_getppid" ""
 	block general.wake nothing "rounds=40 spin=100000 drain=500" "kprobe-ftrace __x64_sys_getppid" ""
+	block general.idle4 nothing "rounds=40 spin=100000" "kprobe-ftrace __x64_sys_getppid" "" "" "" ""
+	block general.wake4 nothing "rounds=40 spin=100000 drain=500 readers=2" "kprobe-ftrace __x64_sys_getppid" "" "" "" ""
 	block general.wake2 nothing "rounds=40 spin=100000 drain=500" "kprobe-ftrace __x64_sys_getppid" "" ""
 	block sample.program nothing "rounds=40 spin=100000" "sample 100000" "bpf=0"
-	block sample.pipe pipe "rounds=1500" "sample 20000" "stack=1"
+	# Stacks of the kernel's, of workloads with many and with few.
+	for w in pipe:1500 path:400 itimer:2000 rename:6000 getppid:8000; do
+		block "sample.in-${w%:*}" "${w%:*}" "rounds=${w#*:}" "sample 20011" "stack=1"
+	done
 	block bare.pipe pipe "rounds=1500" ""
+	block bare.path path "" ""
 	for d in 10 40; do
 		block "sample.frames$d" frames "rounds=40 depth=$d" "sample 100000" "stack=1"
 		block "bare.frames$d" frames "rounds=40 depth=$d" ""

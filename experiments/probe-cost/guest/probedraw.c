@@ -2,7 +2,7 @@
 /*
  * probedraw: draw scripts for probecost from a grammar that nobody has fitted anything to.
  *
- *   probedraw [SCRIPTS]        by the trial's seed
+ *   probedraw [SCRIPTS [CHECK]]        by the trial's seed; CHECK as probecost has it
  *
  * A script is a workload, one to three places that it passes, a kind of probe at each, and up to four consumers: records,
  * filters on numbers and on paths, stacks, aggregations, programs that call helpers or tell events; perhaps a sampler; and
@@ -189,13 +189,13 @@ static void draw_probe(const struct place *place, bool drained)
 		draw_consumer(kind, first, path, drained, programs);
 }
 
-static void draw_script(uint64_t seed, unsigned int number)
+static void draw_script(uint64_t seed, unsigned int number, unsigned int check)
 {
 	unsigned int work = below(sizeof(works) / sizeof(works[0])), count = 1 + below(PLACES);
 	bool taken[sizeof(places) / sizeof(places[0])] = { false }, drained = chance(3);
 
-	printf("run b%llu-%02u-%s work=%s rounds=%d check=1", (unsigned long long)(seed % 1000000), number, works[work].name,
-	       works[work].name, works[work].rounds);
+	printf("run b%llu-%02u-%s work=%s rounds=%d check=%u", (unsigned long long)(seed % 1000000), number, works[work].name,
+	       works[work].name, works[work].rounds, check);
 	if (drained)
 		printf(" drain=%u readers=%u", 300 + 100 * below(15), 1 + below(2));
 	if (chance(3))
@@ -220,11 +220,13 @@ int main(int argc, char **argv)
 	uint64_t seed = default_seed();
 	unsigned int scripts = argc > 1 ? (unsigned int)argument("SCRIPTS", argv[1], 1, 1000) : 12;
 
-	if (argc > 2)
-		die_usage("usage: probedraw [SCRIPTS]");
-	state = seed ^ 0x647261776e33; /* "drawn3": other numbers than what else the seed decides, and than were seen */
+	unsigned int check = argc > 2 ? (unsigned int)argument("CHECK", argv[2], 1, 3) : 1;
+
+	if (argc > 3)
+		die_usage("usage: probedraw [SCRIPTS [CHECK]]");
+	state = seed ^ 0x647261776e34; /* "drawn4": other numbers than what else the seed decides, and than were seen */
 	for (unsigned int number = 1; number <= scripts; number++)
-		draw_script(seed, number);
+		draw_script(seed, number, check);
 	flush_or_die();
 	return 0;
 }

@@ -33,6 +33,10 @@ Stage = Literal[
     "stack",  # a kernel stack trace
     "frame",  # each frame of it
     "user-frame",  # each frame of the user's in a sample's stack
+    "kernel-stack",  # a sample's stack that has frames of the kernel's
+    "spread",  # what samples' stacks of a workload take more, or less, than by a look at them; in the interval alone
+    "within",  # a sample in a probe's handling: what its stack has beyond the place that is probed
+    "within-stack",  # and in the taking of a stack there
     "histogram",  # aggregation by one key
     "second-key",  # the second key
     "key",  # each further key
@@ -52,6 +56,7 @@ Stage = Literal[
     "switch",  # each context switch while something records
     "sample",  # a timer's sample
     "refresh",  # each time that a reader wakes up
+    "beside",  # less, where another reader wakes up beside it; negative
     "buffer",  # and for each further buffer that it looks into
     "page",  # each whole page that it takes out
     "partial",  # each time that it takes out what is in a page that is being written, or is left of one
@@ -123,6 +128,7 @@ class Counts(Strict):
     syscalls: Annotated[float, about("system calls, of all kinds", "calls")] = Field(default=0, ge=0)
     switches: Annotated[float, about("context switches", "switches")] = Field(default=0, ge=0)
     firings: Annotated[dict[str, float], about("by PROVIDER POINT", "firings")] = {}
+    drift: Annotated[float, about("how far untraced runs of it are apart", "the model's")] = Field(default=0, ge=0)
     syscalls_by_wake: Annotated[float, about("of a reader that finds nothing, each time it wakes up", "calls")] = Field(
         default=0, ge=0
     )
@@ -181,6 +187,9 @@ class Predicate(Strict):
         default=None, ge=1
     )
     terms_if_false: Annotated[int, about("evaluated when it is false", "terms")] = Field(default=1, ge=1)
+    read_passes: Annotated[
+        float | None, about("of firings by reads of a reader's, the same; null: as of the workload's", "ratio")
+    ] = Field(default=None, ge=0, le=1)
     characters: Annotated[
         float | None, about("compared of a string, on average; null: its first term is on a number", "characters")
     ] = Field(default=None, ge=0)
@@ -222,6 +231,9 @@ class Consumer(Strict):
     user_frames: Annotated[float, about("of the user's in it, where it is a sample's", "frames")] = Field(
         default=0, ge=0
     )
+    in_kernel: Annotated[
+        float | None, about("share of samples that have frames of the kernel's; null: all, if there are any", "ratio")
+    ] = Field(default=None, ge=0, le=1)
     histogram: Annotated[Histogram | None, about("null: none")] = None
     program: Annotated[Program | None, about("null: tracefs consumes")] = None
 
@@ -262,10 +274,16 @@ class Probe(Strict):
     event_bytes: Annotated[float | None, about("of an event, without its strings; null: not known", "bytes")] = Field(
         default=None, ge=0
     )
+    place_frames: Annotated[
+        float | None, about("of the kernel's stack where it fires, for samplers beside it; null: not known", "frames")
+    ] = Field(default=None, ge=0)
     by_wake: Annotated[float, about("of a reader that finds nothing, each time it wakes up", "firings")] = Field(
         default=0, ge=0
     )
     by_read: Annotated[float, about("of each further read of it", "firings")] = Field(default=0, ge=0)
+    by_ring: Annotated[float | None, about("of a ring's reader, each time it wakes up; null: by_wake", "firings")] = (
+        Field(default=None, ge=0)
+    )
 
 
 class Refresh(Strict):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UsageError
@@ -168,22 +168,60 @@ def _filters(add: Callable[[Stage, float], None], consumer: Consumer, predicate:
         add("compared", times * count * predicate.characters)
 
 
-def samples(model: CostModel, script: Script, base: float, notes: list[str]) -> list[Part]:
-    """Timer sampling: the more the samples take, the longer it lasts, and the more samples there are."""
+def samples(
+    model: CostModel, script: Script, cost: float, handling: Mapping[int, Handling], added: float, notes: list[str]
+) -> list[Part]:
+    """Timer sampling: the more the samples take, the longer it lasts, and the more samples there are.
+
+    `cost`: what the workload takes, to which `added` comes, of which `handling` tells what probes have.
+    """
     probes = [probe for probe in script.probes if probe.period_ns is not None]
+    base = cost + added
     shares, parts = [], []
     for probe in probes:
         period = probe.period_ns or math.inf
         if period < LEAST_PERIOD_NS:
             notes.append(f"sample {period:g} ns: the kernel takes {LEAST_PERIOD_NS} ns instead")
             period = LEAST_PERIOD_NS
-        shares.append((probe, period, _sample_cost(model, probe)))
+        shares.append((probe, period, _sample_cost(model, probe, _places(model, script, base, handling))))
     load = math.fsum(cost.value / period for _, period, cost in shares)
     if load >= 1:
         raise UsageError("saturated: a sample takes longer than its period, and the workload would never end")
-    for probe, period, cost in shares:
-        parts.append(Part(f"sample {probe.period_ns:g} ns", "sample", base / (1 - load) / period, cost))
+    for probe, period, each in shares:
+        parts.append(Part(f"sample {probe.period_ns:g} ns", "sample", base / (1 - load) / period, each))
     return parts
+
+
+@dataclass(frozen=True)
+class Handling:
+    """What the handling of one probe takes in all: in the taking of stacks, and else."""
+
+    stack: float
+    other: float
+
+
+def handling_of(parts: Iterable[Part]) -> Handling:
+    """Of the parts of one probe."""
+    stack: list[float] = []
+    other: list[float] = []
+    for part in parts:
+        taken = stack if part.stage in ("stack", "frame", "call stack") else other
+        taken.append(part.added)
+    return Handling(math.fsum(stack), math.fsum(other))
+
+
+def _places(
+    model: CostModel, script: Script, base: float, handling: Mapping[int, Handling]
+) -> list[tuple[float, float, Cost]]:
+    """Where samples fall but into the workload: the share of time, the frames of the place, and what comes to them."""
+    found = []
+    for index, taken in handling.items():
+        probe = script.probes[index]
+        stages = model.providers[probe.provider].stages
+        for stage, time in (("within", taken.other), ("within-stack", taken.stack)):
+            if stage in stages and probe.place_frames is not None and time > 0:
+                found.append((time / base, probe.place_frames, stages[stage]))
+    return found
 
 
 def _instruction(model: CostModel) -> Mapping[Stage, Cost]:
@@ -191,21 +229,32 @@ def _instruction(model: CostModel) -> Mapping[Stage, Cost]:
     return next((one.stages for one in model.providers.values() if "instruction" in one.stages), {})
 
 
-def _sample_cost(model: CostModel, probe: Probe) -> Cost:
-    """A sample, and the stack that it takes: that costs something, and each frame of the kernel's and of the user's."""
+def _sample_cost(model: CostModel, probe: Probe, places: Sequence[tuple[float, float, Cost]]) -> Cost:
+    """A sample, and the stack that it takes: that costs something, and each frame of the kernel's and of the user's.
+
+    `places`: of samples that fall into the handling of other probes, whose stacks are other ones.
+    """
     stages = model.providers["sample"].stages
     programs = [consumer.program for consumer in probe.consumers if consumer.program is not None]
     # A program that says no is all that is left of a sample: none is recorded.
     wanted: list[tuple[Stage, float]] = [("programs" if programs else "sample", 1.0)]
     stacked = [consumer for consumer in probe.consumers if consumer.stack_frames is not None]
+    within: list[Part] = []
     if stacked:
-        wanted += [("stack", 1.0), ("frame", stacked[0].stack_frames or 0.0), ("user-frame", stacked[0].user_frames)]
+        frames, share = stacked[0].stack_frames or 0.0, stacked[0].in_kernel
+        own = 1 - math.fsum(share for share, _, _ in places)
+        deep = own * frames + math.fsum(share * place for share, place, _ in places)
+        wanted += [("stack", 1.0), ("frame", deep), ("user-frame", stacked[0].user_frames)]
+        if "kernel-stack" in stages:
+            wanted.append(("kernel-stack", own * (min(1.0, frames) if share is None else share)))
+        within = [Part("", "within", share, cost) for share, _, cost in places]
     for stage, count in wanted:
         if count and stage not in stages:
             raise UsageError(f"the model has no stage {stage!r} for samples", hint=f"it has {', '.join(stages)}")
-    parts = [Part("", stage, count, stages[stage]) for stage, count in wanted if count]
+    parts = [*within, *(Part("", stage, count, stages[stage]) for stage, count in wanted if count)]
     for program in programs:
         parts += staged("samples", "instruction", program.instructions, _instruction(model))
         parts += _calls(model, "samples", program, 1.0, "sample")
     ends = [math.fsum(part.count * getattr(part.cost, end) for part in parts) for end in ("value", "low", "high")]
-    return Cost(value=ends[0], low=ends[1], high=ends[2])
+    spread = stages["spread"].value if stacked and "spread" in stages else 0.0
+    return Cost(value=ends[0], low=ends[1] - spread, high=ends[2] + spread)

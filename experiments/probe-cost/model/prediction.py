@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError
 
 from .cost import PROGRAMS_ONLY, SYSCALLS, USER, CostModel, Counts, Probe, Script, Stage, Unit
-from .firing import Part, probe_parts, samples, staged
+from .firing import Part, handling_of, probe_parts, samples, staged
 from .readers import FED, Looks, buffers_of, looks_of, rings_of, together
 
 READERS = "(readers)"
@@ -64,7 +64,8 @@ def predict(model: CostModel, script: Script) -> Prediction:
         looks = _looks(model, script, counts, firings, lasts, looks)
         notes: list[str] = []
         parts = _parts(model, script, counts, firings, looks, notes)
-        parts += samples(model, script, counts.cost + math.fsum(part.added for part in parts), notes)
+        handling = {index: handling_of(_of(parts, script.probes[index], index)) for index in firings}
+        parts += samples(model, script, counts.cost, handling, math.fsum(part.added for part in parts), notes)
         before, lasts = lasts, counts.cost + math.fsum(part.added for part in parts)
         if abs(lasts - before) <= SAME * lasts:
             break
@@ -78,9 +79,37 @@ def predict(model: CostModel, script: Script) -> Prediction:
 def _with_echo(script: Script, firings: Mapping[int, float], looks: Looks) -> dict[int, float]:
     """Firings of the workload and of the readers, by the probe's place in the script."""
     return {
-        index: count + looks.all_wakes * script.probes[index].by_wake + looks.reads * script.probes[index].by_read
+        index: count + looks.wakes * probe.by_wake + looks.ring_wakes * _by_ring(probe) + looks.reads * probe.by_read
         for index, count in firings.items()
+        for probe in [script.probes[index]]
     }
+
+
+def _by_ring(probe: Probe) -> float:
+    return probe.by_wake if probe.by_ring is None else probe.by_ring
+
+
+def _echoing(script: Script, firings: Mapping[int, float], looks: Looks) -> Script:
+    """With filters that pass as often as they do of all firings: of a reader's reads other ones do."""
+    probes = list(script.probes)
+    for index, count in _with_echo(script, firings, looks).items():
+        probe = probes[index]
+        if looks.reads * probe.by_read and count:
+            probes[index] = _passing(probe, looks.reads * probe.by_read / count)
+    return script.model_copy(update={"probes": probes})
+
+
+def _passing(probe: Probe, share: float) -> Probe:
+    """A probe of whose firings this share is of reads."""
+    consumers = []
+    for consumer in probe.consumers:
+        predicate = consumer.predicate
+        if predicate is not None and predicate.read_passes is not None:
+            passes = (1 - share) * predicate.passes + share * predicate.read_passes
+            consumers.append(consumer.model_copy(update={"predicate": predicate.model_copy(update={"passes": passes})}))
+        else:
+            consumers.append(consumer)
+    return probe.model_copy(update={"consumers": consumers})
 
 
 def _looks(
@@ -90,20 +119,20 @@ def _looks(
     refresh = script.refresh
     if refresh is None:
         return looks
-    buffers = buffers_of(script, counts, _with_echo(script, firings, looks))
+    buffers = buffers_of(_echoing(script, firings, looks), counts, _with_echo(script, firings, looks))
     if refresh.period_ns is None:
         return Looks(refresh.wakes or 0.0, (refresh.wakes or 0.0) * (refresh.buffers - 1), refresh.pages)
     if refresh.reads is None and any(buffer.fed > FED for buffer in buffers):
         raise UsageError("saturated: each read of a buffer writes into it, and its reader never finds it empty")
     by_reader = [[buffer] for buffer in buffers] if refresh.each else [buffers] if buffers else []
-    readers = []
-    for index, own in enumerate(by_reader):
-        before = looks.readers[index] if index < len(looks.readers) else Looks()
-        work = _work(model, script, before) / before.wakes if before.wakes else 0.0
-        readers.append(looks_of(refresh, own, lasts / (refresh.period_ns + work)))
-    rings = Looks(ring_wakes=looks.ring_wakes)
-    work = _work(model, script, rings) / rings.ring_wakes if rings.ring_wakes else 0.0
-    return together(readers, len(rings_of(script)) * lasts / (refresh.period_ns + work))
+    # A reader that works keeps those waiting that are to wake up meanwhile, and from then on they come when it has
+    # done: all have the period of the one that works longest.
+    rings = len(rings_of(script))
+    waking = Looks(ring_wakes=looks.ring_wakes)
+    working = [one for one in (*looks.readers, waking) if one.all_wakes]
+    longest = max((_work(model, script, one) / one.all_wakes for one in working), default=0.0)
+    wakes = lasts / (refresh.period_ns + longest)
+    return together([looks_of(refresh, own, wakes) for own in by_reader], [wakes] * rings)
 
 
 def _work(model: CostModel, script: Script, looks: Looks) -> float:
@@ -111,7 +140,7 @@ def _work(model: CostModel, script: Script, looks: Looks) -> float:
     work = math.fsum(part.added for part in _reading(model, looks))
     for probe in script.probes:
         if probe.period_ns is None and (times := looks.reads * probe.by_read):
-            work += math.fsum(part.added for part in probe_parts(model, probe, "", times, []))
+            work += math.fsum(part.added for part in probe_parts(model, _passing(probe, 1.0), "", times, []))
     return work
 
 
@@ -120,6 +149,7 @@ def _reading(model: CostModel, looks: Looks) -> list[Part]:
     parts: list[Part] = []
     for stage, count in (
         ("refresh", looks.wakes),
+        ("beside", looks.beside if "beside" in model.general else 0.0),
         ("buffer", looks.buffers),
         ("page", looks.pages),
         ("partial", looks.partials),
@@ -141,6 +171,7 @@ def _parts(
 ) -> list[Part]:
     """All but the samples."""
     firings = _with_echo(script, plain, looks)
+    script = _echoing(script, plain, looks)
     parts: list[Part] = []
     for index, count in firings.items():
         probe = script.probes[index]
@@ -176,11 +207,19 @@ def _sum_up(
     else:  # what the stages do not know of each other is known from scripts that were held out
         most = model.accuracy.added_worst if model.accuracy.added_most is None else model.accuracy.added_most
         low, high = low - added * most, high + added * most
+    # One run is not the next one, and of readers one look more or less falls into it.
+    reading = math.fsum(part.added for part in parts if part.probe == READERS)
+    loose = counts.drift + (reading / looks.all_wakes / 2 if looks.all_wakes else 0.0)
+    low, high = low - loose, high + loose
     if not firings and not added:
         notes.append("no probe fires: the workload takes exactly what it takes untraced")
     elif not firings:
         notes.append("no probe fires; what is added is what enabled probes cost where they do not fire")
     return Prediction(counts.cost, added, max(low, 0.0), high, model.unit, parts, firings, looks, notes)
+
+
+def _of(parts: Sequence[Part], probe: Probe, index: int) -> list[Part]:
+    return [part for part in parts if part.probe == _label(probe, index)]
 
 
 def _label(probe: Probe, index: int) -> str:

@@ -44,6 +44,7 @@ class Looks:
     copied: float = 0.0
     bytes: float = 0.0
     ring_wakes: float = 0.0
+    beside: float = 0.0  # of all wake-ups, those of others than the reader that wakes up most often
     readers: tuple[Looks, ...] = ()  # of tracefs, each by itself
 
     @property
@@ -79,7 +80,12 @@ def buffers_of(script: Script, counts: Counts, firings: dict[int, float]) -> lis
             if consumer.stack_frames is not None:
                 events += kept
                 size += kept * event_size(STACK_BYTES + FRAME_BYTES * consumer.stack_frames)
-            own = probe.by_read * passes * (consumer.record + (consumer.stack_frames is not None))
+            read = passes if consumer.predicate is None else consumer.predicate.read_passes
+            own = (
+                probe.by_read
+                * (passes if read is None else read)
+                * (consumer.record + (consumer.stack_frames is not None))
+            )
             before = found[number]
             found[number] = Buffer(before.events + events, before.bytes + size, before.fed + own)
     return found
@@ -118,8 +124,9 @@ def looks_of(refresh: Refresh, buffers: list[Buffer], wakes: float) -> Looks:
     return Looks(wakes, wakes * (len(buffers) - 1), pages, partials, copied, taken)
 
 
-def together(readers: Sequence[Looks], ring_wakes: float) -> Looks:
+def together(readers: Sequence[Looks], rings: Sequence[float]) -> Looks:
     """All readers' looks, and how often those of rings wake up."""
+    wakes = [*(one.wakes for one in readers), *rings]
     return Looks(
         wakes=math.fsum(one.wakes for one in readers),
         buffers=math.fsum(one.buffers for one in readers),
@@ -127,6 +134,7 @@ def together(readers: Sequence[Looks], ring_wakes: float) -> Looks:
         partials=math.fsum(one.partials for one in readers),
         copied=math.fsum(one.copied for one in readers),
         bytes=math.fsum(one.bytes for one in readers),
-        ring_wakes=ring_wakes,
+        ring_wakes=math.fsum(rings),
+        beside=math.fsum(wakes) - max(wakes, default=0.0),
         readers=tuple(readers),
     )

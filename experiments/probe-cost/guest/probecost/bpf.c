@@ -339,6 +339,11 @@ static int emit_begin(const struct program *program)
 	return text;
 }
 
+void prepare_programs(void)
+{
+	memset(user_text, 'x', TEXT);
+}
+
 int bpf_program(enum bpf_prog_type type, unsigned int expected, struct program *program, struct ring *ring)
 {
 	static char log[4096];
@@ -349,7 +354,6 @@ int bpf_program(enum bpf_prog_type type, unsigned int expected, struct program *
 		fail("a program has at most %d additions, 8 aggregations and 256 bytes of an event", MAX_ADDITIONS);
 		return -1;
 	}
-	memset(user_text, 'x', TEXT);
 	n = 0;
 	executed = 0;
 	maps[n_maps++] = emit_begin(program);

@@ -41,6 +41,9 @@ struct ring {
 /* "NAME[/BYTES]:TIMES,…" into a program's calls. */
 void parse_calls(char *text, struct program *program);
 
+/* Before any child is made: a text that a task has not in its memory costs a fault where a program reads it. */
+void prepare_programs(void);
+
 /* Load it, with its ring if it has one. Returns its descriptor, or -1 with the reason in `problem`. */
 int bpf_program(enum bpf_prog_type type, unsigned int expected, struct program *program, struct ring *ring);
 

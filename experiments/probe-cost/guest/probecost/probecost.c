@@ -14,7 +14,9 @@
  *       [keeps=1]                                                                       a program that consumes it
  *   go
  *
- * With check=1 the workload runs without probes first, then with firings counted, then with the probes.
+ * With check=1 the workload runs without probes first, then with firings counted, then with the probes; with check=2 all
+ * but the last, and with check=3 without probes and then with them. Where there are readers to be checked, a batch has as
+ * many rounds more as let them look LOOKS_IN_ALL times in all.
  */
 #include "bpf.h"
 #include "probes.h"
@@ -31,7 +33,11 @@
 
 #define OTHERS GROUP "_others"
 
-enum { MAX_BATCHES = 64, LINE = 512, MOST_OTHERS = 256, LOOK_ROUNDS = 4, ECHO_WAKES = 40, ECHO_READS = 4 };
+/* What check= asks for. */
+enum { CHECK_ALL = 1, CHECK_COUNTS, CHECK_TRACE };
+
+enum { MAX_BATCHES = 64, LINE = 512, MOST_OTHERS = 256, LOOK_ROUNDS = 4, LOOK_SAMPLES = 1000, ECHO_WAKES = 40,
+       ECHO_READS = 4, LOOKS_IN_ALL = 32 };
 
 struct run {
 	char name[64];
@@ -250,11 +256,16 @@ static void print_probes(void)
 		const struct probe *probe = &probes[i];
 
 		printf("%s{\"firings\": %llu, \"hits\": %lld, \"misses\": %lld, \"size\": %ld, \"frames\": %.4f, "
-		       "\"user_frames\": %.4f, \"by_wake\": %.4f, \"by_read\": %.4f, \"passes\": [", i ? ", " : "",
-		       (unsigned long long)probe->firings, probe->hits, probe->misses, probe->size, probe->frames,
-		       probe->user_frames, probe->by_wake, probe->by_read);
+		       "\"place\": %.4f, \"user_frames\": %.4f, \"in_kernel\": %.4f, \"found\": [%.4f, %.4f, %.4f], "
+		       "\"by_wake\": %.4f, \"by_read\": %.4f, \"by_ring\": %.4f, \"passes\": [",
+		       i ? ", " : "", (unsigned long long)probe->firings, probe->hits, probe->misses, probe->size,
+		       probe->frames, probe->place, probe->user_frames, probe->in_kernel, probe->found[0], probe->found[1],
+		       probe->found[2], probe->by_wake, probe->by_read, probe->by_ring);
 		for (int c = 0; c < probe->n_consumers; c++)
 			printf("%s%llu", c ? ", " : "", (unsigned long long)probe->consumers[c].passed);
+		printf("], \"read_passes\": [");
+		for (int c = 0; c < probe->n_consumers; c++)
+			printf("%s%.4f", c ? ", " : "", probe->consumers[c].read_passes);
 		printf("], \"executed\": [");
 		for (int c = 0; c < probe->n_consumers; c++)
 			printf("%s%ld", c ? ", " : "", probe->consumers[c].program.executed);
@@ -282,39 +293,70 @@ static void close_counters(const int *beside)
 	stop_all();
 }
 
+/* So many each time, of what a counter has. */
+static double each_of(int counter, double wakes)
+{
+	return counter > 0 && wakes > 0 ? (double)perf_count(counter) / wakes : 0;
+}
+
+/* Of what a counter has that which comes with reads, if so many come with a wake-up. */
+static double by_read(int counter, double by_wake)
+{
+	return taken->more ? ((double)perf_count(counter) - by_wake * (double)taken->wakes) / (double)taken->more : 0;
+}
+
 /*
- * What the readers themselves fire: they look into empty buffers while somebody counts and nobody traces. Per wake-up
- * of each, and per call of read beyond the first.
+ * What the readers themselves fire: they look into empty buffers while somebody counts and nobody traces. Per wake-up of
+ * those of instances; per read of theirs that gives something, and how many of these pass filters, which is not as many
+ * as of the workload's; and per wake-up of those of rings.
  */
 static void count_echo(const struct run *run)
 {
-	double first[MAX_PROBES + BESIDE] = { 0 };
+	static const struct {
+		enum reader kind;
+		long more;
+	} turns[] = { { OF_INSTANCES, 0 }, { OF_INSTANCES, ECHO_READS }, { OF_RINGS, 0 } };
+	double passed[MAX_PROBES][MAX_CONSUMERS] = { 0 };
+	bool told = false;
 
-	for (long empty = 0; empty <= ECHO_READS && !problem[0]; empty += ECHO_READS) {
+	for (size_t turn = 0; turn < 3 && !problem[0]; turn++) {
 		int beside[BESIDE];
 		uint64_t until;
 
 		define_all();
 		open_counters(beside);
-		if (problem[0])
+		if (problem[0]) {
+			close_counters(beside);
 			return;
-		start_readers(run->drain, run->readers > 1, empty);
+		}
+		start_readers(run->drain, run->readers > 1, turns[turn].kind, turns[turn].more);
 		prctl(PR_TASK_PERF_EVENTS_ENABLE);
 		for (until = now() + (uint64_t)run->drain * 1000 * ECHO_WAKES; now() < until;)
 			;
 		prctl(PR_TASK_PERF_EVENTS_DISABLE);
 		stop_readers();
-		for (int i = 0; i < n_probes + BESIDE; i++) {
-			int counter = i < n_probes ? probes[i].counter : beside[i - n_probes];
-			double each = counter > 0 && taken->wakes ? (double)perf_count(counter) / (double)taken->wakes : 0;
+		for (int i = 0; i < n_probes; i++) {
+			double each = each_of(probes[i].counter, (double)taken->wakes);
 
-			if (!empty)
-				first[i] = each;
-			else if (i < n_probes)
-				probes[i].by_wake = first[i], probes[i].by_read = (each - first[i]) / ECHO_READS;
-			else
-				printf(", \"%s_by_wake\": %.4f", i - n_probes == SYSCALLS ? "syscalls" : "switches", first[i]);
+			if (!turn)
+				probes[i].by_wake = each;
+			else if (turn == 1 && probes[i].counter > 0)
+				probes[i].by_read = by_read(probes[i].counter, probes[i].by_wake);
+			else if (turn == 2)
+				probes[i].by_ring = each;
+			for (int c = 0; c < probes[i].n_consumers; c++) {
+				struct consumer *consumer = &probes[i].consumers[c];
+
+				if (!turn)
+					passed[i][c] = each_of(consumer->passes, (double)taken->wakes);
+				else if (turn == 1 && consumer->passes > 0)
+					consumer->read_passes = by_read(consumer->passes, passed[i][c]);
+			}
 		}
+		if (taken->wakes && !told)
+			printf(", \"syscalls_by_wake\": %.4f, \"switches_by_wake\": %.4f",
+			       each_of(beside[SYSCALLS], (double)taken->wakes), each_of(beside[SWITCHES], (double)taken->wakes));
+		told |= taken->wakes > 0;
 		close_counters(beside);
 	}
 }
@@ -339,30 +381,59 @@ static bool takes_stacks(const struct consumer *consumer)
 	return takes;
 }
 
-/* A few rounds with one consumer that takes stacks: how deep they are. */
-static void look_at_stacks(const struct run *run)
+/* Some rounds with one consumer of a probe that takes stacks, or with a sampler of it (-1): how deep they are. */
+static void look_at(const struct run *run, struct probe *probe, int consumer)
 {
 	static char text[1 << 18];
+	bool clock = is(probe, "sample"), sampled = clock || consumer < 0 || probe->consumers[consumer].program.used;
+	uint64_t until;
 
-	for (int i = 0; i < n_probes && !problem[0]; i++)
-		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++) {
-			struct consumer *consumer = &probes[i].consumers[c];
-			bool clock = is(&probes[i], "sample"), sampled = clock || consumer->program.used;
+	define_all();
+	start_one(probe, consumer);
+	until = now() + (uint64_t)LOOK_SAMPLES * LOOK_NS;
+	for (long round = 0; (clock ? now() < until : round < LOOK_ROUNDS) && !problem[0]; round++) {
+		run->work->once(round);
+		spin(spin_loops);
+	}
+	if (consumer < 0 && !problem[0]) {
+		double frames = probe->frames;
 
-			if (!takes_stacks(consumer) || probes[i].frames > 0)
-				continue;
-			define_all();
-			start_one(&probes[i], c);
-			for (long round = 0; round < (clock ? run->rounds * run->batches : LOOK_ROUNDS) && !problem[0]; round++) {
-				run->work->once(round);
-				spin(spin_loops);
-			}
-			if (sampled && !problem[0])
-				sampled_frames(&probes[i]);
-			else
-				probes[i].frames = frames_in(get(in_instance(c, "trace%s", ""), text, sizeof(text)));
-			stop_all();
-		}
+		sampled_frames(probe);
+		probe->place = probe->frames;
+		probe->frames = frames;
+	} else if (sampled && !problem[0]) {
+		sampled_frames(probe);
+	} else { /* to read it may fire the probe: what is read is to be the workload's */
+		put(in_instance(consumer, "tracing_on%s", ""), "0", 0);
+		probe->frames = frames_in(get(in_instance(consumer, "trace%s", ""), text, sizeof(text)));
+		put(in_instance(consumer, "tracing_on%s", ""), "1", 0);
+	}
+	stop_all();
+}
+
+/* Of what takes stacks; and of all probes, where a sampler's may be of their handling. */
+static void look_at_stacks(const struct run *run)
+{
+	bool everywhere = false;
+
+	for (int i = 0; i < n_probes; i++)
+		everywhere |= is(&probes[i], "sample") && takes_stacks(&probes[i].consumers[0]);
+	for (int i = 0; i < n_probes && !problem[0]; i++) {
+		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++)
+			if (takes_stacks(&probes[i].consumers[c]) && probes[i].frames <= 0)
+				look_at(run, &probes[i], c);
+		if (everywhere && !is(&probes[i], "sample") && !problem[0])
+			look_at(run, &probes[i], -1);
+	}
+}
+
+/* How long events are, and how much each program executes: it is loaded, and nothing is enabled. */
+static void look_at_consumers(void)
+{
+	define_all();
+	read_sizes();
+	load_programs();
+	stop_all();
 }
 
 /* Without probes, then with firings counted. */
@@ -372,10 +443,14 @@ static void measure_plain(const struct run *run, uint64_t *plain)
 	int beside[BESIDE];
 
 	batches(run, plain);
+	if (run->check == CHECK_TRACE)
+		return;
 	define_all();
 	open_counters(beside); /* an open counter costs something even while it is off: none before here */
-	if (problem[0])
+	if (problem[0]) {
+		close_counters(beside);
 		return;
+	}
 	/* All at once, so that none counts what the others do. */
 	prctl(PR_TASK_PERF_EVENTS_ENABLE);
 	batches(run, counted);
@@ -394,20 +469,27 @@ static void measure_plain(const struct run *run, uint64_t *plain)
 		count_echo(run);
 }
 
-static void execute(struct run *run)
+/* Readers look so seldom that a few batches have too few looks: one more or less would be much of what they take. */
+static void lengthen(struct run *run)
 {
-	uint64_t plain[MAX_BATCHES] = { 0 }, took[MAX_BATCHES] = { 0 };
-	int instances = 1, lap = -1;
+	uint64_t wanted = (uint64_t)run->drain * 1000 * LOOKS_IN_ALL / (uint64_t)run->batches, took[MAX_BATCHES];
+	struct run once = *run;
+
+	once.batches = 1;
+	batches(&once, took);
+	if (took[0] && took[0] < wanted)
+		run->rounds *= (long)((wanted + took[0] - 1) / took[0]);
+}
+
+/* The run with its probes; returns its number among the oracle's laps, or -1. */
+static int trace(const struct run *run, const uint64_t *plain)
+{
+	uint64_t took[MAX_BATCHES] = { 0 }, from[MAX_PROBES], until[MAX_PROBES];
+	int instances = 1, lap;
 
 	for (int i = 0; i < n_probes; i++)
 		instances = probes[i].n_consumers > instances ? probes[i].n_consumers : instances;
-	printf("{\"run\": \"%s\", \"script\": \"%s\", \"rounds\": %ld", run->name, echo, run->rounds);
-	if (run->check)
-		measure_plain(run, plain);
-	if (!problem[0])
-		look_at_stacks(run);
-	if (!problem[0])
-		define_all();
+	define_all();
 	if (!problem[0])
 		others(run->others, false);
 	read_sizes();
@@ -423,22 +505,53 @@ static void execute(struct run *run)
 	}
 	for (int i = 0; i < instances && !problem[0]; i++) /* what setting up left there */
 		put(in_instance(i, "trace%s", ""), "", O_TRUNC);
-	if (!problem[0]) {
-		start_readers(run->drain, run->readers > 1, 0);
-		lap = laps++;
-		roi_lap_begin();
-		batches(run, took);
-		roi_lap_end();
-		stop_readers();
-		read_hits();
-		if (run->check)
-			print_series("plain", run, plain);
-		print_series("took", run, took);
+	if (problem[0])
+		return -1;
+	start_readers(run->drain, run->readers > 1, ALL_READERS, 0);
+	for (int i = 0; i < n_probes; i++)
+		from[i] = sampled_until(&probes[i]);
+	lap = laps++;
+	roi_lap_begin();
+	batches(run, took);
+	roi_lap_end();
+	for (int i = 0; i < n_probes; i++)
+		until[i] = sampled_until(&probes[i]);
+	stop_readers();
+	read_hits();
+	for (int i = 0; i < n_probes; i++)
+		if (is(&probes[i], "sample"))
+			found_frames(&probes[i], from[i], until[i]);
+	if (run->check)
+		print_series("plain", run, plain);
+	print_series("took", run, took);
+	print_probes();
+	print_hists();
+	printf(", \"wakes\": %ld, \"pages\": %ld, \"whole\": %ld, \"records\": %ld, \"waiter_ns\": %ld", taken->wakes,
+	       taken->pages, taken->whole, taken->records, taken->waiter_ns);
+	print_buffers(instances);
+	return lap;
+}
+
+static void execute(struct run *run)
+{
+	uint64_t plain[MAX_BATCHES] = { 0 };
+	int lap = -1;
+
+	if (run->check && run->drain)
+		lengthen(run);
+	printf("{\"run\": \"%s\", \"script\": \"%s\", \"rounds\": %ld", run->name, echo, run->rounds);
+	if (run->check)
+		measure_plain(run, plain);
+	if (!problem[0] && run->check != CHECK_TRACE)
+		look_at_stacks(run);
+	if (!problem[0] && run->check == CHECK_COUNTS) {
+		look_at_consumers();
+		print_series("plain", run, plain);
+		batches(run, plain); /* once more: how far what is not traced is from itself */
+		print_series("again", run, plain);
 		print_probes();
-		print_hists();
-		printf(", \"wakes\": %ld, \"pages\": %ld, \"whole\": %ld, \"records\": %ld, \"waiter_ns\": %ld",
-		       taken->wakes, taken->pages, taken->whole, taken->records, taken->waiter_ns);
-		print_buffers(instances);
+	} else if (!problem[0]) {
+		lap = trace(run, plain);
 	}
 	others(run->others, true);
 	stop_all();
@@ -479,6 +592,7 @@ int main(int argc, char **argv)
 	mkdir(TRACEFS, 0700);
 	mount("tracefs", TRACEFS, "tracefs", 0, NULL);
 	prepare_readers();
+	prepare_programs();
 	prepare_works();
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "#\n")] = 0;

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* A look at the stacks of samples takes LOOKS times fewer; a sample has at most MOST_SAMPLE bytes. */
-enum { SAMPLE_PAGES = 64, INSTANCE_KB = 512, ENDBR = 4, OPTIMISER_NS = 300000000, LOOKS = 3, MOST_SAMPLE = 1280 };
+/* A sample has at most MOST_SAMPLE bytes. */
+enum { SAMPLE_PAGES = 256, INSTANCE_KB = 512, ENDBR = 4, OPTIMISER_NS = 300000000, MOST_SAMPLE = 1280 };
 
 struct probe probes[MAX_PROBES];
 int n_probes;
@@ -210,14 +210,14 @@ static void await_kind(const struct probe *probe)
 }
 
 /*
- * A sampler of the probe's own kind: of the clock, or of its trace event, each of them. `slower`: that much rarer, and
- * what is there is not overwritten.
+ * A sampler of the probe's own kind: of the clock, or of its trace event, each of them. A `look` samples the clock by a
+ * period of its own, and what is there is not overwritten.
  */
-static void start_sampler(struct probe *probe, unsigned int slower)
+static void start_sampler(struct probe *probe, bool look)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
 					.config = PERF_COUNT_SW_CPU_CLOCK,
-					.sample_period = slower * strtoull(probe->target, NULL, 10),
+					.sample_period = look ? LOOK_NS : strtoull(probe->target, NULL, 10),
 					.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME };
 
 	if (!is(probe, "sample")) {
@@ -239,7 +239,7 @@ static void start_sampler(struct probe *probe, unsigned int slower)
 		return;
 	}
 	/* Mapped read-only the newest samples overwrite the oldest. */
-	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ | (slower > 1 ? PROT_WRITE : 0), MAP_SHARED,
+	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ | (look ? PROT_WRITE : 0), MAP_SHARED,
 			   probe->sampler, 0);
 	if (probe->ring == MAP_FAILED)
 		fail("perf ring: %s", strerror(errno));
@@ -279,6 +279,20 @@ static void start_program(struct probe *probe, struct consumer *consumer)
 		    !perf_control(consumer->event, PERF_EVENT_IOC_ENABLE, NULL))
 			fail("program on %s: %s", probe->event, strerror(errno));
 	}
+}
+
+void load_programs(void)
+{
+	for (int i = 0; i < n_probes; i++)
+		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++) {
+			struct consumer *consumer = &probes[i].consumers[c];
+
+			if (consumer->program.used)
+				consumer->bpf = bpf_program(is(&probes[i], "sample") ? BPF_PROG_TYPE_PERF_EVENT :
+								       program_type(&probes[i]),
+							    is(&probes[i], "fprobe") ? BPF_TRACE_KPROBE_MULTI : 0,
+							    &consumer->program, &consumer->ring);
+		}
 }
 
 static void start_consumer(struct probe *probe, int number)
@@ -341,22 +355,33 @@ void define_all(void)
 void start_one(struct probe *probe, int number)
 {
 	make_instances(number + 1);
-	put(in_instance(number, "trace%s", ""), "", O_TRUNC);
-	if (is(probe, "sample") || probe->consumers[number].program.used)
-		start_sampler(probe, LOOKS);
+	if (number < 0 || is(probe, "sample") || probe->consumers[number].program.used)
+		start_sampler(probe, true);
 	else
 		start_consumer(probe, number);
 	if (is_kprobe(probe) && !problem[0])
 		await_kind(probe); /* a jump leads to another stack than an int3 */
+	/* What was fired meanwhile, by reading how the probe is served too, is none of the workload's. */
+	if (number >= 0)
+		put(in_instance(number, "trace%s", ""), "", O_TRUNC);
+	if (probe->ring && probe->ring != MAP_FAILED)
+		((struct perf_event_mmap_page *)probe->ring)->data_tail =
+			((struct perf_event_mmap_page *)probe->ring)->data_head;
 }
 
-void sampled_frames(struct probe *probe)
+uint64_t sampled_until(const struct probe *probe)
 {
 	const struct perf_event_mmap_page *page = (struct perf_event_mmap_page *)probe->ring;
-	const char *data = probe->ring + 4096;
-	uint64_t samples = 0, kernel = 0, user = 0;
 
-	for (uint64_t at = 0; at < page->data_head && at + MOST_SAMPLE < SAMPLE_PAGES * 4096;) {
+	return page && page != MAP_FAILED ? page->data_head : 0;
+}
+
+static void frames_between(struct probe *probe, uint64_t at, uint64_t behind)
+{
+	const char *data = probe->ring + 4096;
+	uint64_t samples = 0, inside = 0, kernel = 0, user = 0;
+
+	while (at < behind && at + MOST_SAMPLE < SAMPLE_PAGES * 4096) {
 		const struct perf_event_header *header = (const struct perf_event_header *)(data + at);
 		/* ip, tid and time come before the number of entries, and those. */
 		const uint64_t *chain = (const uint64_t *)(header + 1) + 3;
@@ -366,6 +391,7 @@ void sampled_frames(struct probe *probe)
 			samples++;
 			for (uint64_t i = 1; i <= chain[0] && i < MOST_SAMPLE / 8; i++)
 				if (chain[i] >= PERF_CONTEXT_MAX)
+					inside += chain[i] == PERF_CONTEXT_KERNEL,
 					counted = chain[i] == PERF_CONTEXT_USER ? &user : &kernel;
 				else
 					++*counted;
@@ -374,6 +400,7 @@ void sampled_frames(struct probe *probe)
 	}
 	probe->frames = samples ? (double)kernel / (double)samples : 0;
 	probe->user_frames = samples ? (double)user / (double)samples : 0;
+	probe->in_kernel = samples ? (double)inside / (double)samples : 0;
 }
 
 void read_sizes(void)
@@ -406,7 +433,7 @@ void start_all(void)
 		put(in_instance(i, "trace%s", ""), "", O_TRUNC);
 	for (int i = 0; i < n_probes && !problem[0]; i++) {
 		if (is(&probes[i], "sample")) {
-			start_sampler(&probes[i], 1);
+			start_sampler(&probes[i], false);
 			continue;
 		}
 		for (int c = 0; c < probes[i].n_consumers && !problem[0]; c++)
@@ -415,6 +442,24 @@ void start_all(void)
 	for (int i = 0; i < n_probes && !problem[0]; i++)
 		if (is_kprobe(&probes[i]))
 			await_kind(&probes[i]);
+}
+
+void sampled_frames(struct probe *probe)
+{
+	frames_between(probe, ((struct perf_event_mmap_page *)probe->ring)->data_tail, sampled_until(probe));
+}
+
+void found_frames(struct probe *probe, uint64_t from, uint64_t until)
+{
+	double *told[] = { &probe->frames, &probe->user_frames, &probe->in_kernel }, looked[3];
+
+	if (!until || until > SAMPLE_PAGES * 4096)
+		return; /* the first ones are overwritten */
+	for (int i = 0; i < 3; i++)
+		looked[i] = *told[i];
+	frames_between(probe, from, until);
+	for (int i = 0; i < 3; i++)
+		probe->found[i] = *told[i], *told[i] = looked[i];
 }
 
 static void close_once(int *fd)

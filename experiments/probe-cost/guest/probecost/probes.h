@@ -5,7 +5,7 @@
 
 #include "bpf.h"
 
-enum { MAX_PROBES = 12, MAX_CONSUMERS = 8 };
+enum { MAX_PROBES = 12, MAX_CONSUMERS = 8, LOOK_NS = 15013 };
 
 /* How all is called that is made in tracefs: groups of probes, and instances. Whoever cleans up goes by it. */
 #define GROUP "krepro"
@@ -18,6 +18,7 @@ struct consumer {
 	struct ring ring;
 	int bpf, event, link, passes; /* descriptors; 0: none */
 	uint64_t passed;
+	double read_passes;
 };
 
 struct probe {
@@ -28,7 +29,7 @@ struct probe {
 	uint64_t firings;
 	long long hits, misses;
 	/* Of its events and stacks, as a look of a few rounds found them; what readers of empty buffers fire a thousand times. */
-	double frames, user_frames, by_wake, by_read;
+	double frames, place, user_frames, in_kernel, found[3], by_wake, by_read, by_ring;
 	long size;
 };
 
@@ -55,13 +56,21 @@ void start_counting(void);
 void read_sizes(void);
 
 /*
- * One consumer that takes stacks, alone; or a sampler that takes them: the clock's, slower, or of the event of a probe
- * whose program takes them, for perf and programs have the same stacks. `start_one` and stop_all go together.
+ * One consumer that takes stacks, alone; or a sampler that takes them: the clock's, each LOOK_NS, which is in step with
+ * nothing; or of the event of a probe whose program takes them, for perf and programs have the same stacks, or that has
+ * no such consumer (-1). `start_one` and stop_all go together.
  */
 void start_one(struct probe *probe, int number);
 
-/* The mean number of frames of the kernel's and of the user's stacks that a sampler's ring has. */
+/* The programs alone, which tells what they execute; stop_all closes them. */
+void load_programs(void);
+
+/* The mean number of frames of the kernel's and of the user's stacks that a sampler's ring has, and how many have the first. */
 void sampled_frames(struct probe *probe);
+
+/* Up to where a sampler has written; and the same of what it wrote between two such places, into `found`. */
+uint64_t sampled_until(const struct probe *probe);
+void found_frames(struct probe *probe, uint64_t from, uint64_t until);
 
 /* What the kernel says of hits and misses; -1 where it says nothing. */
 void read_hits(void);

@@ -24,7 +24,7 @@ void prepare_readers(void)
 }
 
 /* Into the ring buffer of a tracefs instance, page by page. */
-static void take_pages(int pipe, long empty)
+static void take_pages(int pipe, int other, long more)
 {
 	static char page[PAGE];
 	ssize_t got;
@@ -36,8 +36,8 @@ static void take_pages(int pipe, long empty)
 		taken->pages++;
 		taken->whole += commit + MOST_EVENT > PAGE - HEADER;
 	}
-	for (long n = 0; n < empty; n++)
-		got = TEMP_FAILURE_RETRY(read(pipe, page, sizeof(page)));
+	for (long n = 0; n < more; n++, taken->more++)
+		got = TEMP_FAILURE_RETRY(read(other, page, sizeof(page)));
 	(void)got;
 }
 
@@ -76,9 +76,9 @@ static void wait_for_events(struct ring *ring)
 	taken->waiter_ns += (long)(own_ns() - begin);
 }
 
-static void start_reader(long microseconds, int first, int behind, struct ring *ring, long empty)
+static void start_reader(long microseconds, int first, int behind, struct ring *ring, long more)
 {
-	int pipe[MAX_CONSUMERS];
+	int pipe[MAX_CONSUMERS], other;
 	pid_t child = fork();
 
 	if (child < 0 || n_readers == MAX_READERS)
@@ -93,6 +93,7 @@ static void start_reader(long microseconds, int first, int behind, struct ring *
 		snprintf(path, sizeof(path), TRACEFS "/%s", in_instance(i, "per_cpu/cpu0/trace_pipe_raw%s", ""));
 		pipe[i] = (int)TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK));
 	}
+	other = more ? open("/dev/zero", O_RDONLY | O_CLOEXEC) : -1;
 	if (ring && ring->map <= 0)
 		ring = NULL; /* it is to look into what is empty, before there is one */
 	if (ring && !ring_of_child(ring))
@@ -104,7 +105,7 @@ static void start_reader(long microseconds, int first, int behind, struct ring *
 		sleep_ns((uint64_t)microseconds * 1000);
 		taken->wakes++;
 		for (int i = first; i < behind; i++)
-			take_pages(pipe[i], empty);
+			take_pages(pipe[i], other, more);
 		if (ring)
 			taken->records += ring_take(ring);
 	}
@@ -123,7 +124,7 @@ static int recording(void)
 	return instances;
 }
 
-void start_readers(long microseconds, bool each, long empty)
+void start_readers(long microseconds, bool each, enum reader kind, long more)
 {
 	int instances = recording();
 
@@ -131,9 +132,9 @@ void start_readers(long microseconds, bool each, long empty)
 	n_readers = 0;
 	if (!microseconds)
 		return;
-	for (int i = 0; i < instances; i += each ? 1 : instances)
-		start_reader(microseconds, i, each ? i + 1 : instances, NULL, empty);
-	for (int i = 0; i < n_probes; i++)
+	for (int i = 0; i < instances && kind != OF_RINGS; i += each ? 1 : instances)
+		start_reader(microseconds, i, each ? i + 1 : instances, NULL, more);
+	for (int i = 0; i < n_probes && kind != OF_INSTANCES; i++)
 		for (int c = 0; c < probes[i].n_consumers; c++)
 			if (probes[i].consumers[c].program.out)
 				start_reader(microseconds, 0, 0, &probes[i].consumers[c].ring, 0);

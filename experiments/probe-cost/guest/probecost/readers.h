@@ -7,10 +7,10 @@
 
 /*
  * Over all readers: how many are ready, their wake-ups, calls of read that gave events, of these such as gave a whole
- * page, records; and what those took of the CPU that wait for events.
+ * page, reads of what is no buffer, records; and what those took of the CPU that wait for events.
  */
 struct taken {
-	volatile long ready, stop, wakes, pages, whole, records, waiter_ns;
+	volatile long ready, stop, wakes, pages, whole, more, records, waiter_ns;
 };
 
 extern struct taken *taken;
@@ -19,10 +19,11 @@ void prepare_readers(void);
 
 /*
  * Readers that wake up every so many microseconds: one for the buffers of the tracefs instances, if any is used, or one
- * for each of them; and one for each ring of a program, which waits for events if these wake it up. `empty`: how often
- * each looks again into a buffer that is empty.
+ * for each of them; and one for each ring of a program, which waits for events if these wake it up. Of these all, or one
+ * kind. `more`: how often each reads as much as a page has, of what is no buffer, beside each look into one.
  */
-void start_readers(long microseconds, bool each, long empty);
+enum reader { ALL_READERS, OF_INSTANCES, OF_RINGS };
+void start_readers(long microseconds, bool each, enum reader kind, long more);
 void stop_readers(void);
 
 #endif
