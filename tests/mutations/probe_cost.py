@@ -325,7 +325,7 @@ def drawn_scripts_cost_what_was_predicted(golden: Golden) -> None:
             _printed(golden, "traced", run["run"], _adds(times * row["predicted"] / (took - plain)), "blind")
 
 
-@turns("predicts-blind-median")
+@turns("predicts-blind-median", also=("predicts-blind-worst",))
 def the_drawn_scripts_cost_more(golden: Golden) -> None:
     """Every script that the seed has drawn takes a fifth longer than it did."""
     _printed(golden, "traced", "b", _longer, "blind")
