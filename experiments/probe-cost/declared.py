@@ -230,7 +230,7 @@ METRICS = [
     _ratio("blind_failed", "of these, such as could not be set up or predicted", timing=False),
     fact("blind_inside", "1", "higher", "of these, such as cost what the prediction's interval has; no failed one"),
     fact("advice_right", "1", "higher", "of pairs of scripts, such as whose cheaper one is the one that was predicted"),
-    _ratio("advice_error", "largest |predicted - measured| of what a script costs after advice / before"),
+    _ratio("advice_error", "largest |predicted - measured| of what a script adds to its workload, after / before"),
     fact("held_out_scripts", "count", "higher", "held-out scripts that were measured and predicted"),
     _ratio(
         "held_out_missed",

@@ -211,12 +211,17 @@ def _advice_metrics(trial: _Trial) -> None:
     for name in names:
         before, after = (rows.get(f"{name}.{when}", {}) for when in ("before", "after"))
         measured, predicted = (
-            after.get(column, math.nan) / before.get(column, math.nan) for column in ("measured", "predicted")
+            _of_base(after, column) / _of_base(before, column) for column in ("measured", "predicted")
         )
         right.append((measured < 1) == (predicted < 1) and not math.isnan(measured + predicted))
         errors.append(abs(predicted - measured))
     trial.put("advice_right", sum(right) / len(right))
     trial.put("advice_error", _worst(errors))
+
+
+def _of_base(row: Mapping[str, Any], column: str) -> float:
+    """What a script adds, over its workload alone: one that is read has more rounds of that."""
+    return float(row.get(column, math.nan) / row.get("base", math.nan))
 
 
 def _loss_metrics(trial: _Trial) -> None:
