@@ -219,7 +219,7 @@ def _advice_metrics(trial: _Trial) -> None:
     trial.put("advice_error", _worst(errors))
 
 
-def _of_base(row: Mapping[str, Any], column: str) -> float:
+def _of_base(row: Mapping[Any, Any], column: str) -> float:
     """What a script adds, over its workload alone: one that is read has more rounds of that."""
     return float(row.get(column, math.nan) / row.get("base", math.nan))
 
