@@ -39,22 +39,12 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(4 * 3600)]
 FEATURES = list(dict.fromkeys(load_kernel("modern-6.1").spec.patches + load_kernel("classic-peers").spec.patches))
 #: As a tinyconfig, and what the options need, a console, an init, and what page-trace has code for. Some have another
 #: name in another version, or none.
-SMALL = [
-    *("EXPERT", "64BIT", "SMP", "MODULES", "KALLSYMS", "PROFILING", "JUMP_LABEL", "HIGH_RES_TIMERS", "DEBUG_KERNEL"),
-    *("PROC_FS", "PROC_SYSCTL", "SYSCTL", "SYSFS", "DEBUG_FS", "PCI", "BLK_DEV_INITRD", "BINFMT_ELF", "MULTIUSER"),
-    *(
-        "PRINTK",
-        "KUNIT",
-        "BUG",
-        "TTY",
-        "SERIAL_8250",
-        "SERIAL_8250_CONSOLE",
-        "FUTEX",
-        "POSIX_TIMERS",
-        "MODIFY_LDT_SYSCALL",
-    ),
-    *("CPU_MITIGATIONS", "PAGE_TABLE_ISOLATION", "MITIGATION_PAGE_TABLE_ISOLATION"),
-]
+SMALL = """
+    EXPERT 64BIT SMP MODULES KALLSYMS PROFILING JUMP_LABEL HIGH_RES_TIMERS DEBUG_KERNEL PROC_FS PROC_SYSCTL SYSCTL SYSFS
+    DEBUG_FS PCI BLK_DEV_INITRD BINFMT_ELF MULTIUSER PRINTK KUNIT RUNTIME_TESTING_MENU BUG TTY SERIAL_8250
+    SERIAL_8250_CONSOLE FUTEX POSIX_TIMERS MODIFY_LDT_SYSCALL CPU_MITIGATIONS PAGE_TABLE_ISOLATION
+    MITIGATION_PAGE_TABLE_ISOLATION
+""".split()
 #: Without them the test would show less than it says.
 ALWAYS = {f"CONFIG_{name}": "y" for name in ("WERROR", "64BIT", "SMP", "MODULES", "JUMP_LABEL")}
 #: An option that a user can switch on. What a patch prepares and a later one asks for is off until then.

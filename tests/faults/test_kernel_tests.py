@@ -79,9 +79,10 @@ def test_kunit_and_kselftests(version: str, tmp_path: Path):
         + "kill $noise"
     )
     # One CPU: QEMU 7.2 can run old code for ever where it is patched while several run.
+    words = {"profile": 2, "kunit.enable": 1, "kunit.autorun": 1}
     folder = run_in_guest(
         tmp_path, f"cd /run/krepro/out/$KREPRO_WORKLOAD; {command}", kernel,
-        programs=programs(tree, tmp_path / "programs"), cpus=1, cmdline={"profile": 2}, timeout_s=1800,
+        programs=programs(tree, tmp_path / "programs"), cpus=1, cmdline=words, timeout_s=1800,
     )  # fmt: skip
     found = list(complaints((folder / "kunit").read_text(errors="replace"), SUITES))
     for name, test in PROGRAMS.items():
