@@ -44,7 +44,7 @@ SMALL = """
     DEBUG_FS PCI BLK_DEV_INITRD BINFMT_ELF MULTIUSER PRINTK KUNIT RUNTIME_TESTING_MENU BUG TTY SERIAL_8250
     SERIAL_8250_CONSOLE FUTEX POSIX_TIMERS MODIFY_LDT_SYSCALL CPU_MITIGATIONS PAGE_TABLE_ISOLATION
     MITIGATION_PAGE_TABLE_ISOLATION
-""".split()
+"""
 #: Without them the test would show less than it says.
 ALWAYS = {f"CONFIG_{name}": "y" for name in ("WERROR", "64BIT", "SMP", "MODULES", "JUMP_LABEL")}
 #: An option that a user can switch on. What a patch prepares and a later one asks for is off until then.
@@ -92,7 +92,7 @@ class Place:
         """The folder of a kernel with these options; KreproError where they do not hold, or it does not build."""
         out, asked = self.tree / f"build-{name}", self.scratch / f"{name}.config"
         wanted = ALWAYS | options
-        lines = [f"CONFIG_{option}=y" for option in SMALL if f"CONFIG_{option}" not in wanted]
+        lines = [f"CONFIG_{option}=y" for option in SMALL.split() if f"CONFIG_{option}" not in wanted]
         lines += [f"{option}={value}" if value == "y" else f"# {option} is not set" for option, value in wanted.items()]
         asked.write_text("\n".join(lines))
         configure(dataclasses.replace(self.recipe, fragments=(asked,), lenient=True), self.tree, out, log)
