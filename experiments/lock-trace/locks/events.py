@@ -48,7 +48,7 @@ EVENT = np.dtype(
         ("lock", "<u8"),  # address
         ("site", "<u8"),  # place the call returns to
         ("order", "<u8"),  # validate: place in the order that the paper's filter saw; contended.py has that of releases
-        ("sequence", "<u4"),  # per-lock and validate: waits of the lock that had begun or ended
+        ("sequence", "<u4"),  # per-lock, validate, contended: waits of the lock that had begun or ended
         ("entry", "<u4"),  # of the table of locks, 0: none
         ("pid", "<u4"),  # thread
         ("depth", "<u4"),  # attempts: how many others held or waited
