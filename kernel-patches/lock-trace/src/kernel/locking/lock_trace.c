@@ -36,7 +36,7 @@ u32 lock_trace_session;
 
 u8 lock_trace_context(u32 raw)
 {
-	u8 context = raw & BIT(31) ? LOCK_TRACE_IRQS_OFF : 0;
+	u8 context = raw & LOCK_TRACE_RAW_IRQS_OFF ? LOCK_TRACE_IRQS_OFF : 0;
 
 	if (raw & NMI_MASK)
 		return context | LOCK_TRACE_IN_NMI;

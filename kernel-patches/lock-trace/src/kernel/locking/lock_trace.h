@@ -111,13 +111,21 @@ static inline bool lock_trace_shared(u8 type)
 	return type == LOCK_TRACE_READ || type == LOCK_TRACE_RWSEM_READ;
 }
 
+/*
+ * Interrupts are off, in a bit of the preempt count that says nothing of the
+ * context: the highest one, which is not in the count, or, since NMIs are
+ * counted there, the lowest one of the depth of preemption.
+ */
+#define LOCK_TRACE_RAW_IRQS_OFF	(NMI_MASK & BIT(31) ? BIT(0) : BIT(31))
+
 /* Interrupts off, and the preempt count: in what context this is. */
 static __always_inline u32 lock_trace_context_raw(void)
 {
+	u32 raw = preempt_count() & ~LOCK_TRACE_RAW_IRQS_OFF;
 	unsigned long flags;
 
 	local_save_flags(flags);
-	return preempt_count() | (irqs_disabled_flags(flags) ? BIT(31) : 0);
+	return raw | (irqs_disabled_flags(flags) ? LOCK_TRACE_RAW_IRQS_OFF : 0);
 }
 
 u8 lock_trace_context(u32 raw);

@@ -709,7 +709,11 @@ static void context_of_an_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lock_trace_context(SOFTIRQ_OFFSET), LOCK_TRACE_IN_SOFTIRQ);
 	/* Softirqs are off: that is no softirq. */
 	KUNIT_EXPECT_EQ(test, lock_trace_context(2 * SOFTIRQ_OFFSET), LOCK_TRACE_IN_TASK);
-	KUNIT_EXPECT_EQ(test, lock_trace_context(BIT(31) | HARDIRQ_OFFSET | SOFTIRQ_OFFSET),
+	KUNIT_EXPECT_EQ(test, lock_trace_context(LOCK_TRACE_RAW_IRQS_OFF),
+			LOCK_TRACE_IRQS_OFF | LOCK_TRACE_IN_TASK);
+	KUNIT_EXPECT_EQ(test,
+			lock_trace_context(LOCK_TRACE_RAW_IRQS_OFF | HARDIRQ_OFFSET |
+					   SOFTIRQ_OFFSET),
 			LOCK_TRACE_IRQS_OFF | LOCK_TRACE_IN_IRQ);
 	KUNIT_EXPECT_EQ(test, lock_trace_context(NMI_OFFSET | HARDIRQ_OFFSET),
 			LOCK_TRACE_IN_NMI);
