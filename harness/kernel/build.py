@@ -35,6 +35,11 @@ RECIPE_VERSION = 1
 BASE_VERSION = 1
 #: Where files lie that no kernel is made of: what they say does not void it.
 NOT_COMPILED = ("Documentation/", "tools/testing/")
+#: Objects that take in a file by `.incbin`, which is in no list of what they include: ccache would give that of a build
+#: whose file had another content and the same size. piggy.o is the kernel itself, packed.
+TAKING_IN = ("piggy", "rmpiggy", "kexec-purgatory")
+#: Keeps what the preprocessor makes beside the object; with it ccache does nothing.
+UNCACHED = "-save-temps=obj"
 #: What would otherwise tell builder, host and moment (Documentation/kbuild/reproducible-builds.rst).
 FIXED_IDENTITY = {
     "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
@@ -138,13 +143,6 @@ def unmet_options(wanted: Mapping[str, str], final: Mapping[str, str]) -> list[s
         for option, value in wanted.items()
         if final.get(option, "n") != value
     ]
-
-
-#: Objects that take in a file by `.incbin`, which is in no list of what they include: ccache would give that of a build
-#: whose file had another content and the same size. piggy.o is the kernel itself, packed.
-TAKING_IN = ("piggy", "rmpiggy", "kexec-purgatory")
-#: Keeps what the preprocessor makes beside the object; with it ccache does nothing.
-UNCACHED = "-save-temps=obj"
 
 
 def make_argv(tree: Path, out: Path, arch: ArchName) -> list[str]:
