@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.errors import RunError, UsageError
-from harness.experiment.model import PREDICTIONS
-from harness.measure.raw import Trial
+from harness.errors import UsageError
+from harness.measure.raw import Trial, read_predictions
 from harness.measure.rows import TableRows
 
 from .fit import Runs, stages_of
@@ -64,13 +61,7 @@ def put_traced(rows: TableRows, trial: Trial, runs: Sequence[Run]) -> None:
     """Rows of validation of what was traced beside what was written down before. RunError where that is another file
     than the one whose hash the trial was begun with.
     """
-    try:
-        text = (trial.path / PREDICTIONS).read_bytes()
-    except OSError as error:
-        raise RunError(f"nothing was predicted: {error.strerror}", where=str(trial.path / PREDICTIONS)) from error
-    if hashlib.sha256(text).hexdigest() != trial.params.get("predictions"):
-        raise RunError("is not what the trial was begun with", where=str(trial.path / PREDICTIONS))
-    told = {row["script"]: row for row in json.loads(text) or []}
+    told = {row["script"]: row for row in read_predictions(trial) or []}
     rows.put("validation", list(_checks(runs, told)), trial)
 
 

@@ -24,8 +24,9 @@ from harness.analysis.handed import MOST_PRINTED, MOST_WIDTH, Printed, Refused, 
 from harness.choices import FigureFormat
 from harness.errors import KreproError, RunError
 from harness.experiment.claim import Claim
-from harness.experiment.model import PREDICTIONS, Experiment
+from harness.experiment.model import Experiment
 from harness.machine.sandbox import Sandbox, sandbox_of_analyses
+from harness.machine.spec import PREDICTIONS
 from harness.measure.analysis import FILE_NAME
 from harness.measure.claims import ClaimResult
 from harness.measure.views import VIEWS

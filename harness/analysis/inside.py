@@ -108,7 +108,7 @@ class _Task:
         self.answers.files()
 
     def predictions(self, trials: list[Any]) -> None:
-        from harness.experiment.model import PREDICTIONS
+        from harness.machine.spec import PREDICTIONS
         from harness.trial.model import TrialRecord
 
         self.answers.begin()

@@ -26,7 +26,15 @@ from harness.experiment.matrix import FIELDS, MOST_ARMS, TAKEN, WORKLOAD, Chosen
 from harness.experiment.reading import PAPER, Reading
 from harness.experiment.scalar import Parameter, Scalar, same, text_of
 from harness.kernel.versions import in_version
-from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, Clock, Device
+from harness.machine.spec import (
+    DEFAULT_ICOUNT_SHIFT,
+    PLUGIN_FOLDER,
+    PREDICTIONS,
+    RECORDING,
+    RECORDING_KEYS,
+    Clock,
+    Device,
+)
 from harness.packages.choice import KernelName, Name, Package
 from harness.paths import EXPERIMENTS
 from harness.yamlfile import Misfit, Strict, about, line_of, load_model, misfit, raise_misfits
@@ -42,8 +50,6 @@ def _package(value: object) -> str | Package:
 PackageEntry = Annotated[Name | Package, BeforeValidator(_package)]
 #: Variables that the harness itself sets in the guest: a parameter of that name would hide them.
 RESERVED = frozenset({"seed", "workload", "predictions"})
-#: What was predicted of a trial before it began, in its raw folder.
-PREDICTIONS = "predictions.json"
 #: What lies beside the folders of workloads in a trial's raw folder, by whoever leaves it there.
 TRIAL_FILES = frozenset(
     {

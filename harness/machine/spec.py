@@ -39,6 +39,8 @@ KVM_CPU = "host,pmu=on"
 RECORDING = "rr.log"
 #: The keys that the recorded guest booted with, kept beside its log: they are part of its memory.
 RECORDING_KEYS = "keys.cpio"
+#: What was predicted of the trial before its guest booted, in the same folder.
+PREDICTIONS = "predictions.json"
 #: The file behind the memory of the device counters (ivshmem), in the machine's folder.
 COUNTERS = "counters"
 COUNTERS_BYTES = 4096

@@ -7,6 +7,7 @@ lets such an error pass: `harness.measure.rows` makes of it a row in the table `
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from pandas.errors import ParserWarning
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from harness.errors import RunError
-from harness.machine.spec import DEFAULT_ICOUNT_SHIFT
+from harness.machine.spec import DEFAULT_ICOUNT_SHIFT, PREDICTIONS
 from harness.trial.model import TrialRecord
 
 #: What an analysis is given of a trial: `path` is its raw folder, with one folder per workload.
@@ -102,6 +103,15 @@ def read_answer_lines(path: Path, kind: type[AnswerKind]) -> list[AnswerKind]:
         except ValidationError as error:
             raise misfit(error, f"{path}:{number}") from error
     return answers
+
+
+def read_predictions(trial: Trial) -> Any:
+    """What was predicted of a trial before it began, as the analysis wrote it; of that very text alone."""
+    path = trial.path / PREDICTIONS
+    text = read_bytes(path)
+    if hashlib.sha256(text).hexdigest() != trial.params.get("predictions"):
+        raise RunError("is not what the trial was begun with", where=str(path))
+    return json.loads(text)
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:

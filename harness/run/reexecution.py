@@ -12,9 +12,9 @@ from harness.analysis.trust import execute
 from harness.artefacts.store import Store, hash_file, hash_tree
 from harness.choices import Trusted
 from harness.errors import RunError, UsageError
-from harness.experiment.model import PREDICTIONS, experiment_names, load_experiment
+from harness.experiment.model import experiment_names, load_experiment
 from harness.machine.qemu import qemu_version
-from harness.machine.spec import RECORDING, RECORDING_KEYS, BootFiles
+from harness.machine.spec import PREDICTIONS, RECORDING, RECORDING_KEYS, BootFiles
 from harness.paths import EXPERIMENTS
 from harness.run.executor import run_trials
 from harness.run.prepared import Prepared, prepare_trials

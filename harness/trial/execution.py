@@ -17,14 +17,13 @@ from typing import Literal
 
 from harness.artefacts.neutral import neutral
 from harness.errors import KreproError, RunError
-from harness.experiment.model import PREDICTIONS
 from harness.guest.mailbox import MailboxSession
 from harness.guest.recorded import RecordedSession
 from harness.guest.session import JobResult, Session
 from harness.guest.ssh import SshSession
 from harness.machine.hostsched import HOST_SCHED
 from harness.machine.machine import Machine
-from harness.machine.spec import PLUGIN_FOLDER, RECORDING, RECORDING_KEYS, STREAM, prepare_folder
+from harness.machine.spec import PLUGIN_FOLDER, PREDICTIONS, RECORDING, RECORDING_KEYS, STREAM, prepare_folder
 from harness.machine.tail import keep_end, read_tail
 from harness.scratch import discard, scratch_folder
 from harness.trial.model import Fidelity, TrialRecord, TrialSpec
