@@ -56,3 +56,18 @@ def test_of_an_instruction_across_pages_the_first_part_is_watched(driver):
     expected = [(PAGE - 7, PAGE), (2 * PAGE + 3, 2 * PAGE + 8)]
     assert given_up(driver, KERNEL, PAGE - 7, PAGE - 1) == expected
     assert given_up(driver, KERNEL, PAGE - 7, 2 * PAGE + 1) == []
+
+
+@pytest.mark.parametrize(
+    ("int3", "patched", "begins"),
+    [
+        (105, 99, ["goes on"]),
+        (105, 105, ["100 115", "left"]),
+        (100, 114, ["100 115", "left"]),
+        (106, 105, ["does not look"]),  # in the midst of an instruction, it is none
+    ],
+)
+def test_a_block_with_an_int3_is_begun_only_while_it_is_there(driver, int3, patched, begins):
+    words = [driver, KERNEL, "100", str(patched), str(int3)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == begins * 2, "each time that it begins"
