@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from harness.oracle.truth import shares
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
+from harness.report.panels import legend_below, name_rows, panel, those_there
 
 from .decoding import SWEEP, SWEEP_WORKLOAD
 from .mapfigure import bias_map
@@ -26,7 +27,6 @@ ARMS = ("tick", "irq-entry", "handler-only", "tick-sti", "nmi")
 _TOP = 12
 #: Axes of shares are linear below, so that they have a 0.
 LEAST_SHARE = 1e-3
-_OUTSIDE: Final = "outside lower center"
 
 Tables = dict[str, pd.DataFrame]
 Samples = list[npt.NDArray[np.float64]]
@@ -43,7 +43,7 @@ def draw(tables: Tables, metrics: pd.DataFrame) -> dict[str, Figure]:
         "error": _error(tables["error"]),
         "bias-map": bias_map(tables["cells"]),
     }
-    return {name: figure for name, figure in drawn.items() if figure is not None}
+    return those_there(drawn)
 
 
 def _look(arm: str) -> Series:
@@ -66,8 +66,7 @@ def _rows(counts: pd.DataFrame, functions: Sequence[str]) -> Samples:
 
 def _function_axis(axes: Axes, functions: Sequence[str], least: float) -> None:
     """Functions from top to bottom; what they have to the right: logarithmic from `least` on, and with a 0."""
-    axes.set_yticks(np.arange(len(functions)), list(functions))
-    axes.set_ylim(len(functions) - 0.4, -0.6)
+    name_rows(axes, functions)
     axes.set_xscale("symlog", linthresh=least, linscale=0.5)
     axes.set_xlim(-0.4 * least, 3 * axes.get_xlim()[1])
     axes.grid(axis="y")
@@ -81,8 +80,7 @@ def _hot_spots(tables: Tables) -> Figure | None:
         return None
     most = pd.concat([table.mean(axis=1) for table in counts.values()], axis=1).max(axis=1)
     functions = [str(name) for name in most.sort_values(ascending=False, kind="stable").index[:_TOP]]
-    figure = Figure(figsize=(7, 5.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(7, 5.2)
     for i, (arm, table) in enumerate(counts.items()):
         places = np.arange(len(functions)) + 0.15 * (i - (len(counts) - 1) / 2)
         draw_medians(axes, places, _rows(table, functions), _look(arm), label=f"arm {arm}", horizontal=True)
@@ -90,7 +88,7 @@ def _hot_spots(tables: Tables) -> Figure | None:
     axes.set_xlim(right=1.1)
     axes.set_xlabel(f"share of the counts in /proc/profile ({_note(counts.values())})")
     axes.set_title("Workload edu: the same load, by each way to sample")
-    _legend(figure)
+    legend_below(figure, columns=None)
     return figure
 
 
@@ -105,17 +103,16 @@ def _paper_tables(tables: Tables) -> Figure | None:
         ("after: the fix", PAPERS_ARMS["after"], AFTER),
     ]
     counts = {arm: _counts(tables, arm, WORKLOAD) for _, arm, _ in panels}
-    panels = [panel for panel in panels if counts[panel[1]].shape[1]]
+    panels = [one for one in panels if counts[one[1]].shape[1]]
     if not panels:
         return None
     figure = Figure(figsize=(1 + 4 * len(panels), 4.4), layout="constrained")
-    for axes, panel in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
-        title, arm, printed = panel
+    for axes, (title, arm, printed) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
         _paper_panel(axes, arm, counts[arm], sorted(printed, key=lambda row: -row.count))
         axes.set_title(title)
     heading = f"The paper's tables (another kernel and load), and workload {WORKLOAD} here; no mark: no count"
     figure.suptitle(f"{heading}\n({_note(counts[arm] for _, arm, _ in panels)})")
-    _legend(figure)
+    legend_below(figure, columns=None)
     return figure
 
 
@@ -145,8 +142,7 @@ def _sweep(tables: Tables) -> Figure | None:
     rows = rows.assign(share=rows["shared"] / (rows["total"] - rows["out_of_text"])).dropna(subset=["share"])
     if rows.empty:
         return None
-    figure = Figure(figsize=(5.5, 3.8), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(5.5, 3.8)
     folded = tables["sweep"].dropna(subset=["neighbour_share"])
     for i, (label, frame, column) in enumerate(
         [
@@ -187,7 +183,7 @@ def _handler_time(metrics: pd.DataFrame) -> Figure | None:
         ("virtual clock: an instruction takes 8 ns", virtual),
         ("host's clock: as long as QEMU takes for it", sorted(set(present).difference(ARMS))),
     ]
-    panels = [panel for panel in panels if panel[1]]
+    panels = [one for one in panels if one[1]]
     if not panels:
         return None
     widths = [max(2, len(arms)) for _, arms in panels]
@@ -199,7 +195,7 @@ def _handler_time(metrics: pd.DataFrame) -> Figure | None:
     trials = int(time.groupby(level="arm").size().min())
     drawn[0].set_ylabel(f"seconds in the edu handler\n({spans_note(trials)})")
     figure.suptitle("The edu handler's time: known, and by samples inside of it")
-    _legend(figure)
+    legend_below(figure, columns=None)
     return figure
 
 
@@ -241,7 +237,7 @@ def _truth(truth: pd.DataFrame) -> Figure | None:
     for axes in figure.axes[max(0, len(panels) - 2) : len(panels)]:
         axes.set_xlabel("exact share of kernel instructions")
     figure.suptitle(f"Workload edu: functions with {LEAST_SHARE:.1%} or more, exact and told; the others as one")
-    _legend(figure)
+    legend_below(figure, columns=None)
     return figure
 
 
@@ -269,8 +265,7 @@ def _error(error: pd.DataFrame) -> Figure | None:
     rows = error[(error["workload"] == "edu") & error["arm"].isin(ARMS)]
     if rows.empty:
         return None
-    figure = Figure(figsize=(6.5, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(6.5, 4.2)
     ideal = rows[rows["source"] == "ideal sampler"]
     beside = next((arm for arm in ARMS if arm in set(ideal["arm"])), None)
     drawn = [
@@ -291,15 +286,5 @@ def _error(error: pd.DataFrame) -> Figure | None:
     axes.set_xlabel("samples (median over trials; shaded: least to most)")
     axes.set_ylabel("distance of shares from the truth")
     axes.set_title("Workload edu: error against number of samples")
-    _legend(figure)
+    legend_below(figure, columns=None)
     return figure
-
-
-def _legend(figure: Figure) -> None:
-    """One legend below all panels, each label once."""
-    pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    unique = {label: handle for handle, label in pairs}
-    wide = max(map(len, unique), default=0)
-    # So many columns as fit: a character of a label takes some 5 points, its handle and the gap some 45.
-    columns = int(72 * figure.get_figwidth() // (5 * wide + 45))
-    figure.legend(list(unique.values()), list(unique), loc=_OUTSIDE, ncols=max(1, min(3, columns, len(unique))))

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.report.figures import series
+from harness.report.panels import legend_below
 
 from .stepped import SAMPLERS, TICK, interval
 
-_OUTSIDE: Final = "outside lower center"
 #: Between the marks of two duties at one phase.
 _APART = 0.013
 
@@ -38,8 +36,7 @@ def bias_map(cells: pd.DataFrame) -> Figure | None:
     for axes in figure.axes[::2]:
         axes.set_ylabel("share of samples in the work")
     figure.suptitle("A load in step with the tick: told (marks, with 95 % intervals) and exact (lines)")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc=_OUTSIDE, ncols=3)
+    legend_below(figure, columns=3)
     return figure
 
 

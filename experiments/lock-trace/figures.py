@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
+from harness.report.panels import legend_below, name_rows, panel, those_there
 
 from .shown import PAPER_CYCLES, TRACES
 
@@ -40,7 +38,7 @@ def draw(tables: Tables, metrics: pd.DataFrame) -> dict[str, Figure]:
         drawn[f"slowdown-{clock}"] = _slowdown(slowdown.merge(arms, on="arm"), clock)
     drawn["useful"] = _useful(timed["useful"])
     drawn["block"] = _block(tables["block"])
-    return {name: figure for name, figure in drawn.items() if figure is not None}
+    return those_there(drawn)
 
 
 def _slowdowns(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +89,7 @@ def _pair_cost(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     right.set_ylabel("share of pairs that cost at most that")
     right.grid(axis="both")
     figure.suptitle(f"Taking and releasing a free spin lock, {clock} clock")
-    _legend(figure)
+    legend_below(figure)
     return figure
 
 
@@ -102,20 +100,20 @@ def _slowdown(slowdown: pd.DataFrame, clock: str) -> Figure | None:
         return None
     names = list(dict.fromkeys(slowdown["workload"]))
     traces = [trace for trace in TRACES if trace in set(slowdown["trace"])]
-    figure = Figure(figsize=(6.5, 1.6 + 0.42 * len(names)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(6.5, 1.6 + 0.42 * len(names))
     for i, trace in enumerate(traces):
         of_trace = slowdown[slowdown["trace"] == trace]
         rows = {name: group["slowdown"] for name, group in of_trace.groupby("workload")}
         places = [names.index(str(name)) + 0.14 * (i - (len(traces) - 1) / 2) for name in rows]
         draw_medians(axes, places, list(rows.values()), _look(trace), label=trace, horizontal=True)
-    _rows_axis(axes, names)
+    name_rows(axes, names, apart=True)
+    axes.grid(axis="x")
     axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     trials = int(slowdown.groupby(["arm", "workload"])["trial"].nunique().min())
     axes.set_xlabel(f"times as long as untraced ({spans_note(trials)})")
     axes.set_title(f"What tracing costs the workloads, {clock} clock")
-    _legend(figure)
+    legend_below(figure)
     return figure
 
 
@@ -130,8 +128,7 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
         return None
     traces = tables["traces"]
     losses = traces[traces["workload"] == _BUFFER].set_index(["arm", "trial"])["first_loss_s"]
-    figure = Figure(figsize=(6.5, 3.8), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(6.5, 3.8)
     for trace, rows in groups:
         first = rows[rows["trial"] == rows["trial"].min()].sort_values("seconds")
         # The last sample is taken when all has been read.
@@ -153,7 +150,7 @@ def _fill(tables: Tables, arms: pd.DataFrame, clock: str) -> Figure | None:
     axes.set_xscale("log")
     axes.grid(axis="both")
     axes.set_title(f"How long a ring lasts when few events are useful, {clock} clock")
-    _legend(figure)
+    legend_below(figure)
     return figure
 
 
@@ -166,8 +163,7 @@ def _useful(table: pd.DataFrame) -> Figure | None:
     arms = [arm for arm in arms if not arm.startswith("validate")] or arms
     table = table[table["arm"].isin(arms)]
     names = list(dict.fromkeys(table["workload"]))
-    figure = Figure(figsize=(7.5, 1.8 + 0.42 * len(names)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(7.5, 1.8 + 0.42 * len(names))
     for i, arm in enumerate(arms):
         of_arm, look = table[table["arm"] == arm], series(2 * i)
         for k, (name, rows) in enumerate(of_arm.groupby("workload", sort=False)):
@@ -183,13 +179,14 @@ def _useful(table: pd.DataFrame) -> Figure | None:
             of_trial = rows.groupby("trial")[["acquisitions", "kept"]].sum()
             whole = (100 * of_trial["kept"] / of_trial["acquisitions"]).to_numpy()
             draw_medians(axes, [place], [whole], look, label="_" if k else f"all locks, arm {arm}", horizontal=True)
-    _rows_axis(axes, names)
+    name_rows(axes, names, apart=True)
+    axes.grid(axis="x")
     axes.set_xscale("symlog", linthresh=0.01, linscale=0.5)
     axes.set_xlim(-0.003, 140)
     axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
     axes.set_xlabel(f"% of acquisitions that are kept; classes that were acquired {_SEEN} times or more")
     axes.set_title("Useful share, by workload")
-    _legend(figure, columns=2)
+    legend_below(figure, columns=2)
     return figure
 
 
@@ -208,8 +205,7 @@ def _block(table: pd.DataFrame) -> Figure | None:
     rows = rows.assign(first=rows["begin_s"].fillna(rows["acquired_s"])).sort_values("first").head(24)
     scale, unit = (1e3, "ms") if best["took"] > 0.01 else (1e6, "µs")
     zero = float(rows["first"].min())
-    figure = Figure(figsize=(7.5, 1.8 + 0.28 * len(rows)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(7.5, 1.8 + 0.28 * len(rows))
     waits, holds = series(4), series(1)
     labels = []
     for place, row in enumerate(rows.to_dict("records")):
@@ -220,30 +216,12 @@ def _block(table: pd.DataFrame) -> Figure | None:
             axes.barh(place, scale * (row["end_s"] - got), 0.6, left=scale * (got - zero), **holds.bar())
         axes.plot([scale * (got - zero)] * 2, [place - 0.3, place + 0.3], color=INK, linewidth=1.5)
         labels.append(f"{int(row['pid'])}: {row['caller']}")
-    axes.set_yticks(range(len(rows)), labels)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    name_rows(axes, labels)
     axes.set_xlabel(f"{unit} since the block began")
     axes.set_title("One block and its waiters")
     figure.suptitle(f"{rows['class'].iloc[0]}: arm {best['arm']}, workload {best['workload']}", fontweight="normal")
     for look, label in ((waits, "waits"), (holds, "holds")):
         axes.barh([0], [0], label=label, **look.bar())
     axes.grid(axis="x")
-    _legend(figure)
+    legend_below(figure)
     return figure
-
-
-def _rows_axis(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(np.arange(len(names)), list(names))
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    for border in np.arange(len(names) - 1) + 0.5:
-        axes.axhline(border, color="#d0d0d0", linewidth=0.6)
-    axes.grid(axis="x")
-
-
-def _legend(figure: Figure, columns: int = 6) -> None:
-    """One legend below all panels, each label once."""
-    pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    unique = {label: handle for handle, label in pairs}
-    figure.legend(
-        list(unique.values()), list(unique), loc="outside lower center", ncols=min(columns, max(1, len(unique)))
-    )

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from harness.report.figures import INK, Series, draw_medians, series, spans_note
+from harness.report.panels import legend_below, name_rows, panel, those_there
 
 from .model_figures import access_model, reuse_distance, working_set, working_set_over_time
 
@@ -48,7 +49,7 @@ def draw(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Fi
         "loss": loss(values),
         "neighbour": neighbour(values),
     }
-    return {name: figure for name, figure in drawn.items() if figure is not None}
+    return those_there(drawn)
 
 
 def _family(metrics: pd.DataFrame, name: str, arms: Sequence[str]) -> pd.DataFrame:
@@ -82,7 +83,7 @@ def cost(metrics: pd.DataFrame, arms: Sequence[str], title: str) -> Figure | Non
         else:
             axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
     figure.suptitle(title)
-    _legend(figure)
+    legend_below(figure)
     return figure
 
 
@@ -95,10 +96,7 @@ def _by_program(axes: Axes, rows: pd.DataFrame, arms: Sequence[str], names: Sequ
         if samples:
             at = [names.index(name) + 0.13 * (place - (len(here) - 1) / 2) for name in samples]
             draw_medians(axes, at, list(samples.values()), _look(arm), label=arm, horizontal=True)
-    axes.set_yticks(np.arange(len(names)), list(names))
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    for border in np.arange(len(names) - 1) + 0.5:
-        axes.axhline(border, color="#d0d0d0", linewidth=0.6)
+    name_rows(axes, names, apart=True)
     axes.grid(axis="x")
 
 
@@ -145,8 +143,7 @@ def loss(metrics: pd.DataFrame) -> Figure | None:
     names = _programs(rows)
     if not names:
         return None
-    figure = Figure(figsize=(6, 1.5 + 0.36 * len(names)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(6, 1.5 + 0.36 * len(names))
     # A window of one may lose nothing: 0 has a place on this axis.
     _by_program(axes, rows.assign(value=(100 * rows["value"]).clip(lower=1e-9)), METHODS, names)
     axes.set_xscale("symlog", linthresh=0.01, linscale=0.5)
@@ -154,7 +151,7 @@ def loss(metrics: pd.DataFrame) -> Figure | None:
     axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
     axes.set_xlabel(f"% of the exact visits that are missing ({_note(rows)})")
     axes.set_title("What a window of several pages loses")
-    _legend(figure)
+    legend_below(figure)
     return figure
 
 
@@ -165,25 +162,14 @@ def neighbour(metrics: pd.DataFrame) -> Figure | None:
     samples = {label: values for label, values in samples.items() if values.size}
     if not samples:
         return None
-    figure = Figure(figsize=(5.5, 2.4), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel(5.5, 2.4)
     axes.axvspan(-NEIGHBOUR_BOUND, NEIGHBOUR_BOUND, color="#e8e8e8", label=f"±{NEIGHBOUR_BOUND:g} %")
     axes.axvline(0, color=INK, linewidth=0.8, linestyle=":")
     draw_medians(axes, np.arange(len(samples)), list(samples.values()), series(0), label="neighbour", horizontal=True)
-    axes.set_yticks(np.arange(len(samples)), list(samples))
-    axes.set_ylim(len(samples) - 0.4, -0.6)
+    name_rows(axes, list(samples))
     reach = max(1.5 * NEIGHBOUR_BOUND, 1.1 * max(float(np.abs(values).max()) for values in samples.values()))
     axes.set_xlim(-reach, reach)
     axes.set_xlabel(f"change of the neighbour's time, % ({spans_note(min(map(len, samples.values())))})")
     axes.set_title("A neighbour while another program is traced")
-    _legend(figure)
+    legend_below(figure)
     return figure
-
-
-def _legend(figure: Figure) -> None:
-    """One legend below all panels, each label once."""
-    pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    unique = {label: handle for handle, label in pairs}
-    figure.legend(
-        list(unique.values()), list(unique.keys()), loc="outside lower center", ncols=min(6, max(1, len(unique)))
-    )

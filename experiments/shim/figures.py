@@ -7,16 +7,16 @@ The paper's numbers are of native hardware: they are drawn to show what it says,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from harness.measure.trials import least_disturbed
 from harness.report.figures import INK, Series, draw_bars, draw_medians, draw_paper, series, spans_note
+from harness.report.panels import legend_below, name_rows, panel, those_there
 
 ARMS = ("fast", "period-1us", "period-10us", "period-100us", "tracepoint", "bpf", "hardware")
 #: Those that differ in the period alone: a curve.
@@ -30,7 +30,6 @@ NATIVE = "paper, native (not comparable)"
 #: Of one length: fewer gaps are no share.
 FEW_GAPS = 20
 TRACKS = ("seen by the observer", "sched_switch")
-_OUTSIDE: Literal["outside lower center"] = "outside lower center"
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -50,7 +49,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     }
     chosen = {name: least_disturbed(table, tables["trials"]) for name, table in tables.items()}
     made = {name: drawer(chosen) for name, drawer in drawers.items()}
-    return {name: figure for name, figure in made.items() if figure is not None}
+    return those_there(made)
 
 
 def _look(arm: str) -> Series:
@@ -90,17 +89,12 @@ def _disturbed(tables: Tables, table: pd.DataFrame) -> str:
     return "; host disturbed" if table["arm"].isin(disturbed).any() else ""
 
 
-def _one(width: float = 6.6, height: float = 3.8) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
-
-
 def periods(tables: Tables) -> Figure | None:
     """Share of windows that are at most so long, by arm: the distribution of the period."""
     table = _table(tables, "periods", "trust", "clean")
     if table.empty:
         return None
-    figure, axes = _one()
+    figure, axes = panel()
     for arm in _arms(table):
         buckets = table[table["arm"] == arm]
         counts = buckets.groupby(["low", "high"])["windows"].sum().reset_index().sort_values("low")
@@ -114,7 +108,7 @@ def periods(tables: Tables) -> Figure | None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
     axes.set_title("How regularly the observer samples")
-    figure.legend(loc=_OUTSIDE, ncols=3)
+    legend_below(figure, columns=3)
     return figure
 
 
@@ -125,7 +119,7 @@ def trust(tables: Tables) -> Figure | None:
     )
     if runs.empty:
         return None
-    figure, axes = _one()
+    figure, axes = panel()
     places, shares = [], []
     for arm in _arms(runs):
         own = runs[runs["arm"] == arm]
@@ -142,7 +136,7 @@ def trust(tables: Tables) -> Figure | None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid()
     axes.set_title("Trusted share against the period")
-    figure.legend(loc=_OUTSIDE, ncols=3)
+    legend_below(figure, columns=3)
     return figure
 
 
@@ -153,7 +147,7 @@ def rates(tables: Tables) -> Figure | None:
         return None
     rows = _first(table)
     longest = rows.groupby("thread")["seconds"].sum().sort_values(ascending=False).index[:6]
-    figure, axes = _one(6.4, 3.8)
+    figure, axes = panel(6.4, 3.8)
     for i, thread in enumerate(longest):
         own = rows[rows["thread"] == thread].sort_values("start_s")
         axes.plot(own["start_s"] * 1e3, own["per_s"] / 1e6, label=str(thread), markersize=3, **_points(series(i)))
@@ -162,7 +156,7 @@ def rates(tables: Tables) -> Figure | None:
     axes.set_ylim(bottom=0)
     axes.grid()
     axes.set_title(f"Rate of each thread ({_trial(rows)}{_disturbed(tables, rows)})")
-    figure.legend(loc=_OUTSIDE, ncols=3)
+    legend_below(figure, columns=3)
     return figure
 
 
@@ -204,7 +198,7 @@ def intervals(tables: Tables) -> Figure | None:
         axes.set_title(f"{workload} (arm {arm})")
         axes.grid()
     figure.axes[0].set_ylabel("intervals between switches")
-    _legend(figure)
+    legend_below(figure, columns=5)
     return figure
 
 
@@ -213,7 +207,7 @@ def idle(tables: Tables) -> Figure | None:
     table = _table(tables, "idle")
     if table.empty:
         return None
-    figure, axes = _one(6.0, 1.6 + 0.4 * table["arm"].nunique())
+    figure, axes = panel(6.0, 1.6 + 0.4 * table["arm"].nunique())
     arms = _arms(table)
     names = (("seen_share", "seen by the observer"), ("truth_share", "sched_switch"), ("load_share", "the load's own"))
     for i, (column, label) in enumerate(names):
@@ -222,12 +216,11 @@ def idle(tables: Tables) -> Figure | None:
         if known:
             places = [place + 0.2 * (i - 1) for place, _ in known]
             draw_medians(axes, places, [values for _, values in known], series(i), label=label, horizontal=True)
-    axes.set_yticks(range(len(arms)), arms)
-    axes.set_ylim(len(arms) - 0.4, -0.6)
+    name_rows(axes, arms)
     axes.set_xlabel(f"idle share of the observed CPU ({_note(tables, table)})")
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     axes.grid(axis="x")
-    figure.legend(loc=_OUTSIDE, ncols=3)
+    legend_below(figure, columns=3)
     return figure
 
 
@@ -268,7 +261,7 @@ def cost(tables: Tables) -> Figure | None:
     if table.empty or runs.empty:
         return None
     table = table[table["what"] == "observer"]
-    figure, axes = _one()
+    figure, axes = panel()
     per_trial = table.groupby(["arm", "trial"])["ratio"].median() - 1
     curve = []
     for arm in [arm for arm in _arms(table) if (runs["arm"] == arm).any()]:
@@ -286,7 +279,7 @@ def cost(tables: Tables) -> Figure | None:
     axes.set_ylabel("target slower by")
     axes.grid()
     axes.set_title("The observer's cost on its target")
-    figure.legend(loc=_OUTSIDE, ncols=3)
+    legend_below(figure, columns=3)
     return figure
 
 
@@ -295,7 +288,7 @@ def timer(tables: Tables) -> Figure | None:
     table, runs = _table(tables, "timer"), _table(tables, "runs", "timer", "fast")
     if table.empty or runs.empty:
         return None
-    figure, axes = _one()
+    figure, axes = panel()
     alone = table[table["when"] == "alone"]
     arms = [arm for arm in _arms(runs) if (alone["arm"] == arm).any()]
     if not arms:
@@ -310,7 +303,7 @@ def timer(tables: Tables) -> Figure | None:
     axes.set_ylim(bottom=10)
     axes.set_ylabel(f"samples per second{_disturbed(tables, runs)}")
     axes.grid(axis="y")
-    figure.legend(loc=_OUTSIDE, ncols=2)
+    legend_below(figure, columns=2)
     return figure
 
 
@@ -337,12 +330,5 @@ def gaps(tables: Tables) -> Figure | None:
         axes.set_title("a thread had the CPU for" if what == "thread" else "the CPU was idle for")
         axes.grid()
     panels[0].set_ylabel("of these, seen")
-    _legend(figure)
+    legend_below(figure, columns=5)
     return figure
-
-
-def _legend(figure: Figure) -> None:
-    """One legend below all panels, each label once."""
-    pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    unique = {label: handle for handle, label in pairs}
-    figure.legend(unique.values(), unique.keys(), loc=_OUTSIDE, ncols=min(5, max(1, len(unique))))

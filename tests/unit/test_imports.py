@@ -25,6 +25,7 @@ FOR_ANALYSES = (
     "harness.oracle.truth",
     "harness.report.figures",
     "harness.report.html",
+    "harness.report.panels",
     "harness.yamlfile",
 )
 SOURCES = sorted(HARNESS.rglob("*.py"))
