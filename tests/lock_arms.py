@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from experiments.lock_trace.locks.events import (
 )
 
 from tests.golden import Golden
+from tests.rawfiles import change_json, said
 
 KINDS = ("spin", "spin_irqsave", "read", "write", "mutex", "rwsem_read", "rwsem_write")
 #: The stream of an arm's events; of arm validate there are all three.
@@ -41,12 +41,6 @@ RECURSION = 0xFFFFFFFFA000C700
 
 
 # -- raw files, read and written -------------------------------------------------------------------------------------
-
-
-def change_json(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Fields of a file get what `change` says of them."""
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps(told | change(told)) + "\n")
 
 
 def change_table(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> int:
@@ -124,7 +118,7 @@ def add_filtered(golden: Golden, arm: str, workload: str, source: Path) -> Path:
     folder, trace = add_workload(golden, arm, workload, source), arm.removesuffix("-smp")
     kept = np.fromfile(source / "events.bin", dtype=EVENT)
     kept = kept[kept["stream"] == STREAM.get(trace, STREAM_PER_LOCK)]
-    sites = json.loads((source / "status.json").read_text())["sites"]
+    sites = said(source / "status.json")["sites"]
     if trace == "paper":  # its table of sites has what it dropped
         sites = change_table(folder / "sites.tsv", lambda table: _without(table, kept))
     change_events(folder, lambda events: kept, arm=ARMS.get(trace, ARMS["per-lock"]), sites=sites)
@@ -143,9 +137,9 @@ def _without(sites: pd.DataFrame, kept: Events) -> pd.DataFrame:
 
 def fill_buffer(golden: Golden, arm: str, workload: str, share: float) -> None:
     """A filter keeps such a share of what fills rings that nobody reads without it: the first is lost so much later."""
-    bare = json.loads((golden.raw("all") / workload / "status.json").read_text())
+    bare = said(golden.raw("all") / workload / "status.json")
     folder = golden.raw(arm) / workload
-    own = json.loads((folder / "status.json").read_text())
+    own = said(folder / "status.json")
     lost = [0, 0, 0]
     lost[STREAM[arm]] = round(share * bare["kept"][STREAM_LOG]) - own["written"][STREAM[arm]]
     first = own["start"] + round((bare["first_loss"] - bare["start"]) / share)

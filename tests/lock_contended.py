@@ -13,8 +13,9 @@ import pandas as pd
 from experiments.lock_trace.locks.events import ACQUIRED, ATTEMPT, EVENT, RELEASE, WAITS, Events, Flags
 
 from tests.golden import Golden
-from tests.lock_arms import PROGRAMS, change_events, change_json
+from tests.lock_arms import PROGRAMS, change_events
 from tests.mutation import turns
+from tests.rawfiles import change_json
 
 ARMS = ("contended", "contended-smp")
 

@@ -5,6 +5,7 @@ tests/mutations/NAME.py, one per experiment, has functions with `@turns("claim",
 what is done, for docs/claims.md. A function takes the unpacked golden trials (`tests.golden.Golden`) and changes files
 below `golden.raw(arm)`: decoder, metric and bound are under test with the claim.
 `also=` names the claims that change their verdict with them, to whatever it is: a test compares that with what changes.
+What differs in values alone is made by one function, and stands in a list.
 `before=` names a function that is applied first and makes a trial, where the golden trials alone do not tell a claim;
 `why=` says why no trial of the arm is among them.
 
@@ -67,7 +68,8 @@ def turns(
 
 def mutations(experiment: str) -> list[Mutation]:
     """All of an experiment, in the order of their file."""
-    return [one.mutation for one in vars(_module(experiment)).values() if hasattr(one, "mutation")]
+    listed = [one if isinstance(one, list) else [one] for one in vars(_module(experiment)).values()]
+    return [one.mutation for ones in listed for one in ones if hasattr(one, "mutation")]
 
 
 def _module(experiment: str) -> ModuleType:

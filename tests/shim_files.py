@@ -3,25 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.shim.observer.records import EVENT, SWITCH
-
-
-def said(path: Path) -> dict[str, Any]:
-    """What is in a JSON file."""
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
-
-
-def edit(path: Path, **fields: Any) -> None:
-    """Some fields of a JSON file."""
-    path.write_text(json.dumps(said(path) | fields))
+from tests.rawfiles import edit, records, said
 
 
 def recount(folder: Path, run: str, every: int = 1, share: float | None = None) -> None:
@@ -66,10 +54,9 @@ def delay(folder: Path, times: int) -> None:
     later = {clock: begin[clock] + (end[clock] - begin[clock]) * times for clock in ("tsc", "mono_ns")}
     edit(path, clock_end=later, seconds=run_said["seconds"] * times)
     for name, kind, clocks in (("truth", EVENT, ["time"]), ("observer.switches", SWITCH, ["time", "seen"])):
-        entries = np.fromfile(folder / f"{name}.bin", dtype=kind)
-        for clock in clocks:
-            entries[clock] = begin["tsc"] + (entries[clock].astype(np.int64) - begin["tsc"]) * times
-        entries.tofile(folder / f"{name}.bin")
+        with records(folder / f"{name}.bin", kind) as entries:
+            for clock in clocks:
+                entries[clock] = begin["tsc"] + (entries[clock].astype(np.int64) - begin["tsc"]) * times
     readings = pd.read_csv(folder / "observer.host.csv")
     readings["tsc"] = begin["tsc"] + (readings["tsc"] - begin["tsc"]) * times
     readings.to_csv(folder / "observer.host.csv", index=False)

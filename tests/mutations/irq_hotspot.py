@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from harness.oracle.places import INTERRUPT, NMI, SOFTIRQ, TASK
 from harness.oracle.reader import FUNCTION, WINDOW
 from harness.trial.model import TrialRecord
 from tests.golden import Golden
-from tests.mutation import turns
+from tests.mutation import Change, turns
+from tests.rawfiles import edit, records, said
 
 #: Why trials are made.
 MAP = "its trial needs the symbol map of a kernel that no committed trial has"
@@ -60,32 +61,27 @@ def _copy(golden: Golden, arm: str, other: str, repetition: int = 0) -> None:
 def _count(golden: Golden, arm: str, workload: str, function: str, counts: int, *, repetition: int = 0) -> None:
     """Add counts at a function's first byte, in the raw buffer."""
     address = _addresses(_of(golden, arm)[0])
-    path = golden.raw(arm, repetition) / workload / "profile"
-    words = np.fromfile(path, dtype="<i4")
-    words[1 + (address[function] - address["_stext"]) // int(words[0])] += counts
-    words.tofile(path)
+    with records(golden.raw(arm, repetition) / workload / "profile", "<i4") as words:
+        words[1 + (address[function] - address["_stext"]) // int(words[0])] += counts
 
 
 def _clear(golden: Golden, arm: str, *functions: str, workload: str = "edu", kept: float = 0) -> None:
     """Take the counts of functions, or all but a part, from raw buffers, with those of neighbours in their counters."""
     for trial in _of(golden, arm):
         address, path = _addresses(trial), trial.path / workload / "profile"
-        words = np.fromfile(path, dtype="<u4")
-        for name in functions:
-            begin, end = _extent(address, name)
-            first, last = ((place - address["_stext"]) // int(words[0]) for place in (begin, end - 1))
-            words[1 + first : 2 + last] = words[1 + first : 2 + last] * kept
-        words.tofile(path)
+        with records(path, "<u4") as words:
+            for name in functions:
+                begin, end = _extent(address, name)
+                first, last = ((place - address["_stext"]) // int(words[0]) for place in (begin, end - 1))
+                words[1 + first : 2 + last] = words[1 + first : 2 + last] * kept
 
 
 def _gather(golden: Golden, arm: str, workload: str, counter: int) -> None:
     """Move all counts into one counter, in the raw buffers of a workload."""
     for trial in _of(golden, arm):
-        path = trial.path / workload / "profile"
-        words = np.fromfile(path, dtype="<u4")
-        whole, words[1:] = words[1:].sum(), 0
-        words[1 + counter] = whole
-        words.tofile(path)
+        with records(trial.path / workload / "profile", "<u4") as words:
+            whole, words[1:] = words[1:].sum(), 0
+            words[1 + counter] = whole
 
 
 def _fold(golden: Golden, arm: str, step: int) -> None:
@@ -118,22 +114,18 @@ def _sample_time(golden: Golden, arm: str, workload: str, instructions: int) -> 
 def _execute(golden: Golden, arm: str, function: str, more: int, *, region: int = 0) -> None:
     """So many instructions more in each execution of a function, as the oracle of an arm's trials saw it."""
     for trial in _of(golden, arm):
-        path = trial.path / "oracle/functions.bin"
-        counts = np.fromfile(path, dtype=FUNCTION)
-        chosen = (counts["region"] == region) & (counts["address"] == _addresses(trial)[function])
-        assert chosen.any(), (arm, function)
-        counts["n"][chosen] = counts["n"][chosen].astype("i8") + more * counts["entries"][chosen].astype("i8")
-        counts.tofile(path)
+        with records(trial.path / "oracle/functions.bin", FUNCTION) as counts:
+            chosen = (counts["region"] == region) & (counts["address"] == _addresses(trial)[function])
+            assert chosen.any(), (arm, function)
+            counts["n"][chosen] = counts["n"][chosen].astype("i8") + more * counts["entries"][chosen].astype("i8")
 
 
 def _run_in(golden: Golden, arm: str, region: int, context: int, other: int) -> None:
     """What ran in one context of a workload ran in another, as the oracle saw it."""
-    path = golden.raw(arm) / "oracle" / "functions.bin"
-    counts = np.fromfile(path, dtype=FUNCTION)
-    chosen = (counts["region"] == region) & (counts["context"] == context)
-    assert chosen.any(), (arm, region)
-    counts["context"][chosen] = other
-    counts.tofile(path)
+    with records(golden.raw(arm) / "oracle" / "functions.bin", FUNCTION) as counts:
+        chosen = (counts["region"] == region) & (counts["context"] == context)
+        assert chosen.any(), (arm, region)
+        counts["context"][chosen] = other
 
 
 def _remap(golden: Golden, arm: str, change: Callable[[dict[str, int], list[str]], list[str]]) -> None:
@@ -161,33 +153,45 @@ def _begin(golden: Golden, arm: str, function: str, distance: int) -> None:
     _remap(golden, arm, lambda address, lines: [*lines, f"{address[function] + distance:08x} t krepro_mutant"])
 
 
-@turns("blind-spot")
-def a_tick_in_the_handler(golden: Golden) -> None:
-    """One tick is added at krepro_edu_work, in the raw buffer of arm tick."""
-    _count(golden, "tick", "edu", "krepro_edu_work", 1)
-
-
-@turns("blind-spot-wall")
-def a_tick_in_the_disks_handler(golden: Golden) -> None:
-    """One tick is added at ata_bmdma_interrupt, in the raw buffer of arm tick-wall."""
-    _count(golden, "tick-wall", "disk", "ata_bmdma_interrupt", 1)
-
-
 def _modern(golden: Golden) -> None:
     """Arm tick-modern takes arm tick's first trial."""
     _copy(golden, "tick", "tick-modern")
 
 
-@turns("modern-blind-spot", before=_modern, why=MAP)
-def a_tick_in_a_modern_handler(golden: Golden) -> None:
-    """One tick is added at krepro_edu_work, in the raw buffer of arm tick-modern, which takes arm tick's trial here."""
-    _count(golden, "tick-modern", "edu", "krepro_edu_work", 1)
+def _more(claim: str, arm: str, workload: str, function: str, counts: int = 1, **turned: Any) -> Change:
+    """A mutation: so many counts more at a function's first byte, in the raw buffer of an arm's workload."""
+
+    def change(golden: Golden) -> None:
+        _count(golden, arm, workload, function, counts)
+
+    change.__name__ = f"counts_more_for_{claim}"
+    number = f"{counts} counts more are" if counts > 1 else "One count more is"
+    change.__doc__ = f"{number} put at {function}, in the raw buffer of workload {workload} of arm {arm}."
+    return turns(claim, **turned)(change)
 
 
-@turns("debian-blind-spot")
-def a_tick_in_the_serial_ports_handler(golden: Golden) -> None:
-    """One tick is added at serial8250_interrupt, in the raw buffer of arm tick-debian."""
-    _count(golden, "tick-debian", "serial", "serial8250_interrupt", 1)
+COUNTED = [
+    _more("blind-spot", "tick", "edu", "krepro_edu_work"),
+    _more("blind-spot-wall", "tick-wall", "disk", "ata_bmdma_interrupt"),
+    _more("modern-blind-spot", "tick-modern", "edu", "krepro_edu_work", before=_modern, why=MAP),
+    _more("debian-blind-spot", "tick-debian", "serial", "serial8250_interrupt"),
+    _more("idle-on-top", "tick", "idle", "vfs_read", 1000, also=("single-count-tick",)),
+    _more("idle-on-top-wall", "tick-wall", "idle", "vfs_read", 1000),
+    _more("entries-edu", "irq-entry", "edu", "krepro_edu_irq", also=("entries-exact",)),
+    _more("entries-timer", "irq-entry", "idle", "timer_interrupt"),
+    _more("entries-edu-wall", "irq-entry-wall", "edu", "krepro_edu_irq"),
+    _more("entries-disk", "irq-entry-wall", "disk", "ata_bmdma_interrupt"),
+    _more("entries-net", "irq-entry-wall", "net", "cp_interrupt"),
+    _more("single-count-handler-only", "handler-only", "idle", "default_idle", 200),
+    _more(
+        "entries-exact", "irq-entry", "edu", "krepro_edu_irq", 500, also=("entries-edu", "entries-of-a-light-handler")
+    ),
+    _more("set-rtc-mmss-is-hot", "irq-entry-mixed", "mixed", "mach_set_cmos_time"),
+    _more("timer-interrupt-has-its-counts", "irq-entry-mixed", "mixed", "timer_interrupt"),
+    _more("idle-doubles", "tick-mixed", "mixed", "default_idle", 100),
+    _more("peer-tick-tells-nothing", "peer-tick", "peers", "krepro_edu_work"),
+    _more("peer-jitter-tells-nothing", "peer-jitter", "peers", "krepro_edu_work"),
+]
 
 
 @turns("debian-interrupts-take-time")
@@ -196,52 +200,10 @@ def nothing_runs_in_an_interrupt(golden: Golden) -> None:
     _run_in(golden, "tick-debian", 0, INTERRUPT, TASK)
 
 
-@turns("idle-on-top", also=("single-count-tick",))
-def another_function_on_top(golden: Golden) -> None:
-    """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick."""
-    _count(golden, "tick", "idle", "vfs_read", 1000)
-
-
-@turns("idle-on-top-wall")
-def another_function_on_top_on_the_wall_clock(golden: Golden) -> None:
-    """1,000 ticks are added at vfs_read, in the raw buffer of workload idle of arm tick-wall."""
-    _count(golden, "tick-wall", "idle", "vfs_read", 1000)
-
-
 @turns("phantom-handler")
 def no_neighbours_ticks(golden: Golden) -> None:
     """The counters that have a byte of the edu handler are set to 0, in the raw buffer of arm n7."""
     _clear(golden, "n7", *EDU)
-
-
-@turns("entries-edu", also=("entries-exact",))
-def an_entry_too_much(golden: Golden) -> None:
-    """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry."""
-    _count(golden, "irq-entry", "edu", "krepro_edu_irq", 1)
-
-
-@turns("entries-timer")
-def an_entry_of_the_timer_too_much(golden: Golden) -> None:
-    """One more count is put at timer_interrupt, in the raw buffer of arm irq-entry."""
-    _count(golden, "irq-entry", "idle", "timer_interrupt", 1)
-
-
-@turns("entries-edu-wall")
-def an_entry_too_much_on_the_wall_clock(golden: Golden) -> None:
-    """One more count is put at krepro_edu_irq, in the raw buffer of arm irq-entry-wall."""
-    _count(golden, "irq-entry-wall", "edu", "krepro_edu_irq", 1)
-
-
-@turns("entries-disk")
-def an_entry_of_the_disk_too_much(golden: Golden) -> None:
-    """One more count is put at ata_bmdma_interrupt, in the raw buffer of arm irq-entry-wall."""
-    _count(golden, "irq-entry-wall", "disk", "ata_bmdma_interrupt", 1)
-
-
-@turns("entries-net")
-def an_entry_of_the_network_too_much(golden: Golden) -> None:
-    """One more count is put at cp_interrupt, in the raw buffer of arm irq-entry-wall."""
-    _count(golden, "irq-entry-wall", "net", "cp_interrupt", 1)
 
 
 @turns(
@@ -299,12 +261,6 @@ def counted_once(golden: Golden) -> None:
     lines = (golden.raw("irq-entry") / "idle/bracket").read_text().splitlines()
     tally = {name: value.split() for name, value in (line.split("=", 1) for line in lines)}
     _count(golden, "irq-entry", "idle", "default_idle", int(tally["begin_stats"][1]) - int(tally["end_stats"][1]))
-
-
-@turns("single-count-handler-only")
-def counted_twice_with_handlers_only(golden: Golden) -> None:
-    """200 counts are added at default_idle, in the raw buffer of workload idle of arm handler-only."""
-    _count(golden, "handler-only", "idle", "default_idle", 200)
 
 
 @turns("single-count-tick")
@@ -394,23 +350,16 @@ def a_sampler_that_misses_the_handler(golden: Golden) -> None:
     """The ideal sampler's samples in the edu handler of arm tick are moved to krepro_edu_raise, as if put off."""
     for trial in _of(golden, "tick"):
         address, path = _addresses(trial), trial.path / "oracle/samples.bin"
-        words = np.fromfile(path, dtype="<u8").reshape(-1, 3)
-        for name in EDU:
-            begin, end = _extent(address, name)
-            words[(words[:, 1] >= begin) & (words[:, 1] < end), 1] = address["krepro_edu_raise"]
-        words.tofile(path)
+        with records(path, "<u8", columns=3) as words:
+            for name in EDU:
+                begin, end = _extent(address, name)
+                words[(words[:, 1] >= begin) & (words[:, 1] < end), 1] = address["krepro_edu_raise"]
 
 
 @turns("nmi-sees-the-handler", "nmi-error")
 def nmis_that_miss_the_handler(golden: Golden) -> None:
     """The samples in the edu handler are removed from the raw buffer of arm nmi."""
     _clear(golden, "nmi", *EDU)
-
-
-@turns("entries-exact", also=("entries-edu", "entries-of-a-light-handler"))
-def entries_that_are_no_calls(golden: Golden) -> None:
-    """500 counts are added at krepro_edu_irq, in the raw buffer of arm irq-entry."""
-    _count(golden, "irq-entry", "edu", "krepro_edu_irq", 500)
 
 
 @turns("nmi-samples-complete")
@@ -438,10 +387,8 @@ def a_longer_window(golden: Golden) -> None:
 @turns("kernel-mode-only")
 def a_sample_of_user_mode(golden: Golden) -> None:
     """One count is added to the last counter, in the raw buffer of arm tick-mixed."""
-    path = golden.raw("tick-mixed") / "mixed/profile"
-    words = np.fromfile(path, dtype="<u4")
-    words[-1] += 1
-    words.tofile(path)
+    with records(golden.raw("tick-mixed") / "mixed/profile", "<u4") as words:
+        words[-1] += 1
 
 
 @turns("step-shows-n")
@@ -456,28 +403,10 @@ def a_step_of_sixteen_at_n2(golden: Golden) -> None:
     _fold(golden, "n2", 16)
 
 
-@turns("set-rtc-mmss-is-hot")
-def a_tick_in_the_clocks_function(golden: Golden) -> None:
-    """One count is added at mach_set_cmos_time, in the raw buffer of arm irq-entry-mixed."""
-    _count(golden, "irq-entry-mixed", "mixed", "mach_set_cmos_time", 1)
-
-
-@turns("timer-interrupt-has-its-counts")
-def an_entry_of_the_timer_too_much_in_the_mix(golden: Golden) -> None:
-    """One more count is put at timer_interrupt, in the raw buffer of arm irq-entry-mixed."""
-    _count(golden, "irq-entry-mixed", "mixed", "timer_interrupt", 1)
-
-
 @turns("first-table-has-its-jobs", "tick-on-many-functions")
 def nothing_is_unmapped(golden: Golden) -> None:
     """The ticks of unmap_page_range are removed from the raw buffer of arm tick-mixed."""
     _clear(golden, "tick-mixed", "unmap_page_range", workload="mixed")
-
-
-@turns("idle-doubles")
-def idle_as_long_again(golden: Golden) -> None:
-    """100 counts are added at default_idle, in the raw buffer of arm tick-mixed."""
-    _count(golden, "tick-mixed", "mixed", "default_idle", 100)
 
 
 @turns("cs-test-is-needed")
@@ -524,13 +453,11 @@ def nmis_with_the_tick(golden: Golden) -> None:
 @turns("ideal-sampler-in-step")
 def samples_of_other_cells(golden: Golden) -> None:
     """The ideal sampler's samples of arm map-tick are told to be of the cells of the next duty."""
-    path = golden.raw("map-tick") / "oracle/samples.bin"
-    words = np.fromfile(path, dtype="<u8").reshape(-1, 3)
-    lap = words[:, 2] >> np.uint64(42)
-    inside = lap > 0
-    moved = (lap[inside] - np.uint64(1) + np.uint64(20)) % np.uint64(60) + np.uint64(1)
-    words[inside, 2] = words[inside, 2] & np.uint64((1 << 42) - 1) | moved << np.uint64(42)
-    words.tofile(path)
+    with records(golden.raw("map-tick") / "oracle/samples.bin", "<u8", columns=3) as words:
+        lap = words[:, 2] >> np.uint64(42)
+        inside = lap > 0
+        moved = (lap[inside] - np.uint64(1) + np.uint64(20)) % np.uint64(60) + np.uint64(1)
+        words[inside, 2] = words[inside, 2] & np.uint64((1 << 42) - 1) | moved << np.uint64(42)
 
 
 @turns("oracle-counts-what-is-known")
@@ -546,25 +473,11 @@ def a_fix_that_loops(golden: Golden) -> None:
     _execute(golden, "irq-entry", "__irq_hotspot_hit", 100)
 
 
-@turns("peer-tick-tells-nothing")
-def a_tick_that_tells_some(golden: Golden) -> None:
-    """One tick is added at krepro_edu_work, in the raw buffer of arm peer-tick."""
-    _count(golden, "peer-tick", "peers", "krepro_edu_work", 1)
-
-
-@turns("peer-jitter-tells-nothing")
-def a_jittered_tick_that_tells_some(golden: Golden) -> None:
-    """One tick is added at krepro_edu_work, in the raw buffer of arm peer-jitter."""
-    _count(golden, "peer-jitter", "peers", "krepro_edu_work", 1)
-
-
 @turns("peer-perf-tells-nothing")
 def a_clock_that_tells_some(golden: Golden) -> None:
     """One of the samples of cpu-clock in the kernel is moved to krepro_edu_work, in what arm peer-perf wrote."""
-    path = golden.raw("peer-perf") / "peers/cpuclock"
-    words = np.fromfile(path, dtype="<u8")
-    words[np.flatnonzero(words)[0]] = _addresses(_of(golden, "peer-perf")[0])["krepro_edu_work"]
-    words.tofile(path)
+    with records(golden.raw("peer-perf") / "peers/cpuclock", "<u8") as words:
+        words[np.flatnonzero(words)[0]] = _addresses(_of(golden, "peer-perf")[0])["krepro_edu_work"]
 
 
 @turns("peer-entry-tells-something-else")
@@ -657,11 +570,9 @@ def entries_of_dd_that_are_not_counted(golden: Golden) -> None:
 def a_tick_more_in_the_work(golden: Golden) -> None:
     """One tick of a cell of arm map-tick falls into the work instead of beside it, by the load's own report."""
     path = golden.raw("map-tick") / "step/stdout"
-    report = json.loads(path.read_text())
-    cells: list[list[list[int]]] = [cell["counts"] for cell in report["cells"]]
-    work = next(counts[0][0] for counts in cells if len(counts) == 1)
-    cells[0][0][0] = work
-    path.write_text(json.dumps(report) + "\n")
+    cells = said(path)["cells"]
+    cells[0]["counts"][0][0] = next(cell["counts"][0][0] for cell in cells if len(cell["counts"]) == 1)
+    edit(path, cells=cells)
 
 
 def _stock(golden: Golden) -> None:
@@ -688,9 +599,8 @@ def samples_in_few_functions(golden: Golden) -> None:
     """Half of the ideal sampler's samples of arm tick-mixed are moved to vfs_read."""
     path = golden.raw("tick-mixed") / "oracle/samples.bin"
     address = _addresses(_of(golden, "tick-mixed")[0])
-    words = np.fromfile(path, dtype="<u8").reshape(-1, 3)
-    words[::2, 1] = address["vfs_read"]
-    words.tofile(path)
+    with records(path, "<u8", columns=3) as words:
+        words[::2, 1] = address["vfs_read"]
 
 
 @turns("disk-interrupts-take-time")

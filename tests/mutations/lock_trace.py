@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +30,6 @@ from tests.lock_arms import (
     LOCK_STAT,
     PROGRAMS,
     change_events,
-    change_json,
     change_pairs,
     change_table,
     fill_buffer,
@@ -44,6 +42,7 @@ from tests.lock_contended import (  # noqa: F401
     programs_that_are_slower,
 )
 from tests.mutation import turns
+from tests.rawfiles import change_json, edit, records, said
 
 #: Why trials are made.
 NO_KVM = "emulated CPUs do not tell it, and there was no host with real ones"
@@ -224,12 +223,10 @@ def every_attempt_is_seen_twice(golden: Golden) -> None:
 @turns("gap-released-twice", also=("paper-extra-validate", "paper-missing-validate"))
 def an_event_is_lost(golden: Golden) -> None:
     """The last event that the paper's filter kept of a lock that was released twice gets another time."""
-    path = golden.raw("validate") / "double/events.bin"
-    events = np.fromfile(path, dtype=EVENT)
-    twice = np.unique(events["lock"][(events["kind"] == RELEASE) & (events["flags"] & ORPHAN != 0)])
-    kept = np.isin(events["lock"], twice) & (events["stream"] == STREAM_PAPER)
-    events["time"][np.flatnonzero(kept)[-1]] += 1
-    path.write_bytes(events.tobytes())
+    with records(golden.raw("validate") / "double/events.bin", EVENT) as events:
+        twice = np.unique(events["lock"][(events["kind"] == RELEASE) & (events["flags"] & ORPHAN != 0)])
+        kept = np.isin(events["lock"], twice) & (events["stream"] == STREAM_PAPER)
+        events["time"][np.flatnonzero(kept)[-1]] += 1
 
 
 @turns("gap-released-twice-kept", also=("paper-extra-validate",))
@@ -394,10 +391,9 @@ def events_of_another_time(golden: Golden) -> None:
     """The first event that each filter kept gets another time."""
     for arm in ("validate", "validate-smp"):
         path = max(golden.raw(arm).glob("*/events.bin"), key=lambda path: path.stat().st_size)
-        events = np.fromfile(path, dtype=EVENT)
-        for stream in (STREAM_PER_LOCK, STREAM_PAPER):
-            events["time"][np.flatnonzero(events["stream"] == stream)[0]] += 1
-        path.write_bytes(events.tobytes())
+        with records(path, EVENT) as events:
+            for stream in (STREAM_PER_LOCK, STREAM_PAPER):
+                events["time"][np.flatnonzero(events["stream"] == stream)[0]] += 1
 
 
 def add_one(path: Path, column: str) -> None:
@@ -510,13 +506,11 @@ def a_call_that_the_trace_has_not(golden: Golden) -> None:
     """The oracle saw one call more, of the function and the lock that it saw most of in the first lap."""
     for arm in ("all", "validate"):
         folder = golden.raw(arm) / "oracle"
-        calls = np.fromfile(folder / "locks.bin", dtype=CALLS)
-        first = (calls["kind"] == LAP) & (calls["region"] == 0)
-        calls["count"][np.argmax(np.where(first, calls["count"], 0))] += 1
-        (folder / "locks.bin").write_bytes(calls.tobytes())
-        report = json.loads((folder / "oracle.json").read_text())
-        report["locks"]["told"] += 1
-        (folder / "oracle.json").write_text(json.dumps(report))
+        with records(folder / "locks.bin", CALLS) as calls:
+            first = (calls["kind"] == LAP) & (calls["region"] == 0)
+            calls["count"][np.argmax(np.where(first, calls["count"], 0))] += 1
+        locks = said(folder / "oracle.json")["locks"]
+        edit(folder / "oracle.json", locks=locks | {"told": locks["told"] + 1})
 
 
 @turns(*(f"lock-stat-{workload}" for workload in LOCK_STAT), before=lock_stat, why=LOCKDEP)

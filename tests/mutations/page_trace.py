@@ -26,6 +26,7 @@ from harness.measure.raw import VIRTUAL_NS
 from harness.oracle.reader import Oracle
 from tests.golden import Golden
 from tests.mutation import turns
+from tests.rawfiles import change_json, edit, records, said
 
 #: Why trials are made.
 SMALL = "the committed trial has four programs: traces beside the oracle's sequences are large"
@@ -74,14 +75,9 @@ MAY_CHANGE = {
 Words = npt.NDArray[np.uint64]
 
 
-def _change(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    answer = json.loads(path.read_text())
-    path.write_text(json.dumps(answer | change(answer)) + "\n")
-
-
 def _stats(golden: Golden, arm: str, change: Callable[[dict[str, Any]], dict[str, Any]], *programs: str) -> None:
     for program in programs:
-        _change(golden.raw(arm) / program / "trace.json", change)
+        change_json(golden.raw(arm) / program / "trace.json", change)
 
 
 def _rewrite(path: Path, change: Callable[[Words], Words]) -> None:
@@ -93,7 +89,7 @@ def _rewrite(path: Path, change: Callable[[Words], Words]) -> None:
     visits = [int((_types(words) == 0).sum()) for words in (before, after)]
     fewer = visits[0] - visits[1]
     stats = path.with_suffix(".stats") if path.suffix else path.with_name("trace.json")
-    _change(stats, lambda answer: {"records": answer["records"] - fewer, "faults": answer["faults"] - fewer})
+    change_json(stats, lambda answer: {"records": answer["records"] - fewer, "faults": answer["faults"] - fewer})
 
 
 def _unpacked(path: Path) -> None:
@@ -284,11 +280,10 @@ def a_fast_clock(golden: Golden) -> None:
 def _undisturbed(golden: Golden, change: Callable[[Words], Words], program: str) -> None:
     """The oracle's words of an undisturbed program, changed."""
     folder = golden.raw("exact") / "oracle"
-    spans = json.loads((folder / "oracle.json").read_text())["pages"]["spans"]
+    spans = said(folder / "oracle.json")["pages"]["spans"]
     first, last, _ = spans[TRACED.index(program)]
-    words = np.fromfile(folder / "pages.bin", dtype="<u8")
-    words[first:last] = change(words[first:last])
-    words.tofile(folder / "pages.bin")
+    with records(folder / "pages.bin", "<u8") as words:
+        words[first:last] = change(words[first:last])
 
 
 @turns("counts", "counts-own-rate")
@@ -390,7 +385,7 @@ def a_fault_too_many(golden: Golden) -> None:
 @turns("balance-window")
 def a_fault_too_many_in_a_window(golden: Golden) -> None:
     """The same with a window of four pages."""
-    _change(golden.raw("window-4", 1) / "sort" / "trace.json", lambda answer: {"faults": answer["faults"] - 1})
+    change_json(golden.raw("window-4", 1) / "sort" / "trace.json", lambda answer: {"faults": answer["faults"] - 1})
 
 
 @turns("nothing-lost")
@@ -435,7 +430,7 @@ def a_fast_product(golden: Golden) -> None:
 def _hurried(folder: Path) -> None:
     """The program takes a hundredth of its traced time, beyond what its starter took."""
     starter = Program(Trace(folder / "trace")).own().starter_ns
-    _change(folder / "trace.json", lambda answer: {"elapsed_ns": starter + (answer["elapsed_ns"] - starter) // 100})
+    change_json(folder / "trace.json", lambda answer: {"elapsed_ns": starter + (answer["elapsed_ns"] - starter) // 100})
 
 
 @turns("light-median")
@@ -473,7 +468,7 @@ def _fast(golden: Golden, arm: str, *programs: str) -> None:
     """Lackey takes a thousandth of its time."""
     for program in programs:
         path = golden.raw(arm) / program / "lackey.json"
-        _change(path, lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 1000})
+        change_json(path, lambda answer: {"elapsed_ns": answer["elapsed_ns"] // 1000})
 
 
 def _other_volumes(golden: Golden, arm: str, *programs: str) -> None:
@@ -481,7 +476,7 @@ def _other_volumes(golden: Golden, arm: str, *programs: str) -> None:
     for program in programs:
         factor = 0.01 if program in STREAMS else 100
         path = golden.raw(arm) / program / "lackey.json"
-        _change(path, lambda answer, factor=factor: {"bytes": int(factor * answer["bytes"])})  # type: ignore[misc]
+        change_json(path, lambda answer, factor=factor: {"bytes": int(factor * answer["bytes"])})  # type: ignore[misc]
 
 
 @turns("faster-than-an-address-tracer-stream", *(f"faster-than-an-address-tracer-{name}-wall" for name in STREAMS))
@@ -561,7 +556,7 @@ def a_visit_that_takes_longer_in_a_long_run(golden: Golden) -> None:
 @turns("streamed-small", also=("streamed-whole",))
 def visits_that_take_no_room(golden: Golden) -> None:
     """The kernel counts half as many visits more than the file holds, which takes no byte for them."""
-    more = json.loads((golden.raw("stream-16") / "long/trace.json").read_text())["records"] // 2
+    more = said(golden.raw("stream-16") / "long/trace.json")["records"] // 2
     _stats(golden, "stream-16", lambda answer: {key: answer[key] + more for key in ("records", "faults")}, "long")
 
 
@@ -597,14 +592,14 @@ def _other_faults(golden: Golden, window: str, *names: str) -> None:
     """Each fault takes so much longer or shorter that what is below the bound is above it, and the other way round."""
     for name in names:
         arm = f"{window}-{name}"
-        plain = json.loads((golden.raw(window, LARGE[name]) / arm / "plain.json").read_text())["elapsed_ns"]
+        plain = said(golden.raw(window, LARGE[name]) / arm / "plain.json")["elapsed_ns"]
 
         def change(answer: dict[str, Any], plain: int = plain) -> dict[str, Any]:
             traced = answer["elapsed_ns"]
             short = traced < 5 * plain
             return {"elapsed_ns": traced + 60_000 * answer["faults"] if short else plain + (traced - plain) // 1000}
 
-        _change(golden.raw(arm, LARGE[name]) / arm / "trace.json", change)
+        change_json(golden.raw(arm, LARGE[name]) / arm / "trace.json", change)
 
 
 @turns(*(f"light-large-{name}" for name in LARGE))
@@ -635,9 +630,10 @@ def other_pages_in_a_stream(golden: Golden) -> None:
 
 
 def _thousandfold(golden: Golden, repetition: int, program: str = "*") -> None:
+    volumes = ("bytes", "binary_bytes", "packed_bytes")
     for path in golden.raw("lackey-data", repetition).glob(f"{program}/lackey-data.json"):
-        _change(path, lambda answer: {name: 1000 * value for name, value in answer.items() if name.startswith("data_")})
-        _change(path, lambda answer: {name: 1000 * answer[name] for name in ("bytes", "binary_bytes", "packed_bytes")})
+        told = said(path).items()
+        edit(path, **{name: 1000 * value for name, value in told if name.startswith("data_") or name in volumes})
 
 
 @turns(*(f"less-data-than-packed-lines-{name}" for name in ("stream", "stride", "sort")))
@@ -670,7 +666,7 @@ def pages_that_do_not_stay(golden: Golden) -> None:
 
     for arm, factor, ns in (("faults", 100, 20_000), ("soft-dirty", 0.25, 20_000_000)):
         path = golden.raw(arm, 1) / "sort" / f"{arm}.json"
-        _change(path, lambda answer, factor=factor, ns=ns: change(answer, factor, ns))  # type: ignore[misc]
+        change_json(path, lambda answer, factor=factor, ns=ns: change(answer, factor, ns))  # type: ignore[misc]
 
 
 def _unpatched(golden: Golden) -> None:
@@ -684,9 +680,9 @@ def _unpatched(golden: Golden) -> None:
 def patches_that_cost_while_off(golden: Golden) -> None:
     """Each page fault of the untraced programs takes a microsecond longer than without the patches."""
     for program in TRACED:
-        faults = json.loads((golden.raw("traced") / program / "trace.json").read_text())["slow"]
+        faults = said(golden.raw("traced") / program / "trace.json")["slow"]
         path = golden.raw("untraced") / program / "plain.json"
-        _change(path, lambda answer, faults=faults: {"elapsed_ns": answer["elapsed_ns"] + 1000 * faults})  # type: ignore[misc]
+        change_json(path, lambda answer, faults=faults: {"elapsed_ns": answer["elapsed_ns"] + 1000 * faults})  # type: ignore[misc]
 
 
 # -- known sequences -----------------------------------------------------------------------------------------
@@ -699,13 +695,13 @@ def an_answer_in_another_order(golden: Golden) -> None:
     """A known program says that it touches its pages in the opposite order."""
     for arm in ("known", *MACHINES):
         (path,) = golden.root.glob(f"raw/{arm}/*/*/known/ping-pong.json")
-        _change(path, lambda answer: {"expected": answer["expected"][::-1]})
+        change_json(path, lambda answer: {"expected": answer["expected"][::-1]})
 
 
 def _without_page(golden: Golden, arm: str, case: str, page: int) -> None:
     """The visits to one page of a known sequence are gone from its trace, and the kernel's counts are lower."""
     (path,) = golden.root.glob(f"raw/{arm}/*/*/known/{case}.trace")
-    first = int(json.loads(path.with_suffix(".json").read_text())["arena"], 16) >> 12
+    first = int(said(path.with_suffix(".json"))["arena"], 16) >> 12
     _rewrite(path, lambda words: words[words[:, 1] >> np.uint64(12) != np.uint64(first + page)])
 
 
@@ -725,7 +721,7 @@ def a_gather_that_leaves_an_element_out(golden: Golden) -> None:
 def a_launcher_that_looks_at_no_instruction(golden: Golden) -> None:
     """The launcher says that a trace with gathers is exact."""
     (path,) = golden.root.glob("raw/known-avx/*/*/known/gather.stats")
-    _change(path, lambda answer: {"gathers": 0, "exact": True})
+    change_json(path, lambda answer: {"gathers": 0, "exact": True})
 
 
 @turns("second-opinion", "second-opinion-by-hand")
@@ -789,8 +785,7 @@ REQUEST = 100_000
 
 
 def _read(golden: Golden, arm: str, program: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads((golden.raw(arm) / program / "advised.json").read_text())
-    return answer
+    return said(golden.raw(arm) / program / "advised.json")
 
 
 @turns(
@@ -810,7 +805,7 @@ def pages_that_are_fetched_in_vain(golden: Golden) -> None:
             elapsed = alone["elapsed_ns"] + 10_000 * answer["fetched"]
             return {"elapsed_ns": elapsed, "major_faults": alone["major_faults"]}
 
-        _change(golden.raw("resumed-order") / program / "advised.json", change)
+        change_json(golden.raw("resumed-order") / program / "advised.json", change)
 
 
 @turns("advised-sqlite", "advised-takes-fewer-faults")
@@ -821,7 +816,7 @@ def a_kernel_that_reads_page_by_page(golden: Golden) -> None:
         more = answer["paged_out"] - answer["major_faults"]
         return {"elapsed_ns": answer["elapsed_ns"] + REQUEST * more, "major_faults": answer["paged_out"]}
 
-    _change(golden.raw("resumed") / "aside-sqlite" / "advised.json", change)
+    change_json(golden.raw("resumed") / "aside-sqlite" / "advised.json", change)
 
 
 @turns("order-is-worth-a-trace")
@@ -830,7 +825,7 @@ def what_is_needed_first_comes_last(golden: Golden) -> None:
     for program in ASIDE:
         waits = REQUEST * _read(golden, "resumed", program)["major_faults"]
         path = golden.raw("resumed-everything") / program / "advised.json"
-        _change(path, lambda answer, waits=waits: {"elapsed_ns": answer["elapsed_ns"] + waits})  # type: ignore[misc]
+        change_json(path, lambda answer, waits=waits: {"elapsed_ns": answer["elapsed_ns"] + waits})  # type: ignore[misc]
 
 
 @turns("trace-says-order", "trace-says-keep", "trace-says-drop")
@@ -860,7 +855,7 @@ def as_many_faults_by_row(golden: Golden) -> None:
         waits = REQUEST * (faults - answer["major_faults"])
         return {"elapsed_ns": answer["elapsed_ns"] + waits, "major_faults": faults}
 
-    _change(golden.raw("short-followed") / "short-columns" / "advised.json", change)
+    change_json(golden.raw("short-followed") / "short-columns" / "advised.json", change)
 
 
 @turns("keep-faster", "drop-faster")
@@ -869,7 +864,7 @@ def nothing_is_waited_for(golden: Golden) -> None:
     for program in ("short-keep", "short-drop"):
         path = golden.raw("short-followed") / program / "advised.json"
         waits = REQUEST * _read(golden, "short-followed", program)["major_faults"]
-        _change(path, lambda answer, ns=waits: {"elapsed_ns": answer["elapsed_ns"] - ns, "major_faults": 0})  # type: ignore[misc]
+        change_json(path, lambda answer, ns=waits: {"elapsed_ns": answer["elapsed_ns"] - ns, "major_faults": 0})  # type: ignore[misc]
 
 
 @turns("advised-same-answer", "followed-same-answer")
@@ -899,7 +894,7 @@ def _slower(golden: Golden, share: float, factor: float, arm: str = "neighbour")
 def _calm(golden: Golden) -> None:
     """The host lets every vCPU of the neighbour's run whenever it can."""
     path = golden.raw("neighbour") / "host-sched.json"
-    _change(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
+    change_json(path, lambda answer: {"vcpus": [vcpu | {"wait_ns": 0} for vcpu in answer["vcpus"]]})
 
 
 def _alike(golden: Golden) -> None:

@@ -19,7 +19,8 @@ from harness.oracle.places import EXCEPTION
 from harness.oracle.reader import FUNCTION, LAP
 from harness.paths import EXPERIMENTS
 from tests.golden import Golden
-from tests.mutation import turns
+from tests.mutation import Change, turns
+from tests.rawfiles import records
 
 #: What probecost printed of one run.
 Run = dict[str, Any]
@@ -48,9 +49,19 @@ def _printed(golden: Golden, workload: str, prefix: str, change: Callable[[Run],
     (golden.raw(arm) / workload / "stdout").write_text("".join(json.dumps(run) + "\n" for run in runs))
 
 
-def _longer(run: Run) -> None:
-    """A run that could be set up takes a fifth longer than it did."""
-    run.update(took=[round(1.2 * took) for took in run["took"]] if not run["problem"] else [])
+def _takes(times: float) -> Callable[[Run], None]:
+    """A run that could be set up takes so many times as long as it did."""
+    return lambda run: run.update(took=[round(times * took) for took in run["took"]] if not run["problem"] else [])
+
+
+def _counts(name: str, more: int, of: str = "") -> Callable[[Run], None]:
+    """What a run tells by this name is so much more; of its first probe or buffer, where `of` says so."""
+
+    def change(run: Run) -> None:
+        place = run[of][0] if of else run
+        place[name] += more
+
+    return change
 
 
 def _slower(golden: Golden, more: Callable[[Run], float], arm: str = "virtual") -> None:
@@ -180,10 +191,9 @@ def no_trap_at_an_int3(golden: Golden) -> None:
     """All other kprobes take exceptions, and a firing of an int3 kprobe executes no exception code."""
     path = golden.raw("virtual") / "oracle" / "functions.bin"
     laps = [run["lap"] for run in _runs(golden, "fit") if _firings(run, "kprobe-int3")]
-    counts = np.fromfile(path, FUNCTION)
-    entry_code = (counts["context"] == EXCEPTION) & (counts["address"] >= _addresses(golden)["exc_int3"])
-    counts["n"][entry_code & (counts["kind"] == LAP) & np.isin(counts["region"], laps)] = 0
-    counts.tofile(path)
+    with records(path, FUNCTION) as counts:
+        entry_code = (counts["context"] == EXCEPTION) & (counts["address"] >= _addresses(golden)["exc_int3"])
+        counts["n"][entry_code & (counts["kind"] == LAP) & np.isin(counts["region"], laps)] = 0
     _dearer(golden, "kprobe-int3", -_INT3)
 
 
@@ -223,9 +233,7 @@ def a_loop_of_consumers_costs_nothing(golden: Golden) -> None:
 @turns("linear-but-for-the-loop")
 def eight_consumers_cost_more(golden: Golden) -> None:
     """The run with eight consumers of an int3 kprobe takes 2 % longer."""
-    _printed(
-        golden, "fit", "kprobe-int3.eight", lambda run: run.update(took=[round(1.02 * took) for took in run["took"]])
-    )
+    _printed(golden, "fit", "kprobe-int3.eight", _takes(1.02))
 
 
 @turns("linear-in-actions")
@@ -295,7 +303,7 @@ def the_reader_costs_little(golden: Golden) -> None:
 )
 def the_held_out_scripts_cost_more(golden: Golden) -> None:
     """Every held-out script takes a fifth longer than it did."""
-    _printed(golden, "validate", "v", _longer)
+    _printed(golden, "validate", "v", _takes(1.2))
 
 
 def _adds(times: float) -> Callable[[Run], None]:
@@ -328,40 +336,37 @@ def drawn_scripts_cost_what_was_predicted(golden: Golden) -> None:
 @turns("predicts-blind-median", also=("predicts-blind-worst",))
 def the_drawn_scripts_cost_more(golden: Golden) -> None:
     """Every script that the seed has drawn takes a fifth longer than it did."""
-    _printed(golden, "traced", "b", _longer, "blind")
+    _printed(golden, "traced", "b", _takes(1.2), "blind")
+
+
+def _fail(run: Run) -> None:
+    run.pop("took")
+    run["problem"] = "no such function"
 
 
 @turns("blind-drawn")
 def a_drawn_script_could_not_be_set_up(golden: Golden) -> None:
     """The guest says that one of the scripts which the seed has drawn could not be set up."""
-
-    def fail(run: Run) -> None:
-        if "-01-" in run["run"]:
-            run.pop("took")
-            run["problem"] = "no such function"
-
-    _printed(golden, "traced", "b", fail, "blind")
+    _printed(golden, "traced", "b", lambda run: _fail(run) if "-01-" in run["run"] else None, "blind")
 
 
 @turns("advice-right", "advice-error")
 def a_map_is_dearer_than_printing(golden: Golden) -> None:
     """The script that counts in a map takes twice as long as it did."""
-    _printed(
-        golden, "advice", "a04-map-for-print.after", lambda run: run.update(took=[2 * took for took in run["took"]])
-    )
+    _printed(golden, "advice", "a04-map-for-print.after", _takes(2))
 
 
 @turns("debian-6.1-median", "debian-6.1-worst", "debian-6.12-median", "debian-6.12-worst")
 def held_out_scripts_cost_more_on_debians_kernels(golden: Golden) -> None:
     """Every held-out script takes a fifth longer than it did, on two of Debian's kernels."""
     for arm in ("debian-6.1", "debian-6.12"):
-        _printed(golden, "validate", "v", _longer, arm)
+        _printed(golden, "validate", "v", _takes(1.2), arm)
 
 
 @turns("predicts-median-wall")
 def the_held_out_scripts_take_more_time(golden: Golden) -> None:
     """Every held-out script takes a fifth more time than it did."""
-    _printed(golden, "validate", "v", _longer, "wall")
+    _printed(golden, "validate", "v", _takes(1.2), "wall")
 
 
 @turns("false-predicate-wall")
@@ -370,63 +375,43 @@ def a_false_filter_saves_no_time(golden: Golden) -> None:
     _no_saving(golden, "uprobe", "wall")
 
 
-@turns("order-optimised-int3-wall")
-def an_optimised_kprobe_takes_long(golden: Golden) -> None:
-    """A firing of an optimised kprobe takes 100 us more."""
-    _dearer(golden, "kprobe-optimised", 100_000, "wall")
+def _dear(*claims: str, provider: str, more: int, arm: str = "virtual") -> Change:
+    """A mutation: each firing of a provider takes `more` more."""
+
+    def change(golden: Golden) -> None:
+        _dearer(golden, provider, more, arm)
+
+    change.__name__ = f"firings_cost_other_for_{claims[0]}"
+    change.__doc__ = f"A firing of a {provider} takes {more:,} {'ns' if arm == 'wall' else 'instructions'} more."
+    return turns(*claims)(change)
 
 
-@turns("order-int3-uprobe-wall")
-def an_int3_kprobe_takes_long(golden: Golden) -> None:
-    """A firing of an int3 kprobe takes 100 us more."""
-    _dearer(golden, "kprobe-int3", 100_000, "wall")
+FIRINGS = [
+    _dear("order-optimised-int3-wall", provider="kprobe-optimised", more=100_000, arm="wall"),
+    _dear("order-int3-uprobe-wall", provider="kprobe-int3", more=100_000, arm="wall"),
+    _dear("order-tracepoint-ftrace", provider="tracepoint", more=1000),
+    _dear("order-ftrace-optimised", "order-ftrace-looks-up", provider="kprobe-optimised", more=100),
+    _dear("order-optimised-int3", provider="kprobe-int3", more=-300),
+    _dear("order-int3-uprobe", provider="kprobe-int3", more=1000),
+]
 
 
 @turns("held-out")
 def a_held_out_script_could_not_be_set_up(golden: Golden) -> None:
     """The guest says that one held-out script could not be set up."""
-
-    def fail(run: Run) -> None:
-        run.pop("took")
-        run["problem"] = "no such function"
-
-    _printed(golden, "validate", "v22", fail)
+    _printed(golden, "validate", "v22", _fail)
 
 
 @turns("held-out-missed")
 def a_held_out_script_misses(golden: Golden) -> None:
     """A probe of one held-out script misses a firing."""
-    _printed(golden, "validate", "v01", lambda run: run["probes"][0].update(misses=1))
+    _printed(golden, "validate", "v01", _counts("misses", 1, "probes"))
 
 
 @turns("held-out-recorded")
 def an_event_is_lacking(golden: Golden) -> None:
     """In the buffer of one held-out script is one event less."""
-    _printed(golden, "validate", "v01", lambda run: run["buffers"][0].update(entries=run["buffers"][0]["entries"] - 1))
-
-
-@turns("order-tracepoint-ftrace")
-def a_trace_point_is_dear(golden: Golden) -> None:
-    """A firing of a trace point costs 1,000 instructions more."""
-    _dearer(golden, "tracepoint", 1000)
-
-
-@turns("order-ftrace-optimised", "order-ftrace-looks-up")
-def an_optimised_kprobe_is_dear(golden: Golden) -> None:
-    """A firing of an optimised kprobe costs 100 instructions more."""
-    _dearer(golden, "kprobe-optimised", 100)
-
-
-@turns("order-optimised-int3")
-def an_int3_kprobe_is_cheap(golden: Golden) -> None:
-    """A firing of an int3 kprobe costs 300 instructions less."""
-    _dearer(golden, "kprobe-int3", -300)
-
-
-@turns("order-int3-uprobe")
-def an_int3_kprobe_is_dear(golden: Golden) -> None:
-    """A firing of an int3 kprobe costs 1,000 instructions more."""
-    _dearer(golden, "kprobe-int3", 1000)
+    _printed(golden, "validate", "v01", _counts("entries", -1, "buffers"))
 
 
 @turns("nested-int3", "nested-ftrace", "maxactive")
@@ -445,9 +430,7 @@ def a_miss_is_not_counted(golden: Golden) -> None:
 @turns("depth-lost")
 def a_65th_return_is_seen(golden: Golden) -> None:
     """One more return of the 100 nested calls is in the buffer."""
-    _printed(
-        golden, "effects", "depth.100", lambda run: run["buffers"][0].update(entries=run["buffers"][0]["entries"] + 1)
-    )
+    _printed(golden, "effects", "depth.100", _counts("entries", 1, "buffers"))
 
 
 @turns("depth-unreported")
@@ -461,26 +444,19 @@ def the_kernel_reports_what_it_saw(golden: Golden) -> None:
 @turns("overrun-counted", also=("hand-counted",))
 def an_overwritten_event_is_not_told(golden: Golden) -> None:
     """The buffer reports one overwritten event less."""
-    _printed(
-        golden,
-        "effects",
-        "overrun.some",
-        lambda run: run["buffers"][0].update(overrun=run["buffers"][0]["overrun"] - 1),
-    )
+    _printed(golden, "effects", "overrun.some", _counts("overrun", -1, "buffers"))
 
 
 @turns("linear-in-rate")
 def a_fast_probe_is_dear(golden: Golden) -> None:
     """Back to back, a round with an int3 kprobe takes 5 % longer."""
-    _printed(
-        golden, "effects", "rate.kprobe-int3.0", lambda run: run.update(took=[1.05 * took for took in run["took"]])
-    )
+    _printed(golden, "effects", "rate.kprobe-int3.0", _takes(1.05))
 
 
 @turns("sampling-floor")
 def samples_come_closer(golden: Golden) -> None:
     """At a period of 2,000 ns a round takes twice as long as at 5,000."""
-    _printed(golden, "effects", "period.2000", lambda run: run.update(took=[2 * took for took in run["took"]]))
+    _printed(golden, "effects", "period.2000", _takes(2))
 
 
 @turns("hand-counted")
@@ -492,7 +468,7 @@ def a_pass_is_not_counted(golden: Golden) -> None:
 @turns("hand-counted-small")
 def a_page_is_not_taken(golden: Golden) -> None:
     """The reader takes a page less."""
-    _printed(golden, "hand", "hand.pages", lambda run: run.update(pages=run["pages"] - 1), "hand")
+    _printed(golden, "hand", "hand.pages", _counts("pages", -1), "hand")
 
 
 @turns("hand-counted-outside")
@@ -504,10 +480,10 @@ def a_record_of_dds_is_missing(golden: Golden) -> None:
 @turns("second-opinion")
 def the_profile_has_a_hit_less(golden: Golden) -> None:
     """The kernel's profile has one hit less of a place of a held-out script's."""
-    _printed(golden, "validate", "v18", lambda run: run["probes"][0].update(hits=run["probes"][0]["hits"] - 1))
+    _printed(golden, "validate", "v18", _counts("hits", -1, "probes"))
 
 
 @turns("second-opinion-small")
 def the_trigger_has_a_firing_less(golden: Golden) -> None:
     """The table of the trigger at getppid has one firing less."""
-    _printed(golden, "hand", "hand.calls", lambda run: run.update(keyed=run["keyed"] - 1), "hand")
+    _printed(golden, "hand", "hand.calls", _counts("keyed", -1), "hand")

@@ -15,7 +15,8 @@ from experiments.shim.observer.records import CHUNK, DELAYED, EVENT, INJECTED, S
 from experiments.shim.observer.trust import Bounds, lengths, trusted
 from tests.golden import Golden
 from tests.mutation import turns
-from tests.shim_files import delay, edit, look, recount, said
+from tests.rawfiles import edit, records, said
+from tests.shim_files import delay, look, recount
 
 Samples = np.ndarray[Any, np.dtype[np.void]]
 
@@ -97,10 +98,9 @@ def quiet_and_fast_clock(golden: Golden) -> None:
         table = pd.read_csv(folder / f"clean.{name}.csv")
         table[columns] *= 2
         table.to_csv(folder / f"clean.{name}.csv", index=False)
-    samples = np.fromfile(folder / "clean.samples.bin", dtype=sample_type(1))
-    samples["begin"] *= 2
-    samples["end"] *= 2
-    samples.tofile(folder / "clean.samples.bin")
+    with records(folder / "clean.samples.bin", sample_type(1)) as samples:
+        samples["begin"] *= 2
+        samples["end"] *= 2
 
 
 @turns("trusted-at-1us", before=quiet_and_fast_clock, why=CLOCK)
@@ -135,12 +135,11 @@ def the_target_has_another_speed(golden: Golden) -> None:
     """Beside the observer the target does half as much in the same time at the highest rate, a fifth more at 1 us."""
     for arm, speed in (("fast", 0.5), ("period-1us", 1.2)):
         folder = golden.raw(arm) / "cost"
-        chunks = np.fromfile(folder / "load.bin", dtype=CHUNK)
-        for begin, end in pd.read_csv(folder / "on.csv").itertuples(index=False):
-            beside = (chunks["begin"] >= begin) & (chunks["end"] <= end)
-            for done in ("iterations", "instructions"):
-                chunks[done][beside] = chunks[done][beside] * speed
-        chunks.tofile(folder / "load.bin")
+        with records(folder / "load.bin", CHUNK) as chunks:
+            for begin, end in pd.read_csv(folder / "on.csv").itertuples(index=False):
+                beside = (chunks["begin"] >= begin) & (chunks["end"] <= end)
+                for done in ("iterations", "instructions"):
+                    chunks[done][beside] = chunks[done][beside] * speed
 
 
 @turns("timer-disturbs-in-time")
@@ -158,10 +157,9 @@ def interrupts_take_no_instructions(golden: Golden) -> None:
 def _do_more(folder: Path, times: float) -> None:
     """The target did so many times as much beside the timer's sampler."""
     begin, end = (said(folder / "timer.json")[clock]["tsc"] for clock in ("clock_begin", "clock_end"))
-    chunks = np.fromfile(folder / "load.bin", dtype=CHUNK)
-    beside = (chunks["begin"] >= begin) & (chunks["end"] <= end)
-    chunks["iterations"][beside] = chunks["iterations"][beside] * times
-    chunks.tofile(folder / "load.bin")
+    with records(folder / "load.bin", CHUNK) as chunks:
+        beside = (chunks["begin"] >= begin) & (chunks["end"] <= end)
+        chunks["iterations"][beside] = chunks["iterations"][beside] * times
 
 
 def pmu_of_the_observed_cpu(golden: Golden) -> None:
@@ -196,10 +194,9 @@ def the_pmu_counts_wrongly(golden: Golden) -> None:
 
 def _count_more(folder: Path, times: float) -> None:
     """The counter rises so much faster over the samples."""
-    samples = np.fromfile(folder / "known.samples.bin", dtype=sample_type(1))
-    signals = samples["signals"]
-    samples["signals"] = signals[0] + ((signals - signals[0]) * times).astype(np.uint64)
-    samples.tofile(folder / "known.samples.bin")
+    with records(folder / "known.samples.bin", sample_type(1)) as samples:
+        signals = samples["signals"]
+        samples["signals"] = signals[0] + ((signals - signals[0]) * times).astype(np.uint64)
 
 
 # -- what the observer sees --------------------------------------------------------------------------------
@@ -241,12 +238,10 @@ def no_switch_is_missed(golden: Golden) -> None:
 @turns("idle-share")
 def the_slot_keeps_a_thread_that_sleeps(golden: Golden) -> None:
     """Where each tenth idle period begins, the slot still shows the thread that went to sleep."""
-    path = golden.raw("fast") / "pattern" / "observer.switches.bin"
-    log = np.fromfile(path, dtype=SWITCH)
-    idle = np.flatnonzero(log["pid"] == 0)[1::10]
-    for name in ("pid", "tgid"):
-        log[name][idle] = log[name][idle - 1]
-    log.tofile(path)
+    with records(golden.raw("fast") / "pattern" / "observer.switches.bin", SWITCH) as log:
+        idle = np.flatnonzero(log["pid"] == 0)[1::10]
+        for name in ("pid", "tgid"):
+            log[name][idle] = log[name][idle - 1]
 
 
 @turns("gaps-seen", "gaps-seen-idle", "gaps-seen-short", "gaps-by-period")
@@ -260,19 +255,15 @@ def the_observer_looks_at_times(golden: Golden) -> None:
 def the_trace_names_other_threads(golden: Golden) -> None:
     """The kernel's trace has another thread in some of its events."""
     for arm in ("fast", "period-10us", "tracepoint", "bpf"):
-        path = golden.raw(arm) / "switches" / "truth.bin"
-        trace = np.fromfile(path, dtype=EVENT)
-        trace["next"][len(trace) // 3 : len(trace) // 2] += 1000
-        trace.tofile(path)
+        with records(golden.raw(arm) / "switches" / "truth.bin", EVENT) as trace:
+            trace["next"][len(trace) // 3 : len(trace) // 2] += 1000
 
 
 @turns("unmatched-switches", also=("wrong-threads",))
 def the_slot_forgets_a_switch(golden: Golden) -> None:
     """The slot does not count one switch in the middle of the observation."""
-    path = golden.raw("fast") / "switches" / "observer.switches.bin"
-    log = np.fromfile(path, dtype=SWITCH)
-    log["count"][len(log) // 2 :] -= np.uint64(1)
-    log.tofile(path)
+    with records(golden.raw("fast") / "switches" / "observer.switches.bin", SWITCH) as log:
+        log["count"][len(log) // 2 :] -= np.uint64(1)
 
 
 @turns("idle", "offline", "read-only")
@@ -293,10 +284,9 @@ def an_interruption_hides_a_delay(golden: Golden) -> None:
 
 def _hide_delays(folder: Path) -> None:
     """Each sample before a delayed one takes as long as that."""
-    samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
-    delayed = np.flatnonzero(samples["flags"] & DELAYED)
-    samples["end"][delayed - 1] = samples["begin"][delayed - 1] + (samples["end"] - samples["begin"])[delayed]
-    samples.tofile(folder / "injected.samples.bin")
+    with records(folder / "injected.samples.bin", sample_type(0)) as samples:
+        delayed = np.flatnonzero(samples["flags"] & DELAYED)
+        samples["end"][delayed - 1] = samples["begin"][delayed - 1] + (samples["end"] - samples["begin"])[delayed]
 
 
 @turns("delays-there", also=("clean-windows",))
@@ -313,11 +303,10 @@ def _keep_samples(folder: Path, most: int) -> None:
 
 def _again(folder: Path, change: Callable[[Samples], None]) -> None:
     """What samples with delays took is changed, and their flags are those of the test done again."""
-    samples = np.fromfile(folder / "injected.samples.bin", dtype=sample_type(0))
-    change(samples)
-    samples["flags"][1:] &= ~np.uint32(TRUSTED)
-    samples["flags"][1:] |= TRUSTED * trusted(*lengths(samples), Bounds()).astype(np.uint32)
-    samples.tofile(folder / "injected.samples.bin")
+    with records(folder / "injected.samples.bin", sample_type(0)) as samples:
+        change(samples)
+        samples["flags"][1:] &= ~np.uint32(TRUSTED)
+        samples["flags"][1:] |= TRUSTED * trusted(*lengths(samples), Bounds()).astype(np.uint32)
 
 
 @turns("clean-windows-fast")
@@ -348,10 +337,8 @@ def samples_are_interrupted(golden: Golden) -> None:
 @turns("flags")
 def one_flag_is_wrong(golden: Golden) -> None:
     """The program sets one flag that the test done again does not."""
-    path = golden.raw("fast") / "trust" / "clean.samples.bin"
-    samples = np.fromfile(path, dtype=sample_type(1))
-    samples["flags"][10] ^= TRUSTED
-    samples.tofile(path)
+    with records(golden.raw("fast") / "trust" / "clean.samples.bin", sample_type(1)) as samples:
+        samples["flags"][10] ^= TRUSTED
 
 
 # -- counters, idle time -----------------------------------------------------------------------------------
@@ -446,10 +433,8 @@ def other_ways_are_slow(golden: Golden) -> None:
 @turns("flags-virtual")
 def one_flag_is_wrong_without_time(golden: Golden) -> None:
     """The program sets one flag that the test done again does not."""
-    path = golden.raw("virtual") / "trust" / "clean.samples.bin"
-    samples = np.fromfile(path, dtype=sample_type(0))
-    samples["flags"][10] ^= TRUSTED
-    samples.tofile(path)
+    with records(golden.raw("virtual") / "trust" / "clean.samples.bin", sample_type(0)) as samples:
+        samples["flags"][10] ^= TRUSTED
 
 
 @turns("delays-noticed-virtual")
