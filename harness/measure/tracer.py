@@ -17,6 +17,7 @@ and the one before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ from harness.errors import KreproError, RunError, UsageError
 from harness.experiment.scalar import Scalar
 from harness.machine.spec import Device
 from harness.measure.loading import load_module
+from harness.measure.raw import read_lines
 
 FILE = "tracer.py"
 #: What `traced` writes, in its folder.
@@ -36,7 +38,7 @@ REPORT = "report.html"
 NOT_WHOLE = "not-whole"
 #: Lines of /proc/kallsyms about modules, in `Traced.left`, as they were when a user's own modules had been loaded.
 LOADED = "modules.loaded"
-
+_EXIT = re.compile(r"sched_process_exit: comm=(.*) pid=(\d+) prio=")
 
 Traces = Literal["pages", "locks", "functions", "counters"]
 
@@ -100,6 +102,19 @@ class Traced:
         if self.ended_s is None:
             return []
         return [f"The program was ended after {self.ended_s} s (--timeout): this is what it did until then."]
+
+
+def names_of_threads(exits: Path, alive: Path) -> dict[int, str]:
+    """Names of threads by number: of those that ended, as the kernel's trace point tells, and of those that were there
+    at the end, a line `number name` each.
+    """
+    ended = [match for line in read_lines(exits) if (match := _EXIT.search(line))]
+    names = {int(match[2]): match[1] for match in ended}
+    for line in read_lines(alive):
+        number, _, name = line.partition(" ")
+        if number.isdecimal():
+            names.setdefault(int(number), name)
+    return names
 
 
 class TracerFile:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import pandas as pd
 from harness.measure.raw import read_lines
 from harness.measure.symbols import read_system_map, with_kallsyms
 from harness.measure.traceevents import TIME_LINE
-from harness.measure.tracer import LOADED, REPORT, Traced
+from harness.measure.tracer import LOADED, REPORT, Traced, names_of_threads
 from harness.report.html import Cell, TableView, render
 
 from ..locks.acquisitions import acquisitions, with_conflicts
@@ -37,7 +36,6 @@ TOP, TOLD = 200, 10
 LOCK = ["class", "type"]
 #: What a filter is about: columns of the waiter's acquisition, and one of the holder's.
 FILTERS = {"lock": "class", "type": "type", "waiter": "caller", "thread": "thread", "holder": "caller"}
-_EXIT = re.compile(r"sched_process_exit: comm=(.*) pid=(\d+) prio=")
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Seen:
             **{"class": np.array([classes[lock] for lock in taken["lock"].tolist()], dtype=object)},
             type=[TYPES[kind] for kind in taken["type"].tolist()],
             caller=call_sites(taken["site"], symbols),
-            thread=with_names(threads(taken), taken["pid"], names_of_threads(left)),
+            thread=with_names(threads(taken), taken["pid"], names_of_threads(left / "exits", left / "threads")),
         )
         #: None where the kernel recorded no stacks: it has no table of them, or was not told to.
         self.stacks: Stacks | None = None
@@ -113,20 +111,6 @@ def with_stacks(named: pd.DataFrame) -> pd.DataFrame:
         for column, callers in (("stack", "wait_callers"), ("hold_stack", "hold_callers"))
     }
     return named.assign(**texts)
-
-
-def names_of_threads(left: Path) -> dict[int, str]:
-    """Names of threads by number: of those that ended while it was traced, and of those that were there at its end."""
-    names: dict[int, str] = {}
-    for line in read_lines(left / "exits"):
-        match = _EXIT.search(line)
-        if match:
-            names[int(match[2])] = match[1]
-    for line in read_lines(left / "threads"):
-        number, _, name = line.partition(" ")
-        if number.isdecimal():
-            names.setdefault(int(number), name)
-    return names
 
 
 def with_names(of: Sequence[str], pids: pd.Series, names: dict[int, str]) -> list[str]:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from harness.measure.raw import read_lines, read_text
 from harness.measure.traceevents import TIME_LINE, Event, counter, thread_name, time_slice, write_events
-from harness.measure.tracer import REPORT, Traced
+from harness.measure.tracer import REPORT, Traced, names_of_threads
 from harness.report.figures import PALETTE, figure_style, write_figures
 from harness.report.html import render, table_view
 
@@ -26,7 +26,6 @@ THREADS, PHASES, COUNTERS, PLOT = "threads.csv", "phases.csv", "counters.csv", "
 #: Of the terminal's table, of the page's, and of what browsers show at once.
 SHOWN, MOST_ROWS, MOST_RUNS = 12, 2000, 100_000
 _FORK = re.compile(r"sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
-_EXIT = re.compile(r"sched_process_exit: comm=(.*) pid=(\d+) prio=")
 
 
 @dataclass(frozen=True)
@@ -69,16 +68,11 @@ def report(program: Traced, out: Path) -> list[str]:
 
 def read_names(left: Path) -> Names:
     """Who made whom, and what each is called, by the kernel's trace points and /proc; the first one is the program."""
-    names, ours = {}, {int(read_text(left / "first"))}
+    ours = {int(read_text(left / "first"))}
     for line in read_lines(left / "threads"):
         if (made := _FORK.search(line)) and int(made[1]) in ours:
             ours.add(int(made[2]))
-        if ended := _EXIT.search(line):
-            names[int(ended[2])] = ended[1]
-    for line in read_lines(left / "alive"):
-        number, _, name = line.partition(" ")
-        names.setdefault(int(number), name)
-    return Names(names, frozenset(ours))
+    return Names(names_of_threads(left / "threads", left / "alive"), frozenset(ours))
 
 
 def thread_table(looked: Looked, names: Names) -> pd.DataFrame:

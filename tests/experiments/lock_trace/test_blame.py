@@ -13,9 +13,11 @@ from experiments.lock_trace.locks.acquisitions import COLUMNS
 from experiments.lock_trace.locks.blame import DEEPEST, blame_table, blamed, chains, stacks, threads
 from experiments.lock_trace.report import flows
 from experiments.lock_trace.report.flows import write_flows
-from experiments.lock_trace.report.program import names_of_threads, with_names
+from experiments.lock_trace.report.program import with_names
 from hypothesis import given
 from hypothesis import strategies as st
+
+from harness.measure.tracer import names_of_threads
 
 NAN = float("nan")
 
@@ -165,7 +167,7 @@ def test_threads_have_the_names_of_those_that_ended_and_of_those_that_did_not(tm
     line = "  anna-12 [001] d..2. 3.141: sched_process_exit: comm=anna b pid=12 prio=120\n"
     (tmp_path / "exits").write_text(f"# tracer: nop\n{line}")
     (tmp_path / "threads").write_text("1 init\n12 another, later\nnonsense\n")
-    names = names_of_threads(tmp_path)
+    names = names_of_threads(tmp_path / "exits", tmp_path / "threads")
     assert names == {12: "anna b", 1: "init"}
     pids = pd.Series([12, 13, 0, 12])
     of = ["pid 12", "pid 13", "cpu 0 idle", "pid 12 softirq"]
