@@ -7,11 +7,11 @@ files, run.py reads them; measured.py makes metrics of tables, shown.py and figu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
@@ -33,14 +33,15 @@ from .decoding import (
 )
 from .exact import oracle_rows
 from .families import METRICS
-from .figures import draw
+from .figures import draw as figures
 from .hand import hand_rows
 from .known import gap_rows, known_rows
 from .locks.blocks import block_slices
 from .locks.lockstat import read_lock_stat
-from .measured import measured
+from .measured import measured as metrics
 from .run import CONTENTION, KPROBES, PERF, Run, every
-from .shown import beside_the_paper, in_short
+from .shown import beside_the_paper as paper
+from .shown import in_short as summary
 from .told import told_rows
 
 __all__ = ["METRICS", "TABLES", "figures", "metrics", "paper", "summary", "tables", "timeline"]
@@ -56,11 +57,9 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
         first.setdefault(run.trial.arm, run.trial.repetition)
         _workload(rows, run)
         if run.trace == KPROBES:
-            with rows.part(run.trial, "probes", run.workload):
-                rows.put("probes", probes(run), run.trial, run.workload)
+            _part(rows, run, "probes", probes)
         elif run.trace == CONTENTION:
-            with rows.part(run.trial, "told_waits", run.workload):
-                rows.put("told_waits", told_rows(run), run.trial, run.workload)
+            _part(rows, run, "told_waits", told_rows)
         elif run.trace not in ("off", PERF):  # which is there for what it costs
             _trace(rows, run)
             if run.trace == "validate":
@@ -89,28 +88,23 @@ def _workload(rows: TableRows, run: Run) -> None:
 
 def _trace(rows: TableRows, run: Run) -> None:
     """What every trace has."""
-    trial, workload = run.trial, run.workload
-    with rows.part(trial, "traces", workload):
-        rows.put("traces", trace_row(run), trial, workload)
-    with rows.part(trial, "sums", workload):
-        rows.put("sums", sums(run), trial, workload)
-    with rows.part(trial, "contention", workload):
-        rows.put("contention", contention(run), trial, workload)
-    with rows.part(trial, "blame", workload):
-        rows.put("blame", blame(run), trial, workload)
-    with rows.part(trial, "fill", workload):
-        rows.put("fill", fill(run), trial, workload)
-    with rows.part(trial, "known", workload):
-        rows.put("known", known_rows(run), trial, workload)
+    parts: dict[str, Callable[[Run], Any]] = {
+        "traces": trace_row, "sums": sums, "contention": contention, "blame": blame, "fill": fill, "known": known_rows,
+    }  # fmt: skip
     if run.trace in ("per-lock", "validate"):
-        with rows.part(trial, "useful", workload):
-            rows.put("useful", useful_locks(run), trial, workload)
+        parts["useful"] = useful_locks
     if run.trace == "contended":
-        with rows.part(trial, "let_go", workload):
-            rows.put("let_go", let_go(run), trial, workload)
+        parts["let_go"] = let_go
     if run.trace in ("contended", "validate"):
-        with rows.part(trial, "by_hand", workload):
-            rows.put("by_hand", hand_rows(run), trial, workload)
+        parts["by_hand"] = hand_rows
+    for name, decode in parts.items():
+        _part(rows, run, name, decode)
+
+
+def _part(rows: TableRows, run: Run, name: str, decode: Callable[[Run], Any]) -> None:
+    """A table that is a part of its own."""
+    with rows.part(run.trial, name, run.workload):
+        rows.put(name, decode(run), run.trial, run.workload)
 
 
 def _validation(rows: TableRows, run: Run) -> None:
@@ -120,10 +114,8 @@ def _validation(rows: TableRows, run: Run) -> None:
         compared, differences = filters(run)
         rows.put("filters", compared, trial, workload)
         rows.put("differences", differences, trial, workload)
-    with rows.part(trial, "gaps", workload):
-        rows.put("gaps", gap_rows(run), trial, workload)
-    with rows.part(trial, "site_sums", workload):
-        rows.put("site_sums", site_sums(run), trial, workload)
+    _part(rows, run, "gaps", gap_rows)
+    _part(rows, run, "site_sums", site_sums)
 
 
 def _exact(rows: TableRows, run: Run, *, first: bool) -> None:
@@ -134,28 +126,7 @@ def _exact(rows: TableRows, run: Run, *, first: bool) -> None:
         rows.put("oracle", calls, trial, workload)
         rows.put("oracle_locks", locks, trial, workload)
     if first:
-        with rows.part(trial, "block", workload):
-            rows.put("block", block(run), trial, workload)
-
-
-def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """measured.py makes them."""
-    return measured(tables)
-
-
-def summary(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """shown.py makes it."""
-    return in_short(tables, metrics)
-
-
-def paper(metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """shown.py makes it."""
-    return beside_the_paper(metrics)
-
-
-def figures(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
-    """figures.py draws them."""
-    return draw(tables, metrics)
+        _part(rows, run, "block", block)
 
 
 def timeline(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from harness.measure.claims import ClaimResult
 from harness.measure.raw import Trial
 from harness.measure.rows import TableRows
 
@@ -22,15 +20,16 @@ from .cases import decode_known, decode_lackey, decode_neighbour
 from .declared import TABLES
 from .declared_metrics import METRICS
 from .dwells import decode_dwells
-from .figures import draw
-from .measures import measure
+from .figures import draw as figures
+from .measures import measure as metrics
 from .model import decode_model
 from .programs import decode_programs
 from .said import TRACED, decode_said
-from .shown import beside_the_paper, summaries
+from .shown import beside_the_paper as paper
+from .shown import summaries as summary
 from .trace.timeline import page_slices
 
-__all__ = ["METRICS", "TABLES"]
+__all__ = ["METRICS", "TABLES", "figures", "metrics", "paper", "summary", "tables", "timeline"]
 #: The arm whose traces tell of the programs.
 EXACT = "traced"
 
@@ -54,28 +53,6 @@ def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
     decode_dwells(rows, trials)
     decode_model(rows, [trial for trial in trials if trial.arm == EXACT])
     return rows.frames()
-
-
-def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Metrics in long form; one of a program is called NAME.PROGRAM."""
-    return measure(tables)
-
-
-def paper(
-    tables: dict[str, pd.DataFrame], metrics: pd.DataFrame, claims: Sequence[ClaimResult]
-) -> dict[str, pd.DataFrame]:
-    """What the patent says, beside what was measured."""
-    return beside_the_paper(metrics, claims)
-
-
-def summary(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """What the terminal shows."""
-    return summaries(tables, metrics)
-
-
-def figures(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, Figure]:
-    """figures.py draws them."""
-    return draw(tables, metrics)
 
 
 def timeline(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -8,46 +8,17 @@ Pure functions: `tables` decodes the raw folders (decoding.py, cpu.py), `metrics
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
-from matplotlib.figure import Figure
-
-from harness.measure.raw import Trial
 
 from .declared import TABLES
-from .decoding import decode
+from .decoding import decode as tables
 from .families import METRICS
-from .figures import draw
-from .measuring import measure
-from .shown import paper_beside, summarise
+from .figures import draw as figures
+from .measuring import measure as metrics
+from .shown import paper_beside as paper
+from .shown import summarise as summary
 
 __all__ = ["METRICS", "TABLES", "figures", "metrics", "paper", "profiles", "summary", "tables", "timeline"]
-
-
-def tables(trials: Sequence[Trial]) -> dict[str, pd.DataFrame]:
-    """Decode every workload of every trial."""
-    return decode(trials)
-
-
-def metrics(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Long form: arm, trial, metric, value, unit, reason."""
-    return measure(tables)
-
-
-def paper(tables: dict[str, pd.DataFrame], metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The paper's figures beside ours."""
-    return paper_beside(tables, metrics)
-
-
-def summary(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """What the terminal shows: medians over trials."""
-    return summarise(tables)
-
-
-def figures(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
-    """figures.py draws them, of the trials that the host did not disturb where an arm has one."""
-    return draw(tables)
 
 
 def timeline(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
