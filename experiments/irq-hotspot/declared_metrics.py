@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The families of metrics of irq-hotspot; those with `timing` are measured by the guest's clock."""
+"""The families of metrics of irq-hotspot; those that are timed are measured by the guest's clock."""
 
 from __future__ import annotations
 
-from harness.measure.declared import Metric, fact
+from harness.measure.declared import fact, timed
 
 _HANDLER, _WORKLOAD = "handler", "workload"
 _PROFILER = "profiler: ticks (the profile buffer, whatever it samples) or sampler (the ideal one)"
@@ -22,8 +22,7 @@ METRICS = [
     fact(
         "entries_per_interrupt", "1", "neither",
         "counts of the handler's first byte over the interrupts on its lines; of the trial's workloads the ratio that "
-        "is farthest from 1",
-        of=_HANDLER,
+        "is farthest from 1", of=_HANDLER,
     ),
     fact(
         "entries", "count", "neither",
@@ -57,23 +56,20 @@ METRICS = [
         "counts that are no handler entries, over timer interrupts, in workload idle",
     ),
     # -- time in the edu handler, workload edu --
-    Metric("handler_time_known", "s", "neither", "handler runs times the measured time of one", timing=True),
-    Metric("handler_time_share", "1", "neither", "handler_time_known over the time between the brackets", timing=True),
-    Metric(
+    timed("handler_time_known", "s", "neither", "handler runs times the measured time of one"),
+    timed("handler_time_share", "1", "neither", "handler_time_known over the time between the brackets"),
+    timed(
         "handler_time_ratio", "1", "neither",
         "samples inside the handler times the mean time between two (ticks, or NMIs), over the known time",
-        timing=True,
     ),
-    Metric(
+    timed(
         "displaced_time_ratio", "1", "neither",
-        "ticks in the function that the handler interrupts, times a tick's period, over the known time of the "
-        "handlers that interrupted it; absent where displaced_ticks_due of the arm's trials sums to less than 25",
-        timing=True,
+        "ticks in the function that the handler interrupts, times a tick's period, over the known time of the handlers "
+        "that interrupted it; absent where displaced_ticks_due of the arm's trials sums to less than 25",
     ),
-    Metric(
+    timed(
         "displaced_ticks_due", "count", "neither",
         "the known time of the handlers that interrupted kernel mode, in ticks' periods",
-        timing=True,
     ),
     fact("light_entries_ratio", "1", "neither", "entries of the edu handler in edu-light over those in edu"),
     fact(
@@ -82,8 +78,8 @@ METRICS = [
     ),
     # -- the paper's tables, workload mixed --
     fact(
-        "row_counts", "count", "neither", "counts of the function that does the job of the paper's row today",
-        of="the paper's row",
+        "row_counts", "count", "neither",
+        "counts of the function that does the job of the paper's row today", of="the paper's row",
     ),
     fact(
         "rows_counted", "count", "neither",
@@ -91,7 +87,7 @@ METRICS = [
         of="before or after the fix",
     ),
     fact("sampled_ticks", "1", "neither", "samples of the tick over timer interrupts: the rest was in user mode"),
-    Metric("tick_hz", "Hz", "neither", "timer interrupts over the time between the brackets", timing=True),
+    timed("tick_hz", "Hz", "neither", "timer interrupts over the time between the brackets"),
     fact(
         "idle_doubling", "1", "neither",
         "counts of the idle function over those in arm tick-mixed of the same repetition",
@@ -129,17 +125,14 @@ METRICS = [
         "known_instructions", "1", "neither",
         "exact instructions of the edu handler's loops over the known ones: two for each loop, and one for each run",
     ),
-    fact(
-        "fix_cost", "instructions", "lower", "exact instructions of the second sampling point over the calls of it",
-    ),
+    fact("fix_cost", "instructions", "lower", "exact instructions of the second sampling point over the calls of it"),
     fact("estimate", "1", "neither", "the edu handler's share of a profiler's samples", of=_PROFILER),
     fact("missed", "1", "lower", "part of the edu handler's share that a profiler misses", of=_PROFILER),
     fact("error", "1", "lower", "part of the kernel's time that a profiler puts into wrong functions", of=_PROFILER),
     fact(
         "error_of_independent", "1", "lower",
         "root of the summed squares of the differences of shares, over the same that as many independent unbiased "
-        "samples have on average; below 1 where each part of the time has its share of the samples",
-        of=_PROFILER,
+        "samples have on average; below 1 where each part of the time has its share of the samples", of=_PROFILER,
     ),
     # -- the bias map: loads in step with the tick --
     fact(
@@ -148,12 +141,12 @@ METRICS = [
     ),
     fact("map_error", "1", "lower", "mean over the cells of |share told - exact share|", of=_PROFILER),
     fact(
-        "map_blind", "1", "lower", "largest exact share of a cell in which the work has no sample; 0: there is none",
-        of=_PROFILER,
+        "map_blind", "1", "lower",
+        "largest exact share of a cell in which the work has no sample; 0: there is none", of=_PROFILER,
     ),
     fact(
-        "map_all", "1", "higher", "smallest exact share of a cell in which the work has all samples; 1: there is none",
-        of=_PROFILER,
+        "map_all", "1", "higher",
+        "smallest exact share of a cell in which the work has all samples; 1: there is none", of=_PROFILER,
     ),
     fact("map_inside", "count", "neither", "the arm's own samples in the work, in all cells of the map"),
     fact(
@@ -182,7 +175,8 @@ METRICS = [
     ),
     # -- loads of many functions --
     fact(
-        "interrupt_share", "1", "neither", "exact share of the kernel's instructions in hard interrupts", of=_WORKLOAD
+        "interrupt_share", "1", "neither",
+        "exact share of the kernel's instructions in hard interrupts", of=_WORKLOAD,
     ),
     fact(
         "profile_error", "1", "lower",
@@ -199,8 +193,7 @@ METRICS = [
     fact(
         "off_cost", "instructions", "lower",
         "exact instructions of a call on the patched kernel, all switches off, less those on the stock kernel in the "
-        "same repetition",
-        of="function",
+        "same repetition", of="function",
     ),
     fact("entries_counted", "1", "neither", "entries of the edu handler in the buffer over its exact entries"),
     fact("entries_as_time", "1", "neither", "the entries' share of all counts over the handler's share of time"),

@@ -21,6 +21,8 @@ from harness.measure.units import UNITS, Unit
 
 ColumnType = Literal["string", "int64", "uint64", "float64", "bool"]
 Direction = Literal["higher", "lower", "neither"]
+#: Of a family: one, or those that its rows may have.
+Units = Unit | tuple[Unit, ...]
 #: The pandas types of columns.
 _DTYPES: dict[str, Any] = {
     "string": "object",
@@ -119,7 +121,7 @@ class Metric:
     """
 
     name: str
-    unit: Unit | tuple[Unit, ...]
+    unit: Units
     direction: Direction
     meaning: str
     of: str | None = None
@@ -184,9 +186,14 @@ def columns_of(answer: type[BaseModel]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def fact(name: str, unit: Unit | tuple[Unit, ...], direction: Direction, meaning: str, of: str | None = None) -> Metric:
+def fact(name: str, unit: Units, direction: Direction, meaning: str, of: str | None = None) -> Metric:
     """A family of metrics that are the same however the host runs the guest's CPUs: counts, checks, sizes."""
     return Metric(name, unit, direction, meaning, of, timing=False)
+
+
+def timed(name: str, unit: Units, direction: Direction, meaning: str, of: str | None = None) -> Metric:
+    """A family of metrics that differ when the host keeps a guest's CPU waiting."""
+    return Metric(name, unit, direction, meaning, of, timing=True)
 
 
 def as_stored(metrics: Sequence[Metric], stored: Sequence[Metric]) -> tuple[Metric, ...]:
