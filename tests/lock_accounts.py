@@ -10,12 +10,8 @@ from pathlib import Path
 from experiments.lock_trace.locks.events import read_events
 from experiments.lock_trace.locks.status import LockTraceStatus, accounting, read_status
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.paths import EXPERIMENTS, ROOT
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
-from harness.trial.plan import PlannedTrial
+from tests.trials import run_one
 
 
 def traced(
@@ -40,19 +36,8 @@ def traced(
     }
     # QEMU 7.2 can run old code for ever where it is patched while several CPUs run: hooks are on from the boot.
     machine = {"clock": "wall", "cmdline": {"lock_trace": "on"}} if cpus > 1 else {"clock": "virtual"}
-    experiment = Experiment.model_validate(
-        {
-            "name": "accounts",
-            "paper": {"authors": ["x"], "year": 2013, "title": "x"},
-            "workloads": {name: {"command": command, "timeout_s": 1200} for name, command in words.items()},
-            "arms": {"a": {"kernel": kernel, "session": "mailbox", "cpus": cpus, **machine}},
-        }
-    )
-    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
-    (record,) = run_trials(prepared.trials)
-    assert record.status == "ok", record.reason
-    trial: Path = record.relocated(target).path
-    return trial
+    workloads = {name: {"command": command, "timeout_s": 1200} for name, command in words.items()}
+    return run_one(workloads, {"kernel": kernel, "session": "mailbox", "cpus": cpus, **machine}, folder, target)
 
 
 def accounts(folder: Path) -> LockTraceStatus:

@@ -11,13 +11,13 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.choices import AcceleratorChoice
-from harness.experiment.model import Experiment
 from harness.machine.machine import GuestLost, Machine
 from harness.machine.spec import prepare_folder
 from harness.run.prepared import prepare_trials
 from harness.trial.execution import session_on
 from harness.trial.model import TrialSpec
 from harness.trial.plan import PlannedTrial
+from tests.trials import made_experiment
 
 HANG_S = 6.0
 #: For those that end by themselves, also on a host that is emulated.
@@ -37,14 +37,8 @@ def mailbox_trial(
     folder: Path, command: str, accelerator: AcceleratorChoice, *, restored: bool, **arm: object
 ) -> TrialSpec:
     """A trial of one workload `command` on kernel classic; not `restored`: its guest boots, also under TCG."""
-    experiment = Experiment.model_validate(
-        {
-            "name": "mailbox",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"look": {"command": command, "timeout_s": 60}},
-            "arms": {"a": {"kernel": "classic", "clock": "wall", "session": "mailbox", **arm}},
-        }
-    )
+    made = {"kernel": "classic", "clock": "wall", "session": "mailbox", **arm}
+    experiment = made_experiment({"look": command}, {"a": made})
     plan = [PlannedTrial("a", 0, 5)]
     folder.mkdir(parents=True, exist_ok=True)
     trial = prepare_trials(Store.default(), experiment, folder, plan, folder / "out", accelerator).trials[0]

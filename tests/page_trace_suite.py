@@ -17,14 +17,10 @@ from experiments.page_trace.trace.records import EXEC, LOST, TASK, VISIT, Trace
 from experiments.page_trace.trace.stats import TraceStats
 from experiments.page_trace.trace.totals import totals
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.measure.raw import read_answer
 from harness.paths import ROOT
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
-from harness.trial.plan import PlannedTrial
 from tests.experiments.page_trace.known import CASES, GUEST, known_of, visits
+from tests.trials import run_one
 
 PROGRAMS = ROOT / "tests" / "guest" / "page_trace"
 #: What a kernel that finds itself at fault says; "WARNING: " begins lockdep's reports too.
@@ -57,25 +53,9 @@ def run_in_guest(
     for name in ("kernels", "kernel-patches"):
         if beside is not None and (beside / name).is_dir():
             shutil.copytree(beside / name, folder / name)
-    experiment = Experiment.model_validate(
-        {
-            "name": "suite",
-            "paper": {"authors": ["x"], "year": 2009, "title": "x"},
-            "workloads": {"suite": {"command": command, "timeout_s": timeout_s}},
-            "arms": {
-                "a": {
-                    "kernel": kernel,
-                    "clock": clock,
-                    "cpus": cpus,
-                    "cmdline": {**({"pti": "on"} if pti else {}), **QUIET, **(cmdline or {})},
-                }
-            },
-        }
-    )
-    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
-    (record,) = run_trials(prepared.trials)
-    assert record.status == "ok", record.reason
-    return record.relocated(target).path / "suite"
+    words = {**({"pti": "on"} if pti else {}), **QUIET, **(cmdline or {})}
+    arm = {"kernel": kernel, "clock": clock, "cpus": cpus, "cmdline": words}
+    return run_one({"suite": {"command": command, "timeout_s": timeout_s}}, arm, folder, target) / "suite"
 
 
 def complaints(folder: Path) -> Iterator[str]:

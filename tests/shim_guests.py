@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.paths import EXPERIMENTS
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
 from harness.trial.model import TrialRecord
-from harness.trial.plan import PlannedTrial
+from tests.trials import made_experiment, run_arms
 
 SHIM = EXPERIMENTS / "shim"
 SMP = {"kernel": "modern-6.1", "clock": "wall", "session": "mailbox", "cpus": 2}
@@ -27,20 +23,7 @@ COMPLAINTS = re.compile(
 
 def run(target: Path, workloads: Mapping[str, Any], arms: Mapping[str, Any]) -> Mapping[str, TrialRecord]:
     """One trial per arm, with absolute paths, on the image that a run of the experiment has."""
-    experiment = Experiment.model_validate(
-        {
-            "name": "shim",
-            "paper": {"authors": ["x"], "year": 2015, "title": "x"},
-            "workloads": workloads,
-            "collect": ["ppid"],
-            "arms": arms,
-        }
-    )
-    store = Store.default()
-    plan = [PlannedTrial(name, 0, 5) for name in experiment.arms]
-    records = run_trials(prepare_trials(store, experiment, SHIM, plan, target, "tcg").trials)
-    assert [(record.arm, record.reason) for record in records if record.status != "ok"] == []
-    return {record.arm: record.model_copy(update={"path": target / record.path}) for record in records}
+    return run_arms(made_experiment(workloads, arms, collect=["ppid"]), SHIM, target)
 
 
 def read(trial: TrialRecord, name: str) -> Any:

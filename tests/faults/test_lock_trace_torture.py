@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.paths import EXPERIMENTS, ROOT
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
-from harness.trial.plan import PlannedTrial
 from tests.page_trace_suite import QUIET, splats
+from tests.trials import run_one
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
@@ -36,26 +32,9 @@ def load(target: Path, kernel: str, torture: str | None) -> Path:
     if torture:
         found = {"torture_type": torture, "nwriters_stress": 2, "nreaders_stress": 1, "stat_interval": 10, "stutter": 2}
         options |= {f"locktorture.{name}": value for name, value in found.items()}
-    experiment = Experiment.model_validate(
-        {
-            "name": "torture",
-            "paper": {"authors": ["x"], "year": 2013, "title": "x"},
-            "workloads": {"load": {"command": in_folder(f"lt-torture {SECONDS}"), "timeout_s": 1800}},
-            "arms": {
-                "a": {
-                    "kernel": kernel,
-                    "clock": "wall",
-                    "session": "mailbox",
-                    "cpus": 2,
-                    "cmdline": options,
-                }
-            },
-        }
-    )
-    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
-    (record,) = run_trials(prepared.trials)
-    assert record.status == "ok", record.reason
-    return record.relocated(target).path / "load"
+    arm = {"kernel": kernel, "clock": "wall", "session": "mailbox", "cpus": 2, "cmdline": options}
+    load = {"command": in_folder(f"lt-torture {SECONDS}"), "timeout_s": 1800}
+    return run_one({"load": load}, arm, folder, target) / "load"
 
 
 def in_folder(words: str) -> str:

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pytest
 
 from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.oracle.reader import Oracle
 from harness.run.prepared import prepare_trials
 from harness.trial.execution import run_trial
 from harness.trial.plan import PlannedTrial
+from tests.trials import made_experiment
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -66,14 +66,9 @@ def test_the_generator_is_the_guests():
 
 
 def test_a_hundred_million_accesses(tmp_path: Path):
-    experiment = Experiment.model_validate(
-        {
-            "name": "long",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"walk": {"command": f"krepro-known pages {SEED} {ACCESSES} alone", "timeout_s": 600}},
-            "arms": {"a": {"kernel": "classic", "clock": "virtual", "oracle": ["pages"]}},
-        }
-    )
+    walk = {"command": f"krepro-known pages {SEED} {ACCESSES} alone", "timeout_s": 600}
+    arm = {"kernel": "classic", "clock": "virtual", "oracle": ["pages"]}
+    experiment = made_experiment({"walk": walk}, {"a": arm})
     store = Store.default()
     prepared = prepare_trials(store, experiment, tmp_path, [PlannedTrial("a", 0, 1)], tmp_path / "out", "tcg")
     (trial,) = prepared.trials

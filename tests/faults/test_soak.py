@@ -21,7 +21,7 @@ import pytest
 
 from harness.artefacts.store import Store, hash_tree
 from harness.errors import EXIT_NEWS
-from harness.experiment.model import Experiment, load_experiment
+from harness.experiment.model import load_experiment
 from harness.machine import halt
 from harness.machine.plugin import build_plugin, plugin_api
 from harness.machine.saved import qemu_version
@@ -36,6 +36,7 @@ from tests.faults.rows import fault
 from tests.faults.runs import Place
 from tests.halting import booted_memory, slow_halts
 from tests.processes import eventually, machines
+from tests.trials import run_one
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -125,19 +126,9 @@ def test_the_size_of_qemus_tlb_decides_what_damon_sees(tmp_path: Path, monkeypat
 
 def seen_by_damon(target: Path) -> bytes:
     """What DAMON records of a random walk, whose pages it finds accessed where QEMU's TLB has lost them."""
-    experiment = Experiment.model_validate(
-        {
-            "name": "tlb",
-            "paper": {"authors": ["x"], "year": 2009, "title": "x"},
-            "workloads": {"walk": {"command": "by-method pagework random --pages 1024 --n 2000000", "timeout_s": 100}},
-            "arms": {"a": {"kernel": "modern-6.1", "clock": "virtual", "params": {"method": "damon"}}},
-        }
-    )
-    folder = EXPERIMENTS / "page-trace"
-    prepared = prepare_trials(Store.default(), experiment, folder, [PlannedTrial("a", 0, 5)], target, "tcg")
-    (record,) = run_trials(prepared.trials)
-    assert record.status == "ok", record.reason
-    data = (record.relocated(target).path / "walk" / "damon.trace").read_bytes()
+    walk = {"command": "by-method pagework random --pages 1024 --n 2000000", "timeout_s": 100}
+    arm = {"kernel": "modern-6.1", "clock": "virtual", "params": {"method": "damon"}}
+    data = (run_one({"walk": walk}, arm, EXPERIMENTS / "page-trace", target) / "walk" / "damon.trace").read_bytes()
     assert data
     return data
 

@@ -12,7 +12,7 @@ import pytest
 
 from harness.artefacts.holdings import holdings
 from harness.artefacts.store import Store, hash_tree
-from harness.experiment.model import Experiment, load_experiment
+from harness.experiment.model import load_experiment
 from harness.kernel.build import kernel_is_built
 from harness.kernel.load import load_kernel
 from harness.measure.analysis import Analysis
@@ -24,6 +24,7 @@ from harness.run.prepared import prepare_trials
 from harness.trial.model import TrialRecord
 from harness.trial.plan import PlannedTrial, trial_seed
 from tests.guest.test_oracle import ACCESSES, LOOP, PAGES, PLACE, SEED, bits, expected_pages
+from tests.trials import made_experiment, run_arms
 
 #: Long enough for its kernel.
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(5400), pytest.mark.usefixtures("kernel")]
@@ -47,23 +48,13 @@ def run(target: Path, arms: dict[str, tuple[str, dict[str, object]]]) -> tuple[d
     """Trials of arms, each with one command, and the kernel's symbols. Arms with one command have one workload."""
     named = {command: f"work-{i}" for i, command in enumerate(dict.fromkeys(command for command, _ in arms.values()))}
     (target / "experiment").mkdir(parents=True)
-    experiment = Experiment.model_validate(
-        {
-            "name": "known",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {name: {"command": command} for command, name in named.items()},
-            "arms": {
-                name: {"kernel": KERNEL, "clock": "virtual", "workloads": [named[command]]} | arm
-                for name, (command, arm) in arms.items()
-            },
-        }
-    )
-    plan = [PlannedTrial(name, 0, 5) for name in arms]
-    prepared = prepare_trials(Store.default(), experiment, target / "experiment", plan, target / "out", "tcg")
-    records = run_trials(prepared.trials)
-    assert [(record.arm, record.status, record.reason) for record in records if record.status != "ok"] == []
-    names = read_system_map(prepared.builds[KERNEL].kernel.file("System.map"))
-    return {record.arm: record.relocated(target / "out") for record in records}, names
+    whole = {
+        name: {"kernel": KERNEL, "clock": "virtual", "workloads": [named[command]]} | arm
+        for name, (command, arm) in arms.items()
+    }
+    experiment = made_experiment({name: command for command, name in named.items()}, whole)
+    made = run_arms(experiment, target / "experiment", target / "out")
+    return made, read_system_map(next(iter(made.values())).system_map)
 
 
 def stdout(record: TrialRecord) -> str:

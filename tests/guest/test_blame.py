@@ -5,7 +5,6 @@ A lets go, and each in its turn holds the lock for a chosen time.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -13,12 +12,8 @@ import pytest
 from experiments.lock_trace.locks.blame import blame_table
 from experiments.lock_trace.run import Run
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.paths import EXPERIMENTS
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
-from harness.trial.plan import PlannedTrial
+from tests.trials import made_experiment, run_arms
 
 KERNEL = "modern-6.1-bare"
 ROUNDS, HOLD = 20, 200_000
@@ -39,27 +34,10 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         for name, hold in (("", HOLD), ("-0", 0))
     }
     commands |= {f"alone-{hold}": ALONE.format(rounds=ROUNDS, hold=hold) for hold in (0, HOLD)}
-    experiment = Experiment.model_validate(
-        {
-            "name": "blame",
-            "paper": {"authors": ["x"], "year": 2013, "title": "x"},
-            "workloads": {name: {"command": command, "timeout_s": 60} for name, command in commands.items()},
-            "collect": ["kallsyms"],
-            "arms": {
-                "a": {
-                    "kernel": KERNEL, "clock": "virtual", "icount_shift": 0, "session": "mailbox",
-                    "params": {"trace": request.param},
-                }
-            },
-        }
-    )  # fmt: skip
-    plan = [PlannedTrial("a", 0, 5)]
-    prepared = prepare_trials(Store.default(), experiment, EXPERIMENTS / "lock-trace", plan, target, "tcg")
-    (record,) = run_trials(prepared.trials)
-    assert record.status == "ok", record.reason
-    trial = record.relocated(target)
-    trial.system_map.parent.mkdir(parents=True)
-    shutil.copyfile(prepared.builds[KERNEL].kernel.file("System.map"), trial.system_map)
+    arm = {"kernel": KERNEL, "clock": "virtual", "icount_shift": 0, "session": "mailbox"}
+    arm |= {"params": {"trace": request.param}}
+    experiment = made_experiment(commands, {"a": arm}, collect=["kallsyms"])
+    trial = run_arms(experiment, EXPERIMENTS / "lock-trace", target)["a"]
     return {name: Run(trial, name) for name in commands}
 
 

@@ -11,12 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.paths import EXPERIMENTS
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
-from harness.trial.plan import PlannedTrial
+from tests.trials import run_one
 
 KINDS = ("spin", "spin-irq", "rwlock", "mutex", "rwsem")
 SLEEPING = ("mutex", "rwsem")
@@ -73,19 +69,8 @@ def trial(request: pytest.FixtureRequest, version: str, tmp_path_factory: pytest
     two = request.param == "wall"
     target: Path = tmp_path_factory.mktemp("known")
     machine = {"clock": request.param, "session": "mailbox", "cpus": 1 + two}
-    experiment = Experiment.model_validate(
-        {
-            "name": "known",
-            "paper": {"authors": ["x"], "year": 2013, "title": "x"},
-            "workloads": workloads(machine["cpus"]),
-            "arms": {"a": {"kernel": f"modern-{version}", **machine}},
-        }
-    )
-    store = Store.default()
-    prepared = prepare_trials(store, experiment, EXPERIMENTS / "lock-trace", [PlannedTrial("a", 0, 5)], target, "tcg")
-    (record,) = run_trials(prepared.trials)
-    assert record.status == "ok", record.reason
-    return two, record.relocated(target).path
+    arm = {"kernel": f"modern-{version}", **machine}
+    return two, run_one(workloads(machine["cpus"]), arm, EXPERIMENTS / "lock-trace", target)
 
 
 @pytest.fixture

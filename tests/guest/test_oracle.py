@@ -13,7 +13,7 @@ import pytest
 from experiments.irq_hotspot.profile.buffer import decode
 
 from harness.artefacts.store import Store, hash_tree
-from harness.experiment.model import Experiment, load_experiment
+from harness.experiment.model import load_experiment
 from harness.measure.symbols import SymbolMap, read_system_map
 from harness.oracle.reader import LAP, Oracle
 from harness.oracle.truth import agreement, kernel_truth
@@ -22,6 +22,7 @@ from harness.run.executor import run_trials
 from harness.run.prepared import prepare_trials
 from harness.trial.model import TrialRecord
 from harness.trial.plan import PlannedTrial, trial_seed
+from tests.trials import made_experiment, run_arms
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -39,25 +40,8 @@ def run(tmp_path: Path) -> Callable[..., dict[str, TrialRecord]]:
     def go(command: str, arms: dict[str, dict[str, object]], seed: int = 5) -> dict[str, TrialRecord]:
         folder = tmp_path / "experiment"
         folder.mkdir(exist_ok=True)
-        experiment = Experiment.model_validate(
-            {
-                "name": "known",
-                "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-                "workloads": {"work": {"command": command}},
-                "arms": {name: {"kernel": "classic", "clock": "virtual"} | arm for name, arm in arms.items()},
-            }
-        )
-        plan = [PlannedTrial(name, 0, seed) for name in arms]
-        store = Store.default()
-        prepared = prepare_trials(store, experiment, folder, plan, tmp_path / "out", "tcg")
-        records = run_trials(prepared.trials)
-        for record in records:
-            assert record.status == "ok", record.reason
-        maps = {name: build.kernel.file("System.map") for name, build in prepared.builds.items()}
-        return {
-            record.arm: record.relocated(tmp_path / "out").model_copy(update={"system_map": maps[record.kernel]})
-            for record in records
-        }
+        whole = {name: {"kernel": "classic", "clock": "virtual"} | arm for name, arm in arms.items()}
+        return run_arms(made_experiment({"work": command}, whole), folder, tmp_path / "out", seed)
 
     return go
 

@@ -14,14 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.artefacts.store import Store
-from harness.experiment.model import Experiment
 from harness.image.programs import build_program, program_sources
 from harness.oracle.reader import Oracle
-from harness.run.executor import run_trials
-from harness.run.prepared import prepare_trials
-from harness.trial.plan import PlannedTrial
 from tests.experiments.page_trace.known import ALL_CASES, CASES, GUEST, Known, known_of, visits
+from tests.trials import run_one
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -32,20 +28,9 @@ def watch(version: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..
 
     def go(command: str, *packages: str) -> tuple[Oracle, Path]:
         target: Path = tmp_path_factory.mktemp("watched")
-        experiment = Experiment.model_validate(
-            {
-                "name": "known",
-                "paper": {"authors": ["x"], "year": 2009, "title": "x"},
-                "packages": packages,
-                "workloads": {"known": {"command": command, "timeout_s": 300}},
-                "arms": {"a": {"kernel": f"modern-{version}", "clock": "virtual", "oracle": ["pages"]}},
-            }
-        )
-        store = Store.default()
-        prepared = prepare_trials(store, experiment, GUEST.parent, [PlannedTrial("a", 0, 5)], target, "tcg")
-        (record,) = run_trials(prepared.trials)
-        assert record.status == "ok", record.reason
-        folder = record.relocated(target).path
+        arm = {"kernel": f"modern-{version}", "clock": "virtual", "oracle": ["pages"]}
+        known = {"command": command, "timeout_s": 300}
+        folder = run_one({"known": known}, arm, GUEST.parent, target, packages=packages)
         return Oracle(folder), folder / "known"
 
     return go

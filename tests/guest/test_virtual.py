@@ -18,6 +18,7 @@ from harness.run.executor import run_trials
 from harness.run.prepared import prepare_trials
 from harness.trial.execution import run_trial
 from harness.trial.plan import PlannedTrial
+from tests.trials import made_experiment
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -28,14 +29,7 @@ COMMAND = (
 
 
 def experiment(**arm: object) -> Experiment:
-    return Experiment.model_validate(
-        {
-            "name": "bits",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"look": {"command": COMMAND}},
-            "arms": {"a": {"kernel": "classic", "clock": "virtual", **arm}},
-        }
-    )
+    return made_experiment({"look": COMMAND}, {"a": {"kernel": "classic", "clock": "virtual", **arm}})
 
 
 @pytest.fixture

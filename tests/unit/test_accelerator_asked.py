@@ -9,13 +9,14 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.errors import UsageError
-from harness.experiment.model import Arm, Experiment
+from harness.experiment.model import Arm
 from harness.report.page import set_page
 from harness.report.summary import accelerator_lines, closing_lines
 from harness.run.prepared import prepare_trials
 from harness.trial.plan import make_plan
 from harness.trial.prepare import needs_tcg
 from tests.small_sets import small_experiment, small_set
+from tests.trials import made_experiment
 
 VIRTUAL = {"clock": "virtual"}
 ORACLE = {"clock": "wall", "session": "mailbox", "oracle": ["functions"]}
@@ -37,14 +38,7 @@ def test_what_keeps_an_arm_from_kvm(fields, reason):
 
 
 def prepare(root: Path, arms: dict[str, dict[str, object]]) -> None:
-    experiment = Experiment.model_validate(
-        {
-            "name": "x",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"w": {"command": "true"}},
-            "arms": {name: {"kernel": "classic", **fields} for name, fields in arms.items()},
-        }
-    )
+    experiment = made_experiment({"w": "true"}, {name: {"kernel": "classic", **own} for name, own in arms.items()})
     prepare_trials(Store(root / "store"), experiment, root, make_plan(experiment), root / "out", "kvm")
 
 

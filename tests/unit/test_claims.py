@@ -14,11 +14,11 @@ from rich.console import Console
 
 from harness.analysis.verification import verify
 from harness.experiment.claim import Claim
-from harness.experiment.model import Experiment
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.report.page import set_page
 from harness.report.terminal import claims_table, fidelity_of
 from tests.result_sets import ANALYSIS, TIMED, UNSAID, YAML, experiment_folder, write_set
+from tests.trials import made_experiment
 
 NAN = math.nan
 
@@ -52,15 +52,7 @@ def test_a_bound_on_what_the_hosts_clock_decides_takes_an_interval():
         for name, metric in metrics.items()
     ]
     claims[-1]["least_trials"] = 1
-    model = Experiment.model_validate(
-        {
-            "name": "one",
-            "paper": {"authors": ["A"], "year": 2000, "title": "T"},
-            "workloads": {"w": {"command": "true"}},
-            "arms": arms,
-            "claims": claims,
-        }
-    )
+    model = made_experiment({"w": "true"}, arms, claims=claims)
     assert [claim.least_trials for claim in model.claims] == [5, None, None, 1]
 
 

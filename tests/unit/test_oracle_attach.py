@@ -7,9 +7,9 @@ import pytest
 
 from harness.artefacts.store import Store
 from harness.errors import UsageError
-from harness.experiment.model import Experiment
 from harness.run.prepared import prepare_trials, with_oracle
 from harness.trial.plan import make_plan
+from tests.trials import made_experiment
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,7 @@ from harness.trial.plan import make_plan
 def test_an_oracle_that_cannot_be_is_found_before_anything_is_built(tmp_path, arm, reason, by_option):
     modes = arm["oracle"]
     given = {name: value for name, value in arm.items() if not by_option or name != "oracle"}
-    experiment = Experiment.model_validate(
-        {
-            "name": "x",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"w": {"command": "true"}},
-            "arms": {"a": {"kernel": "classic"}, "b": {"kernel": "classic", **given}},
-        }
-    )
+    experiment = made_experiment({"w": "true"}, {"a": {"kernel": "classic"}, "b": {"kernel": "classic", **given}})
     if by_option:
         experiment = with_oracle(experiment, modes)
     store = Store(tmp_path / "store")

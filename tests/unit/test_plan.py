@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.experiment.model import Experiment
 from harness.trial.plan import PlannedTrial, make_plan, trial_seed
+from tests.trials import made_experiment
 
 
 def experiment(**counts: tuple[int, int] | None) -> Experiment:
@@ -20,15 +21,7 @@ def experiment(**counts: tuple[int, int] | None) -> Experiment:
         name: {"kernel": "k", **({"repetitions": {"quick": pair[0], "full": pair[1]}} if pair else {})}
         for name, pair in counts.items()
     }
-    return Experiment.model_validate(
-        {
-            "name": "plan",
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"w": {"command": "true"}},
-            "arms": arms,
-            "repetitions": {"quick": 3, "full": 30},
-        }
-    )
+    return made_experiment({"w": "true"}, arms, "plan", repetitions={"quick": 3, "full": 30})
 
 
 THREE = experiment(a=None, b=None, c=(0, 2))

@@ -28,19 +28,14 @@ from harness.host.selftest import Kit, check, pmu_row, seconds_of, selftest, sho
 from harness.machine.spec import MAILBOX_BYTES
 from harness.paths import EXPERIMENTS, ROOT
 from harness.sets.reference import Reference
+from tests.trials import made_experiment
 
 HERE = Path("/nowhere")
 
 
 def experiment(name: str = "one", **arms: dict[str, object]) -> Experiment:
-    return Experiment.model_validate(
-        {
-            "name": name,
-            "paper": {"authors": ["x"], "year": 2000, "title": "x"},
-            "workloads": {"long": {"command": "a", "timeout_s": 600}, "short": {"command": "b", "timeout_s": 5}},
-            "arms": {arm: {"kernel": "classic"} | fields for arm, fields in arms.items()},
-        }
-    )
+    workloads = {"long": {"command": "a", "timeout_s": 600}, "short": {"command": "b", "timeout_s": 5}}
+    return made_experiment(workloads, {arm: {"kernel": "classic"} | fields for arm, fields in arms.items()}, name)
 
 
 def names(*experiments: Experiment) -> list[str]:
