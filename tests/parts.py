@@ -14,13 +14,11 @@ from harness.artefacts.store import hash_tree
 from harness.experiment.model import load_experiment
 from harness.measure.analysis import Analysis
 from harness.run.union import planned
-from harness.sets.digest import deterministic_files, digest
-from harness.sets.manifest import Manifest
-from harness.sets.provenance import package_versions
+from harness.sets.digest import deterministic_files
 from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
 from harness.trial.part import parse_part
 from harness.trial.plan import PlannedTrial, make_plan
-from tests.result_sets import HOST, IMAGE, KERNEL, REPOSITORY, host_sched, record
+from tests.result_sets import host_sched, manifest_of, record
 
 Wait = Callable[[PlannedTrial], float | None]
 
@@ -65,32 +63,10 @@ def write_part(
         good = [made for made in ended if made.status == "ok"]
         analyse(Here(Analysis(folder)), experiment.claims, ended, writer, part=described.part_of(len(plan)))
         files = deterministic_files(writer.path, good)
-        arms = {made.arm for made in records}
-        values: dict[str, Any] = {
-            "id": "",
-            "created": "2024-01-01T00:00:00Z",
-            "experiment": experiment,
-            "experiment_files": hash_tree(writer.path / EXPERIMENT),
+        told: dict[str, Any] = {
+            "experiment_files": hash_tree(writer.path / EXPERIMENT), "seed": seed, "plan": described,
             "command_line": ["inv", "run", "waits", *part.text.split()],
-            "profile": "quick",
-            "seed": seed,
-            "repository": REPOSITORY,
-            "kernels": {"classic": KERNEL},
-            "images": {"classic": IMAGE},
-            "qemu": "QEMU 7.2",
-            "accelerator": dict.fromkeys(sorted(arms), "tcg"),
-            "accelerator_asked": "auto",
-            "accelerator_why": {},
-            "fidelity": {made.arm: made.fidelity for made in records},
-            "host": HOST,
-            "packages": package_versions(),
             "seconds": {"harness": 1.0, "build": 0.5, "guests": 2.5},
-            "trials": records,
-            "digest": digest(files),
-            "absent": {} if files else {"digest": "no virtual-clock trials"},
-            "deterministic": files,
-            "files": {},
-            "plan": described,
-        }
-        manifest = Manifest(**{**values, **(fields or {})})
+        }  # fmt: skip
+        manifest = manifest_of(experiment, records, files, **{**told, **(fields or {})})
         return writer.finish(manifest, latest=not manifest.missing)

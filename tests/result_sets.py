@@ -13,7 +13,7 @@ from typing import Any
 from harness.analysis.analyse import analyse
 from harness.analysis.here import Here
 from harness.artefacts.store import hash_tree
-from harness.experiment.model import load_experiment
+from harness.experiment.model import Experiment, load_experiment
 from harness.measure.analysis import Analysis
 from harness.sets.digest import deterministic_files, digest
 from harness.sets.manifest import ImageManifest, KernelManifest, Manifest
@@ -21,6 +21,7 @@ from harness.sets.provenance import Host, Repository, package_versions
 from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
 from harness.trial.model import TrialRecord
 from tests.folders import experiment
+from tests.records import trial_record
 
 YAML = """\
 name: waits
@@ -129,6 +130,22 @@ def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) 
     return folder
 
 
+def manifest_of(model: Experiment, trials: Sequence[TrialRecord], files: Mapping[str, str], **fields: Any) -> Manifest:
+    """What a set says of these trials; `files`: those under the digest. `fields` replace the manifest's."""
+    kernels = sorted({"classic", *(trial.kernel for trial in trials)})
+    told: dict[str, Any] = {
+        "id": "", "created": "2024-01-01T00:00:00Z", "experiment": model, "experiment_files": {},
+        "command_line": ["invoke"], "profile": "quick", "seed": 1, "repository": REPOSITORY,
+        "kernels": dict.fromkeys(kernels, KERNEL), "images": dict.fromkeys(kernels, IMAGE), "qemu": "QEMU 7.2",
+        "accelerator": dict.fromkeys(sorted({trial.arm for trial in trials}), "tcg"), "accelerator_asked": "auto",
+        "accelerator_why": {}, "fidelity": {trial.arm: trial.fidelity for trial in trials}, "host": HOST,
+        "packages": package_versions(), "seconds": {"harness": 1.0, "guests": 2.5}, "trials": list(trials),
+        "digest": digest(files), "absent": {} if files else {"digest": "no virtual-clock trials"},
+        "deterministic": files, "files": {},
+    }  # fmt: skip
+    return Manifest(**(told | fields))
+
+
 def write_set(
     results: Path,
     folder: Path,
@@ -171,32 +188,8 @@ def write_set(
         else:
             writer.write_claims([])
         files = deterministic_files(writer.path, [trial for trial in records if trial.status == "ok"])
-        about: dict[str, Any] = {
-            "id": "",
-            "created": "2024-01-01T00:00:00Z",
-            "experiment": experiment,
-            "experiment_files": hash_tree(writer.path / EXPERIMENT),
-            "command_line": ["invoke", "\x1b[31mred\x7f"],
-            "profile": "quick",
-            "seed": 1,
-            "repository": REPOSITORY,
-            "kernels": dict.fromkeys(sorted({"classic", *(trial.kernel for trial in records)}), KERNEL),
-            "images": dict.fromkeys(sorted({"classic", *(trial.kernel for trial in records)}), IMAGE),
-            "qemu": "QEMU 7.2",
-            "accelerator": dict.fromkeys(values, "tcg"),
-            "accelerator_asked": "auto",
-            "accelerator_why": {},
-            "fidelity": {trial.arm: trial.fidelity for trial in records},
-            "host": HOST,
-            "packages": package_versions(),
-            "seconds": {"harness": 1.0, "guests": 2.5},
-            "trials": records,
-            "digest": digest(files),
-            "absent": {} if files else {"digest": "no virtual-clock trials"},
-            "deterministic": files,
-            "files": {},
-        }
-        return writer.finish(Manifest(**{**about, **fields}))
+        about = {"experiment_files": hash_tree(writer.path / EXPERIMENT), "command_line": ["invoke", "\x1b[31mred\x7f"]}
+        return writer.finish(manifest_of(experiment, records, files, **{**about, **fields}))
 
 
 def write_days(parent: Path) -> Path:
@@ -213,22 +206,6 @@ def write_days(parent: Path) -> Path:
 
 def record(arm: str, repetition: int, clock: str, *, failed: bool = False) -> TrialRecord:
     """One trial's record, as the runner would leave it."""
-    return TrialRecord.model_validate(
-        {
-            "arm": arm,
-            "repetition": repetition,
-            "seed": repetition,
-            "status": "failed" if failed else "ok",
-            "reason": "lost" if failed else None,
-            "kernel": "classic",
-            "clock": clock,
-            "session": "mailbox" if clock == "virtual" else "ssh",
-            "fidelity": "virtual" if clock == "virtual" else "emulated",
-            "pmu": "absent: no",
-            "params": {},
-            "cmdline": {},
-            "workloads": ["wait"],
-            "path": f"raw/{arm}/{repetition}",
-            "system_map": "kernels/classic/System.map",
-        }
-    )
+    told = {"status": "failed", "reason": "lost"} if failed else {}
+    session = "mailbox" if clock == "virtual" else "ssh"
+    return trial_record(arm, repetition, clock, seed=repetition, session=session, workloads=("wait",), **told)

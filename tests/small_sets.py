@@ -13,14 +13,15 @@ from harness.experiment.model import load_experiment
 from harness.measure.analysis import Analysis
 from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.measure.declared import Column, ColumnType, Metric, Table
-from harness.sets.digest import deterministic_files, digest
-from harness.sets.manifest import ImageManifest, KernelManifest, Manifest
+from harness.sets.digest import deterministic_files
+from harness.sets.manifest import ImageManifest, KernelManifest
 from harness.sets.resultset import ResultSet, copy_experiment, write_result_set
 from harness.sets.shown import Shown
 from harness.trial.model import TrialRecord
 from harness.trial.plan import make_plan
 from tests.folders import NOTHING, experiment
-from tests.result_sets import HOST, REPOSITORY
+from tests.records import trial_record
+from tests.result_sets import manifest_of
 
 KERNEL = KernelManifest(
     key="k", arch="i386", release="6.1.0", build_id="b1", source={"archive": {"linux.tar": "11"}},
@@ -118,32 +119,13 @@ def small_set(
             (writer.path / "figures").mkdir(exist_ok=True)
             (writer.path / "figures" / f"{name}.svg").write_text(svg)
         files = deterministic_files(writer.path, good)
-        fields: dict[str, Any] = {
-            "id": "",
-            "created": "2024-01-02T03:04:05Z",
-            "experiment": model,
-            "experiment_files": {},
-            "command_line": ["invoke", "run", "small"],
-            "profile": choice["profile"],
-            "seed": choice["seed"],
-            "repository": REPOSITORY,
-            "kernels": {"classic": KERNEL},
-            "images": {"classic": IMAGE},
-            "qemu": "QEMU emulator version 7.2",
-            "accelerator": dict.fromkeys(model.arms, "tcg"),
-            "accelerator_asked": "auto",
-            "accelerator_why": {},
-            "fidelity": {trial.arm: trial.fidelity for trial in trials},
-            "host": HOST,
-            "packages": {"python": "3.11", "numpy": "2.0"},
-            "seconds": {"guests": 1.5},
-            "trials": trials,
-            "digest": digest(files),
-            "absent": {} if files else {"digest": "no virtual-clock trials"},
-            "deterministic": files,
-            "files": {},
-        }
-        return writer.finish(Manifest(**(fields | manifest)))
+        told: dict[str, Any] = {
+            "created": "2024-01-02T03:04:05Z", "command_line": ["invoke", "run", "small"], "profile": choice["profile"],
+            "seed": choice["seed"], "kernels": {"classic": KERNEL}, "images": {"classic": IMAGE},
+            "qemu": "QEMU emulator version 7.2", "accelerator": dict.fromkeys(model.arms, "tcg"),
+            "packages": {"python": "3.11", "numpy": "2.0"}, "seconds": {"guests": 1.5},
+        }  # fmt: skip
+        return writer.finish(manifest_of(model, trials, files, **(told | manifest)))
 
 
 def declaration(name: str, frame: pd.DataFrame) -> Table:
@@ -158,21 +140,6 @@ def declaration(name: str, frame: pd.DataFrame) -> Table:
 
 def _record(arm: str, repetition: int, seed: int, reason: str | None) -> TrialRecord:
     wall = arm == "right"
-    return TrialRecord(
-        arm=arm,
-        repetition=repetition,
-        seed=seed,
-        status="ok" if reason is None else "failed",
-        reason=reason,
-        kernel="classic",
-        clock="wall" if wall else "virtual",
-        session="ssh" if wall else "mailbox",
-        fidelity="emulated" if wall else "virtual",
-        params={},
-        cmdline={},
-        workloads=("add",),
-        seconds={"ready": 0.5, "trial": 1.25},
-        pmu="absent: TCG emulates no PMU",
-        path=Path("raw") / arm / str(repetition),
-        system_map=Path("kernels/classic/System.map"),
-    )
+    told = {"seed": seed, "status": "ok" if reason is None else "failed", "reason": reason, "workloads": ("add",)}
+    told |= {"session": "ssh" if wall else "mailbox", "seconds": {"ready": 0.5, "trial": 1.25}}
+    return trial_record(arm, repetition, "wall" if wall else "virtual", **told)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from harness.experiment.claim import Claim
 from harness.measure.claims import METRIC_COLUMNS, ClaimResult, judge
 from harness.measure.statistics import least_trials, median_estimate
 from harness.trial.model import TrialRecord
+from tests.records import trial_record
 
 KERNELS, METHODS, SIZES = ("old", "new"), ("read", "mmap"), (1, 2, 4, 8)
 Place = Mapping[str, Any]
@@ -24,24 +24,8 @@ REPETITIONS = 5
 
 
 def record(arm: str, place: Place, repetition: int, status: str = "ok", group: str = "copy") -> TrialRecord:
-    return TrialRecord(
-        arm=arm,
-        repetition=repetition,
-        seed=repetition,
-        status=status,
-        kernel="k",
-        clock="virtual",
-        session="mailbox",
-        fidelity="virtual",
-        params={},
-        cmdline={},
-        workloads=("w",),
-        pmu="",
-        path=Path("raw") / arm / str(repetition),
-        system_map=Path("x"),
-        group=group,
-        dimensions=dict(place),
-    )
+    told = {"status": status, "group": group, "dimensions": dict(place)}
+    return trial_record(arm, repetition, seed=repetition, workloads=("w",), **told)
 
 
 class Run:

@@ -53,6 +53,7 @@ from harness.trial.model import TrialRecord
 from harness.trial.plan import trial_seed
 from harness.trial.prepare import machine_for
 from tests.conftest import needs_guest_packages
+from tests.records import trial_record
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -187,22 +188,8 @@ def raw_trial(root: Path, arm: str, repetition: int, model: Arm, nap_ns: int, na
     (folder / "stdout").write_text(json.dumps({"naps": naps, "elapsed_ns": naps * nap_ns}))
     (folder / "interrupts.before").write_text(INTERRUPTS.format(timer=100))
     (folder / "interrupts.after").write_text(INTERRUPTS.format(timer=151))
-    return TrialRecord(
-        arm=arm,
-        repetition=repetition,
-        seed=repetition,
-        status="ok",
-        kernel=model.kernel,
-        clock=model.clock,
-        session=model.session_kind(),
-        fidelity="virtual",
-        pmu="absent: TCG emulates no PMU",
-        params=model.params,
-        cmdline=model.cmdline,
-        workloads=("nap",),
-        path=relative,
-        system_map=Path("kernels") / model.kernel / "System.map",
-    ).relocated(root)
+    told = {"kernel": model.kernel, "params": model.params, "cmdline": model.cmdline, "workloads": ("nap",)}
+    return trial_record(arm, repetition, model.clock, **told).relocated(root)
 
 
 def test_the_job_shown_is_the_job_of_the_example(naps):

@@ -19,35 +19,14 @@ from harness.measure.claims import METRIC_COLUMNS, judge
 from harness.measure.declared import Metric
 from harness.report.reproduce import reproduction
 from harness.sets.digest import deterministic_files, digest, first_difference
-from harness.sets.manifest import SCHEMA_VERSION, Manifest
+from harness.sets.manifest import SCHEMA_VERSION
 from harness.sets.provenance import Repository
 from harness.sets.reference import check_digest, find_reference, load_reference, reference_of
 from harness.sets.resultset import MANIFEST, ResultSet, copy_experiment, find_result_set, write_result_set
 from harness.sets.seal import verify_files
-from harness.trial.model import TrialRecord
-from tests.result_sets import HOST, IMAGE, KERNEL
+from tests.records import trial_record
+from tests.result_sets import HOST, KERNEL, manifest_of
 from tests.small_sets import declaration
-
-
-def record(arm: str = "left", repetition: int = 0, clock: str = "virtual") -> TrialRecord:
-    return TrialRecord.model_validate(
-        {
-            "arm": arm,
-            "repetition": repetition,
-            "seed": 1,
-            "status": "ok",
-            "kernel": "classic",
-            "clock": clock,
-            "session": "mailbox",
-            "fidelity": "virtual" if clock == "virtual" else "emulated",
-            "pmu": "absent: no",
-            "params": {},
-            "cmdline": {},
-            "workloads": ["add"],
-            "path": f"raw/{arm}/{repetition}",
-            "system_map": "kernels/classic/System.map",
-        }
-    )
 
 
 @pytest.fixture
@@ -60,7 +39,7 @@ def write(tmp_path: Path, example: Path) -> Callable[..., ResultSet]:
         experiment = load_experiment(example)
         with write_result_set(tmp_path / "results", experiment.name) as writer:
             copy_experiment(example, writer.path)
-            trials = [record(repetition=index, clock=clock) for index in range(2)]
+            trials = [trial_record("left", index, clock, workloads=("add",)) for index in range(2)]
             for trial in trials:
                 folder = writer.path / trial.path
                 folder.mkdir(parents=True)
@@ -72,33 +51,12 @@ def write(tmp_path: Path, example: Path) -> Callable[..., ResultSet]:
             writer.write_metrics(frame, [Metric("total", "1", "neither", "a sum")])
             writer.write_claims(judge(experiment.claims, frame))
             files = deterministic_files(writer.path, trials)
-            return writer.finish(
-                Manifest(
-                    id="",
-                    created="2024-01-01T00:00:00Z",
-                    experiment=experiment,
-                    experiment_files={},
-                    command_line=["invoke"],
-                    profile="quick",
-                    seed=1,
-                    repository=Repository(commit="5", dirty=True, diff_sha256="6"),
-                    kernels={"classic": KERNEL.model_copy(update=kernel)},
-                    images={"classic": IMAGE},
-                    qemu=qemu,
-                    accelerator={},
-                    accelerator_asked="auto",
-                    accelerator_why={},
-                    fidelity={},
-                    host=HOST.model_copy(update={"governor": "x", "absent": {}}),
-                    packages={},
-                    seconds={},
-                    trials=trials,
-                    digest=digest(files),
-                    deterministic=files,
-                    files={},
-                    absent={} if files else {"digest": "no virtual-clock trials"},
-                )
-            )
+            told = {
+                "repository": Repository(commit="5", dirty=True, diff_sha256="6"), "qemu": qemu, "packages": {},
+                "kernels": {"classic": KERNEL.model_copy(update=kernel)}, "accelerator": {}, "fidelity": {},
+                "host": HOST.model_copy(update={"governor": "x", "absent": {}}), "seconds": {},
+            }  # fmt: skip
+            return writer.finish(manifest_of(experiment, trials, files, **told))
 
     return make
 

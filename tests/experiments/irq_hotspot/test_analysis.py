@@ -16,6 +16,7 @@ from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.oracle_files import write_oracle
+from tests.records import trial_record
 
 FOLDER = EXPERIMENTS / "irq-hotspot"
 STEXT = 0xC1000000
@@ -79,22 +80,8 @@ class Lab:
         path = self.root / "raw" / arm / str(repetition)
         for name, content in workloads.items():
             self.workload(path / name, **content)
-        return TrialRecord(
-            arm=arm,
-            repetition=repetition,
-            seed=1,
-            status="ok",
-            kernel="classic",
-            clock="wall" if "wall" in arm else "virtual",
-            session="mailbox",
-            fidelity="virtual",
-            params={"irq_sampling": sampling},
-            cmdline={},
-            workloads=tuple(workloads),
-            pmu="absent: no counters",
-            path=path,
-            system_map=self.system_map,
-        )
+        told = {"fidelity": "virtual", "params": {"irq_sampling": sampling}, "workloads": tuple(workloads)}
+        return trial_record(arm, repetition, "wall" if "wall" in arm else "virtual", root=self.root, **told)
 
     def workload(
         self,
@@ -597,7 +584,7 @@ def test_summary_and_figures_of_a_whole_run(lab):
     trials = every_arm(lab)
     tables = analysis.tables(trials)
     assert not [name for name, frame in tables.items() if frame.empty and name != "problems"]
-    assert len(shown(*trials)) == 12
+    assert len(shown(*trials)) == 13
     assert set(analysis.figures(tables, analysis.metrics(tables))) == {
         *("hot-spots", "paper-tables", "n-sweep", "handler-time", "truth", "error", "bias-map"),
     }

@@ -19,6 +19,7 @@ from harness.oracle.reader import Oracle
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.oracle_files import write_oracle
+from tests.records import trial_record
 
 STEXT = 0xC1000000
 WORK, ZERO = STEXT + 64, STEXT + 128
@@ -47,11 +48,8 @@ def trial(root: Path, arm: str, answer: dict[str, Any], sampling: str = "off", l
     (path / "step" / "stdout").write_text(json.dumps(answer))
     samples = [(0, WORK, 0)] * 19 + [(0, ZERO, 0), (0, ZERO)] + [(0, WORK, 1)] * 2 + [(0, ZERO, 1)] * 18
     write_oracle(path, [{}], samples, laps=laps)
-    return TrialRecord(
-        arm=arm, repetition=0, seed=1, status="ok", kernel="classic-peers", clock="virtual", session="mailbox",
-        fidelity="virtual", params={"irq_sampling": sampling}, cmdline={}, workloads=("step",),
-        pmu="absent: no counters", path=path, system_map=system_map,
-    )  # fmt: skip
+    told = {"kernel": "classic-peers", "params": {"irq_sampling": sampling}, "workloads": ("step",)}
+    return trial_record(arm, root=root, **told)
 
 
 def metrics(*trials: TrialRecord) -> dict[tuple[str, str], float]:

@@ -34,6 +34,7 @@ from harness.trial.model import TrialRecord
 from tests.experiments.lock_trace.test_locks import MAP
 from tests.lock_traces import LOCKS, SITE, Made, encode, per_lock_expected, write_events
 from tests.oracle_files import write_oracle
+from tests.records import trial_record
 
 ANALYSIS = Analysis(EXPERIMENTS / "lock-trace")
 ARMS = {"all": ALL, "per-lock": PER_LOCK, "validate": VALIDATE}
@@ -110,11 +111,7 @@ def put_workload(folder: Path, workload: str, trace: str, seconds: float) -> Non
 
 
 def trial(root: Path, arm: str, trace: object, seconds: float) -> TrialRecord:
-    made = TrialRecord(
-        arm=arm, repetition=0, seed=1, status="ok", kernel="bare", clock="virtual", session="mailbox",
-        fidelity="virtual", params={"trace": trace}, cmdline={}, workloads=("load", "buffer"), pmu="absent: no KVM",
-        path=root / "raw" / arm / "0", system_map=root / "System.map",
-    )  # fmt: skip
+    made = trial_record(arm, root=root, kernel="bare", params={"trace": trace}, workloads=("load", "buffer"))
     (root / "System.map").write_text(MAP)
     for workload in made.workloads:
         put_workload(made.path / workload, workload, "off" if trace in ("off", False) else str(trace), seconds)

@@ -14,6 +14,7 @@ from harness.measure.claims import judge
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.golden import unpack
+from tests.records import trial_record
 
 FOLDER = EXPERIMENTS / "page-trace"
 ANALYSIS, EXPERIMENT = Analysis(FOLDER), load_experiment(FOLDER)
@@ -38,12 +39,8 @@ def trials(tmp_path: Path) -> list[TrialRecord]:
         path = tmp_path / "raw" / name / "0"
         for workload in arm.workloads:
             write(path / workload, *GOOD[str(arm.params["advice"])])
-        record = TrialRecord(
-            arm=name, seed=1, status="ok", kernel=arm.kernel, session="mailbox", fidelity="virtual", clock="virtual",
-            params=arm.params, cmdline={}, pmu="absent", path=path, system_map=tmp_path / "System.map", repetition=0,
-            workloads=tuple(arm.workloads),
-        )  # fmt: skip
-        made.append(record)
+        told = {"kernel": arm.kernel, "params": arm.params, "workloads": tuple(arm.workloads)}
+        made.append(trial_record(name, root=tmp_path, **told))
     return made
 
 

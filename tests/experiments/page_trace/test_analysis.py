@@ -17,27 +17,15 @@ from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.experiments.page_trace.traces import STATS, record, words_of, write_stats, write_trace
+from tests.records import trial_record
 
 ANALYSIS = Analysis(EXPERIMENTS / "page-trace")
 PAGES = [0x400, 0x500, 0x401, 0x500, 0x402, 0x500]
 
 
 def a_record(root: Path, arm: str, method: str, **more: Any) -> TrialRecord:
-    values = {"repetition": 0, "clock": "wall", "workloads": ("stream",)} | more
-    return TrialRecord(
-        arm=arm,
-        seed=1,
-        status="ok",
-        kernel="modern-6.1",
-        session="mailbox",
-        fidelity="virtual" if values["clock"] == "virtual" else "emulated",
-        params={"method": method},
-        cmdline={},
-        pmu="absent",
-        path=root / "raw" / arm / "0",
-        system_map=root / "System.map",
-        **values,
-    )
+    told = {"clock": "wall", "workloads": ("stream",), "kernel": "modern-6.1", "params": {"method": method}} | more
+    return trial_record(arm, root=root, **told)
 
 
 def trial(

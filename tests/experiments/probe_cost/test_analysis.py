@@ -22,6 +22,7 @@ from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.experiments.probe_cost.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
+from tests.records import trial_record
 
 FOLDER = EXPERIMENTS / "probe-cost"
 analysis = Analysis(FOLDER)
@@ -140,11 +141,8 @@ def trial(tmp_path: Path) -> TrialRecord:
                 del run["took"]
         (folder / "stdout").write_text("".join(json.dumps(run) + "\n" for run in runs))
     schedule(tmp_path / "raw", wait_ns=0)
-    return TrialRecord(
-        arm="wall", repetition=0, seed=0, status="ok", kernel="modern-6.1", clock="wall", session="mailbox",
-        fidelity="emulated", params={"unit": "ns"}, cmdline={}, workloads=("fit", "validate"), pmu="absent: none",
-        path=tmp_path / "raw", system_map=tmp_path / "System.map",
-    )  # fmt: skip
+    made = {"kernel": "modern-6.1", "params": {"unit": "ns"}, "workloads": ("fit", "validate")}
+    return trial_record("wall", clock="wall", root=tmp_path, path=tmp_path / "raw", **made)
 
 
 @pytest.fixture

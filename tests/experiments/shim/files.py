@@ -23,6 +23,7 @@ from experiments.shim.observer.records import (
     sample_type,
 )
 from harness.trial.model import TrialRecord
+from tests.records import trial_record
 
 HZ = 2_000_000_000
 START = 10**15
@@ -198,9 +199,5 @@ def readings(folder: Path, run: str, clocks: list[int], waits: list[int], target
 
 def record(arm: str, path: Path, workloads: tuple[str, ...], **more: Any) -> TrialRecord:
     """What an analysis is given of a trial whose raw folder is `path`."""
-    fields = {
-        "arm": arm, "repetition": 0, "seed": 1, "status": "ok", "kernel": "modern-6.1", "clock": "wall",
-        "session": "mailbox", "fidelity": "emulated", "params": {"ppid": "callback", "period": "10us"}, "cmdline": {},
-        "workloads": workloads, "pmu": "absent: TCG emulates no PMU", "path": path, "system_map": path / "System.map",
-    }  # fmt: skip
-    return TrialRecord.model_validate(fields | more)
+    fields = {"kernel": "modern-6.1", "clock": "wall", "params": {"ppid": "callback", "period": "10us"}, "path": path}
+    return trial_record(arm, workloads=workloads, **(fields | {"system_map": path / "System.map"} | more))
