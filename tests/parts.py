@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from harness.sets.digest import deterministic_files
 from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
 from harness.trial.part import parse_part
 from harness.trial.plan import PlannedTrial, make_plan
-from tests.result_sets import host_sched, manifest_of, record
+from tests.records import host_sched
+from tests.result_sets import manifest_of, record
 
 Wait = Callable[[PlannedTrial], float | None]
 
@@ -58,7 +58,7 @@ def write_part(
             (raw / "wait").write_text(repr(value))
             (raw / "qmp-events.json").write_text(f"{results} {part.text}")
             if clock == "wall":
-                (raw / "host-sched.json").write_text(json.dumps(host_sched(0)))
+                host_sched(raw, 0)
         ended = [made.relocated(writer.path) for made in records]
         good = [made for made in ended if made.status == "ok"]
         analyse(Here(Analysis(folder)), experiment.claims, ended, writer, part=described.part_of(len(plan)))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Records of trials that no guest ran."""
+"""Records of trials that no guest ran, and of the host beside them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +25,9 @@ def trial_record(
         "system_map": root / "System.map" if root else Path("kernels") / kernel / "System.map",
     }  # fmt: skip
     return TrialRecord.model_validate(made | fields)
+
+
+def host_sched(trial: Path, wait_ns: int, ran_ns: int = 1000, **more: Any) -> None:
+    """The host's record of a guest whose only CPU ran, and waited, for so long."""
+    vcpu = {"cpu": 0, "thread": 1, "host_cpu": None, "run_ns": ran_ns, "wait_ns": wait_ns, "slices": 1}
+    (trial / "host-sched.json").write_text(json.dumps({"pinned": False, "vcpus": [vcpu]} | more))

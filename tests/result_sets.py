@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +20,7 @@ from harness.sets.provenance import Host, Repository, package_versions
 from harness.sets.resultset import EXPERIMENT, ResultSet, copy_experiment, write_result_set
 from harness.trial.model import TrialRecord
 from tests.folders import experiment
-from tests.records import trial_record
+from tests.records import host_sched, trial_record
 
 YAML = """\
 name: waits
@@ -117,12 +116,6 @@ HOST = Host(
 DAYS = [f"2026010{day}T000000.00Z-0000000{day}" for day in range(1, 7)]
 
 
-def host_sched(waited_ns: int) -> dict[str, Any]:
-    """host-sched.json of a guest whose only CPU ran for 1000 ns."""
-    vcpu = {"cpu": 0, "thread": 1, "run_ns": 1000, "wait_ns": waited_ns, "slices": 2}
-    return {"pinned": False, "vcpus": [vcpu]}
-
-
 def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) -> Path:
     """The folder of the experiment `waits`."""
     folder = experiment(parent / "waits", yaml, analysis)
@@ -180,7 +173,7 @@ def write_set(
                 (raw / "wait").write_text("" if value is None else repr(value))
                 if disturbed and trial.clock == "wall":
                     waited = 1000 if (arm, repetition) in disturbed else 0
-                    (raw / "host-sched.json").write_text(json.dumps(host_sched(waited)))
+                    host_sched(raw, waited)
                 (raw / "qmp-events.json").write_text(os.urandom(8).hex())
         if any(trial.status == "ok" for trial in records):
             ended = [trial.relocated(writer.path) for trial in records]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +38,7 @@ from harness.measure.trials import trial_table
 from harness.sets.columns import declared_metrics, declared_table, write_metrics, write_table
 from harness.sets.resultset import read_tables
 from harness.yamlfile import about
+from tests.records import host_sched
 from tests.result_sets import ANALYSIS, YAML, experiment_folder, record
 
 TABLE = Table(
@@ -277,8 +277,6 @@ def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path, text, read, say
 
 # -- how the host ran the trials -----------------------------------------------------------------------------
 
-WAITED = '{"pinned": true, "vcpus": [{"cpu": 0, "thread": 1, "run_ns": 90, "wait_ns": %d, "slices": 1}]}'
-
 
 def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
     trials = [
@@ -289,7 +287,7 @@ def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
     ]
     for one, wait in zip(trials, (10, 1, 10, None), strict=True):
         if wait is not None:
-            (one.path / "host-sched.json").write_text(WAITED % wait)
+            host_sched(one.path, wait, ran_ns=90)
     table = trial_table(trials)
     assert table["disturbed"].notna().tolist() == [True, False, False, True]
     assert table["disturbed"][0] == "the host descheduled vCPU 0 for 10.0 %, more than 3 % of its time"
@@ -307,8 +305,7 @@ def test_a_trial_that_the_host_disturbed_says_so(tmp_path):
     ],
 )
 def test_a_host_whose_own_cpus_are_stolen_keeps_the_guest_waiting_too(tmp_path, steal, wait, says):
-    vcpu = {"cpu": 0, "thread": 1, "host_cpu": None, "run_ns": 1000, "wait_ns": wait, "slices": 1}
-    (tmp_path / "host-sched.json").write_text(json.dumps({"pinned": False, "steal": steal, "vcpus": [vcpu]}))
+    host_sched(tmp_path, wait, steal=steal)
     share, reason = host_waited(tmp_path)
     assert reason == says
     assert share == max(steal or 0.0, wait / (1000 + wait))

@@ -17,7 +17,7 @@ from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.experiments.page_trace.traces import STATS, record, words_of, write_stats, write_trace
-from tests.records import trial_record
+from tests.records import host_sched, trial_record
 
 ANALYSIS = Analysis(EXPERIMENTS / "page-trace")
 PAGES = [0x400, 0x500, 0x401, 0x500, 0x402, 0x500]
@@ -52,8 +52,7 @@ def trial(
 
 
 def descheduled(made: TrialRecord, share: float) -> None:
-    vcpu = {"cpu": 0, "thread": 1, "run_ns": int(1e9 * (1 - share)), "wait_ns": int(1e9 * share), "slices": 1}
-    (made.path / "host-sched.json").write_text(json.dumps({"pinned": True, "vcpus": [vcpu]}))
+    host_sched(made.path, int(1e9 * share), int(1e9 * (1 - share)))
 
 
 @pytest.fixture

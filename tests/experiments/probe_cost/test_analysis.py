@@ -22,7 +22,7 @@ from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
 from tests.experiments.probe_cost.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
-from tests.records import trial_record
+from tests.records import host_sched, trial_record
 
 FOLDER = EXPERIMENTS / "probe-cost"
 analysis = Analysis(FOLDER)
@@ -124,12 +124,6 @@ def executed(use: str) -> int:
     return 3 + int(options["bpf"]) + 8 * int(options.get("map", "0")) + calls + 9 * ("ring" in use or "perf" in use)
 
 
-def schedule(folder: Path, *, wait_ns: int) -> None:
-    """The record of a host that let the CPU run for 1 ns, and wait for so long."""
-    vcpu = {"cpu": 0, "thread": 1, "run_ns": 1, "wait_ns": wait_ns, "slices": 1}
-    (folder / "host-sched.json").write_text(json.dumps({"pinned": False, "vcpus": [vcpu]}))
-
-
 @pytest.fixture
 def trial(tmp_path: Path) -> TrialRecord:
     for name in ("fit", "validate"):
@@ -140,7 +134,7 @@ def trial(tmp_path: Path) -> TrialRecord:
             if run["took"] is None:
                 del run["took"]
         (folder / "stdout").write_text("".join(json.dumps(run) + "\n" for run in runs))
-    schedule(tmp_path / "raw", wait_ns=0)
+    host_sched(tmp_path / "raw", 0, ran_ns=1)
     made = {"kernel": "modern-6.1", "params": {"unit": "ns"}, "workloads": ("fit", "validate")}
     return trial_record("wall", clock="wall", root=tmp_path, path=tmp_path / "raw", **made)
 
@@ -357,7 +351,7 @@ def test_a_trial_is_predicted_by_its_own_fit_so_another_ones_does_not_matter(tri
 
 def test_the_model_is_of_the_trials_that_the_host_did_not_disturb(trial, tmp_path):
     other = second(trial, tmp_path / "other")
-    schedule(other.path, wait_ns=1)
+    host_sched(other.path, 1, ran_ns=1)
     tables = analysis.tables([trial, other])
     assert set(tables["stages"]["trial"]) == {0, 1}
     assert set(tables["costs"]["trials"]) == {1}
