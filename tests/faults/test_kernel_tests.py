@@ -76,7 +76,7 @@ def test_kunit_and_kselftests(version: str, tmp_path: Path):
         "dmesg > kunit; "
         + noise
         + "".join(f"kselftest-{name} > {name}; echo $? >> exits; " for name in PROGRAMS)
-        + "kill $noise"
+        + "kill $noise; dmesg > dmesg.end"
     )
     # One CPU: QEMU 7.2 can run old code for ever where it is patched while several run.
     words = {"profile": 2, "kunit.enable": 1, "kunit.autorun": 1}
