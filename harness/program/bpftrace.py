@@ -36,11 +36,15 @@ _MAP = re.compile(r"map: (@\w*) :: type\[([\w ]+)")
 #: In its intermediate code: the number of a map that a call is about, and what its key is made of.
 _NUMBER = re.compile(r"%(pseudo\d*) = (?:tail )?call i64 @llvm\.bpf\.pseudo\(i64 1, i64 (\d+)\)")
 _KEY = re.compile(r"\(i64 %(pseudo\d*), (?:\[(\d+) x i(\d+)\]|i(\d+))\*")
+#: The call of bpf_get_stackid, with the number of the map that its stacks are in: one for each depth.
+_STACKS = re.compile(r"inttoptr \(i64 27 to [^%]*%\w+, i64 %(pseudo\d*)")
 _WARNING = re.compile(r"WARNING|RLIMIT_MEMLOCK|traceable functions")
 #: What is kept for each CPU by itself; all else is in a plain hash map.
 PER_CPU = ("count", "sum", "min", "max", "avg", "stats", "hist", "lhist")
 STACKS, EVENTS = "stack", "perf"
 _LONG = 8
+#: Maps that bpftrace makes for itself, by number: kind, bytes of a key, and what of a script they are for.
+_OWN_MAPS = (("array", 4, re.compile(r"call: join\b")), ("hash", _LONG, re.compile(r"builtin: elapsed\b")))
 
 
 @dataclass(frozen=True)
@@ -130,19 +134,21 @@ def _programs(elf: bytes) -> tuple[tuple[str, bytes], ...]:
 
 
 def _maps(said: str) -> tuple[tuple[str, str, int], ...]:
-    """bpftrace 0.17 numbers maps by name, then that of stacks, then that of events."""
+    """bpftrace 0.17 numbers maps by name, then those of stacks, of `join`, of `elapsed`, and of events."""
     kinds = {name: kind for name, kind in _MAP.findall(said) if kind != "none"}
     keys: dict[int, int] = {}
     numbers: dict[str, str] = {}
+    stacks = set()
     for line in said.splitlines():
         numbers |= dict(_NUMBER.findall(line))
         for pseudo, number, bits, plain in _KEY.findall(line):
             if pseudo in numbers:
                 keys[int(numbers[pseudo])] = int(number) * int(bits) // 8 if number else int(plain) // 8
+        stacks |= {numbers[pseudo] for pseudo in _STACKS.findall(line)}
     maps = [
         (name, "percpu" if kind in PER_CPU else "hash", keys.get(number, _LONG))
         for number, (name, kind) in enumerate(sorted(kinds.items()))
     ]
-    if re.search(r"type\[[ku]stack", said):
-        maps.append(("", STACKS, 4))
+    maps += [("", STACKS, 4)] * len(stacks)
+    maps += [("", kind, key) for kind, key, used in _OWN_MAPS if used.search(said)]
     return (*maps, ("", EVENTS, 4))

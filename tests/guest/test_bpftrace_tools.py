@@ -4,7 +4,7 @@
 `--update` writes TABLE; without it a test says that it is still so. The model is that of the kernel:
 
     ./inv calibrate --kernel debian:6.12 --out model.json
-    KREPRO_TOOLS_MODEL=model.json .venv/bin/python -m pytest tests/guest/test_bpftrace_tools.py --deep --update
+    KREPRO_TOOLS_MODEL=model.json .venv/bin/python -m pytest tests/guest/test_bpftrace_tools.py --update
 """
 
 from __future__ import annotations
