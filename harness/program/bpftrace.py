@@ -3,6 +3,10 @@
 
 bpftrace parses and compiles; nothing of it is attached (`-d`, `--emit-elf`). It is root's tool and reads the trace
 points of the running kernel, so it runs where those are mounted: in a mount namespace of its own, if they are not.
+
+Read are the outputs of 0.17 (Debian 12) and 0.23 (Debian 13). The older one writes programs alone, in sections with the
+probes' names, and its maps are in what it says. The newer one writes an object as libbpf reads it; of the probes
+its sections have but words, so they are found in order, by the script's own list.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,8 @@ from elftools.elf.elffile import ELFFile
 
 from harness.errors import RunError, UsageError
 from harness.program.probenames import split_probe
+from harness.program.scripts import bpfobject
+from harness.program.scripts.asked import Asked
 
 TRACEFS = Path("/sys/kernel/tracing")
 COMPILE_S = 60.0
@@ -31,7 +38,11 @@ _MOUNT = (
     "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; "
     'mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null; exec "$@"'
 )
+#: Since then `-d` is told which stage to print, and the object is one for libbpf.
+STAGES = (0, 21)
 _SECTION = re.compile(r"s_(.+)_\d+")
+#: What the symbol of a map of the script's begins with.
+_NAMED = "AT_"
 _MAP = re.compile(r"map: (@\w*) :: type\[([\w ]+)")
 #: In its intermediate code: the number of a map that a call is about, and what its key is made of.
 _NUMBER = re.compile(r"%(pseudo\d*) = (?:tail )?call i64 @llvm\.bpf\.pseudo\(i64 1, i64 (\d+)\)")
@@ -56,6 +67,8 @@ class Compiled:
     version: str
     programs: tuple[tuple[str, bytes], ...]
     maps: tuple[tuple[str, str, int], ...]
+    unpriced: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def probes(self) -> list[str]:
         return [one for probe, _ in self.programs for one in split(probe)]
@@ -66,6 +79,8 @@ class Compiled:
             "tool": self.version,
             "programs": [{"probe": ",".join(split(probe)), "code": code.hex()} for probe, code in self.programs],
             "maps": [{"name": name, "kind": kind, "key": key} for name, kind, key in self.maps],
+            "unpriced": [{"probe": probe, "why": why} for probe, why in self.unpriced],
+            "notes": self.notes,
         }
 
 
@@ -90,17 +105,23 @@ def compiled(script: str, name: str = "the script") -> Compiled:
     with tempfile.TemporaryDirectory(prefix="krepro-bpftrace-") as scratch:
         source, elf = Path(scratch) / "script.bt", Path(scratch) / "script.elf"
         source.write_text(script)
-        said = _run([program, "-d", str(source)], name)
-        _run([program, "--emit-elf", str(elf), str(source)], name)
         version = _run([program, "--version"], name).strip()
+        new = tuple(int(number) for number in re.findall(r"\d+", version)[:2]) >= STAGES
+        # What is not told to be one stage only goes on to load the programs, where it has stages.
+        said = _run([program, "-d", *(["ast"] if new else []), *_emit(elf, new), str(source)], name)
+        if not new:
+            _run([program, *_emit(elf, True), str(source)], name)
         try:
-            whole = elf.read_bytes()
-            programs = _programs(whole)
-        except (OSError, ELFError) as error:
+            made = (_of_object if new else _of_sections)(ELFFile(BytesIO(elf.read_bytes())), said, version)
+        except (OSError, ELFError, ValueError, LookupError) as error:
             raise RunError(f"bpftrace wrote no object of {name}: {error}") from error
-    if not programs:
+    if not made.programs:
         raise UsageError(f"bpftrace made no program of {name}")
-    return Compiled(version, programs, _maps(said))
+    return made
+
+
+def _emit(elf: Path, asked: bool) -> list[str]:
+    return ["--emit-elf", str(elf)] if asked else []
 
 
 def among_trace_points(argv: list[str]) -> list[str]:
@@ -124,13 +145,54 @@ def _run(argv: list[str], name: str) -> str:
     return done.stdout + done.stderr
 
 
-def _programs(elf: bytes) -> tuple[tuple[str, bytes], ...]:
-    found = []
-    for section in ELFFile(BytesIO(elf)).iter_sections():
-        match = _SECTION.fullmatch(section.name)
-        if match and section.data():
-            found.append((match.group(1), section.data()))
-    return tuple(found)
+def _of_sections(elf: ELFFile, said: str, version: str) -> Compiled:
+    """What bpftrace before STAGES has made."""
+    found = [(_SECTION.fullmatch(section.name), section.data()) for section in elf.iter_sections()]
+    return Compiled(version, tuple((match[1], code) for match, code in found if match and code), _maps(said))
+
+
+def _of_object(elf: ELFFile, said: str, version: str) -> Compiled:
+    """What a bpftrace with STAGES has made."""
+    asked = Asked(version)
+    sections = [(_SECTION.fullmatch(section), code) for section, _, code in bpfobject.contents(elf, asked)]
+    programs, absent = attached(_probes(said), [(match[1], code) for match, code in sections if match])
+    maps = [
+        ("@" + name.removeprefix(_NAMED) if name.startswith(_NAMED) else "", kind, key)
+        for name, kind, key in asked.maps
+    ]
+    why = "nothing on this host has such a name, so bpftrace made no program of it"
+    notes = [one for one in asked.notes if _NAMED in one]
+    if any(kind == "ring" for _, kind, _ in maps):
+        notes.append("its events go through BPF's ring: that they wake bpftrace up is in no term")
+    return Compiled(version, tuple(programs), tuple(maps), [(probe, why) for probe in absent], notes)
+
+
+def _probes(said: str) -> list[str]:
+    """The script's probes, by the tree of its text."""
+    tree = said.partition("AST after: parser")[2].partition("AST after:")[0]
+    return [line[1:] for line in tree.splitlines() if re.match(r" \S", line) and line != " config"]
+
+
+def attached(probes: Sequence[str], sections: Sequence[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """Each probe with the code of its section, and those without one.
+
+    A section's name has the probe's with _ for what is no letter. Sections come in the order of the script's probes. A
+    pattern has one for each place that it means on this host, all with the same code.
+    """
+    left = list(sections)
+    programs, absent = [], []
+    for probe in probes:
+        pattern = re.compile("".join(r"\w*" if one == "*" else re.sub(r"\W", "_", one) for one in probe))
+        own: list[bytes] = []
+        while left and pattern.fullmatch(left[0][0]) and ("*" in probe or not own):
+            own.append(left.pop(0)[1])
+        if own:
+            programs.append((probe, own[0]))
+        else:
+            absent.append(probe)
+    if left:
+        raise ValueError(f"its program {left[0][0]} is of no probe of the script")
+    return programs, absent
 
 
 def _maps(said: str) -> tuple[tuple[str, str, int], ...]:

@@ -126,9 +126,8 @@ def _of_d(text: str, notes: list[str]) -> Asked:
     near = dtrace.read(text)
     made = bpftrace.compiled(near.text, "what is nearest to this D in its language")
     programs = [(",".join(bpftrace.split(probe)), code) for probe, code in made.programs]
-    return Asked(
-        made.version, programs=programs, maps=list(made.maps), unpriced=near.unpriced, notes=[*notes, *near.notes]
-    )
+    unpriced, notes = [*near.unpriced, *made.unpriced], [*notes, *near.notes, *made.notes]
+    return Asked(made.version, programs=programs, maps=list(made.maps), unpriced=unpriced, notes=notes)
 
 
 _FILES: dict[str, Callable[[Path], Traced]] = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-#: Short forms of kinds.
+#: Other forms of kinds: short ones, and those of newer versions.
 SHORT = {
     "f": "kfunc", "fr": "kretfunc", "h": "hardware", "i": "interval", "k": "kprobe", "kr": "kretprobe", "p": "profile",
     "rt": "rawtracepoint", "s": "software", "t": "tracepoint", "u": "uprobe", "ur": "uretprobe", "U": "usdt",
+    "fentry": "kfunc", "fexit": "kretfunc",
 }  # fmt: skip
 #: Trace points whose firings perf's counters count as so many nanoseconds each (`__perf_count`).
 _TIMES = [f"sched:sched_stat_{what}" for what in ("wait", "sleep", "iowait", "blocked", "runtime")]

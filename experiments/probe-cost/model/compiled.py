@@ -2,7 +2,8 @@
 """What a compiled eBPF program executes of a firing: its instructions, and the helpers that it calls, along its paths.
 
 A program has no way back (bpftrace's compiler unrolls loops), so each instruction has a sum over the ways on from it.
-Where a way parts at what a map has, the key is taken to be there: it is but for its first firing. Where one side ends
+Where a way parts at what a map has, the key is taken to be there: it is but for its first firing. Where it parts at
+whether a helper has failed, the helper is taken to have done its work. Where one side ends
 without a call and the other goes on, that is a filter, and its share of firings is asked for. Any other parting hangs
 on data: each side is taken half, and the least and the most bound it.
 """
@@ -31,6 +32,10 @@ SAVED = 2
 _LD_IMM64, _CALL, _EXIT, _GOTO = 0x18, 0x85, 0x95, 0x05
 #: A register that is copied, or set to a constant; the first that calls leave alone.
 _COPY, _CONSTANTS, _KEPT = 0xBF, (0xB7, 0xB4, _LD_IMM64), 6
+#: Of a signed comparison with jump, by its code: whether it holds for the greater one on the left.
+_SIGNED = {0x60: True, 0x70: True, 0xC0: False, 0xD0: False}
+#: Helpers that return a negative number where they fail: put, delete, perf, ring.
+_MAY_FAIL = (2, 3, 25, 130)
 _MOST = 4096
 
 
@@ -203,6 +208,27 @@ class Program:
                 return False
         return False
 
+    def _done(self, at: int) -> bool | None:
+        """Whether its comparison holds where the helper that was called last has not failed; None if it asks no such
+        thing. What is compared is taken to be the helper's answer, which is 0 or more where it has done its work.
+        """
+        holds = _SIGNED.get(self._op(at) & 0xF0)
+        if holds is None:
+            return None
+        answers = {0}
+        for before in range(at - 1, -1, -1):
+            if self._op(before) == _COPY and self._source(before) == 0:
+                answers.add(self._target(before))
+            if self._parts(before) or self._op(before) in (_EXIT, _GOTO):
+                return None
+            if self._op(before) == _CALL:
+                if self._value(before) not in _MAY_FAIL:
+                    return None
+                left = self._target(at) in answers
+                right = bool(self._op(at) & 8) and self._source(at) in answers
+                return None if left == right else holds == left
+        return None
+
     def _straight(self, at: int) -> tuple[list[int], int]:
         """The instructions from here to where ways part, or to the end; and that last one."""
         line = []
@@ -241,6 +267,9 @@ class Program:
         taken, on = self._sides(at)
         if self._at_map(at):
             return (0.0, 1.0) if self._op(at) == 0x15 else (1.0, 0.0)
+        done = self._done(at)
+        if done is not None:
+            return (1.0, 0.0) if done else (0.0, 1.0)
         ends = self._ends_silently(taken), self._ends_silently(on)
         if ends[0] != ends[1]:
             self.filters = True

@@ -49,6 +49,21 @@ def read(path: Path) -> Asked:
 
 def _read(elf: ELFFile, path: Path) -> Asked:
     asked = Asked(f"what made {path.name}")
+    for section, function, own in contents(elf, asked):
+        probe, why = _probe(section)
+        if why:
+            asked.unpriced.append((f"{function} ({section})", why))
+        else:
+            asked.programs.append((probe, own))
+            if section.startswith("tp_btf"):
+                asked.note(f"{probe}: priced as a raw trace point: its arguments with types take the same way")
+    if not asked.programs and not asked.unpriced:
+        raise UsageError("is no compiled BPF object: it has no program", where=str(path))
+    return asked
+
+
+def contents(elf: ELFFile, asked: Asked) -> Iterator[tuple[str, str, bytes]]:
+    """Section, name and code of each program of an object, with its maps' numbers; the maps are added to `asked`."""
     numbers: dict[tuple[int, int], int] = {}
     for place, at, name, kind, key in _maps(elf):
         numbers[place, at] = len(asked.maps)
@@ -62,16 +77,7 @@ def _read(elf: ELFFile, path: Path) -> Asked:
             continue
         code = _with_maps(section.data(), relocations.get(index), symbols, numbers)
         for function, own in _functions(symbols, index, code):
-            probe, why = _probe(section.name)
-            if why:
-                asked.unpriced.append((f"{function} ({section.name})", why))
-            else:
-                asked.programs.append((probe, own))
-                if section.name.startswith("tp_btf"):
-                    asked.note(f"{probe}: priced as a raw trace point: its arguments with types take the same way")
-    if not asked.programs and not asked.unpriced:
-        raise UsageError("is no compiled BPF object: it has no program", where=str(path))
-    return asked
+            yield section.name, function, own
 
 
 def _probe(section: str) -> tuple[str, str]:
