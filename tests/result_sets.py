@@ -123,7 +123,9 @@ def experiment_folder(parent: Path, yaml: str = YAML, analysis: str = ANALYSIS) 
     return folder
 
 
-def manifest_of(model: Experiment, trials: Sequence[TrialRecord], files: Mapping[str, str], **fields: Any) -> Manifest:
+def manifest_of(
+    model: Experiment, trials: Sequence[TrialRecord], files: Mapping[str, str], /, **fields: Any
+) -> Manifest:
     """What a set says of these trials; `files`: those under the digest. `fields` replace the manifest's."""
     kernels = sorted({"classic", *(trial.kernel for trial in trials)})
     told: dict[str, Any] = {

@@ -34,7 +34,7 @@ from harness.run.night import JUNIT, STATE, SUMMARY, BudgetOver, NightRequest, n
 from harness.trial.model import TrialRecord
 from harness.trial.plan import make_plan
 from tests.conftest import EXPERIMENT
-from tests.unit.test_resultset import record
+from tests.records import trial_record
 
 INPUTS = {"profile": "full"}
 
@@ -141,7 +141,9 @@ def test_the_summary_says_what_turned_what_failed_what_was_skipped_and_what_is_t
 
 
 def earlier(arm: str, repetition: int, seconds: float, status: str = "ok") -> TrialRecord:
-    return record(arm, repetition).model_copy(update={"seconds": {"trial": seconds}, "status": status})
+    return trial_record(arm, repetition, workloads=("add",)).model_copy(
+        update={"seconds": {"trial": seconds}, "status": status}
+    )
 
 
 def test_an_estimate_from_an_earlier_run(example):
