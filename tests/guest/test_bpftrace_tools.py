@@ -105,6 +105,7 @@ def takes(folder: Path, script: str) -> int | str:
 
 @there
 @pytest.mark.deep
+@pytest.mark.timeout(3 * 3600)
 def test_debians_tools_are_priced_before_they_run(tmp_path, request):
     run("gcc", "-static", "-O1", "-o", tmp_path / "mix", MIX)
     found = dict(scripts())
