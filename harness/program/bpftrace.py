@@ -106,22 +106,20 @@ def compiled(script: str, name: str = "the script") -> Compiled:
         source, elf = Path(scratch) / "script.bt", Path(scratch) / "script.elf"
         source.write_text(script)
         version = _run([program, "--version"], name).strip()
-        new = tuple(int(number) for number in re.findall(r"\d+", version)[:2]) >= STAGES
-        # What is not told to be one stage only goes on to load the programs, where it has stages.
-        said = _run([program, "-d", *(["ast"] if new else []), *_emit(elf, new), str(source)], name)
-        if not new:
-            _run([program, *_emit(elf, True), str(source)], name)
+        stages = tuple(int(number) for number in re.findall(r"\d+", version)[:2]) >= STAGES
+        emit = ["--emit-elf", str(elf), str(source)]
+        if stages:  # told to print all of them, it goes on to load the programs
+            said = _run([program, "-d", "ast", *emit], name)
+        else:
+            said = _run([program, "-d", str(source)], name)
+            _run([program, *emit], name)
         try:
-            made = (_of_object if new else _of_sections)(ELFFile(BytesIO(elf.read_bytes())), said, version)
+            made = (_of_object if stages else _of_sections)(ELFFile(BytesIO(elf.read_bytes())), said, version)
         except (OSError, ELFError, ValueError, LookupError) as error:
             raise RunError(f"bpftrace wrote no object of {name}: {error}") from error
     if not made.programs:
         raise UsageError(f"bpftrace made no program of {name}")
     return made
-
-
-def _emit(elf: Path, asked: bool) -> list[str]:
-    return ["--emit-elf", str(elf)] if asked else []
 
 
 def among_trace_points(argv: list[str]) -> list[str]:
