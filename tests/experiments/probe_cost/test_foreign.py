@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -315,3 +316,21 @@ def test_perf_goes_on_behind_a_program_at_a_trace_point_that_returns_1():
 
     point = "tracepoint:syscalls:sys_enter_x"
     assert [kept(point, one), kept(point, none), kept("kprobe:f", one)] == [1, 0, 0]
+
+
+def test_a_helper_that_may_fail_is_taken_to_have_done_its_work():
+    """bpftrace 0.23 of printf: where the ring has no room, it counts what is lost."""
+    code = [
+        (0xB7, 0x06, 0, 0), (0x7B, 0x6A, -24, 0), (0x85, 0, 0, 14), (0x77, 0x00, 0, 32), (0x7B, 0x0A, -16, 0),
+        (0xBF, 0xA2, 0, 0), (0x07, 0x02, 0, -24), (0x18, 0x11, 0, 0), (0, 0, 0, 0), (0xB7, 0x03, 0, 16),
+        (0xB7, 0x04, 0, 0), (0x85, 0, 0, 130), (0x65, 0x00, 9, -1), (0x63, 0x6A, -4, 0),
+        (0xBF, 0xA2, 0, 0), (0x07, 0x02, 0, -4),
+        (0x18, 0x11, 0, 1), (0, 0, 0, 0), (0x85, 0, 0, 1), (0x15, 0x00, 2, 0), (0xB7, 0x01, 0, 1), (0xDB, 0x10, 0, 0),
+        (0xB7, 0x00, 0, 0), (0x95, 0, 0, 0),
+    ]  # fmt: skip
+    words = b"".join(struct.pack("<BBhi", *one) for one in code)
+    program = Program(words, {0: Map("ring", 0), 1: Map("array", 4)})
+    assert program.accepted.calls == {("pid", 0.0): 1, ("ring", 16.0): 1}
+    assert (program.filters, program.parts_ways) == (False, False)
+    least, most = program.bounds(lambda one: one.instructions)
+    assert least == program.accepted.instructions < most
