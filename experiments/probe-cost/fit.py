@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from .fitlines import line
-from .fittimes import calls_of, refresh_of, samples_of, strings_of, within_of
+from .fittimes import calls_of, copies_of, refresh_of, samples_of, strings_of, within_of
 from .model.cost import PROGRAMS_ONLY, TRACE_POINTS
 from .runs import Run
 
@@ -177,6 +177,8 @@ def _provider(runs: Runs, provider: str) -> dict[str, float]:
         stages["iteration"] = cost("two") - cost("one") - stages["consumer"]
         stages["passage"] = cost("tax") - runs.bare(f"{provider}.tax")
         stages["program-passage"] = cost("tax-program") - runs.bare(f"{provider}.tax-program")
+    if provider == "syscall":
+        stages |= copies_of(runs, stages["consumer"])
     trap = _trap(runs, provider)
     stages |= {"delivery": delivery, "trap": trap, "dispatch": delivery - trap}
     if provider not in PROGRAMS_ONLY:

@@ -157,6 +157,32 @@ def strings_of(runs: Runs) -> dict[str, float]:
     return {"string": each, "character": character, "string-predicate": first - compared, "compared": compared}
 
 
+#: What newer kernels copy into the event of a call: a string with its end, or as many bytes as another argument says.
+COPIES = {"string": ("string", "character", 1), "data": ("data", "data-byte", 0)}
+
+
+def copies_of(runs: Runs, consumer: float) -> dict[str, float]:
+    """What a system call's event copies of the user's, of two lengths: for each consumer, and where perf goes on.
+
+    `consumer`: what one takes at a call whose event copies nothing. Nothing where a kernel copies nothing.
+    """
+    found: dict[str, float] = {}
+    kept = runs.cost("call.kept") - runs.cost("call.none")
+    for kind, (each, more, end) in COPIES.items():
+        own, perfs = [], []
+        names = [name.split(".") for name in runs.runs if name.startswith(f"{kind}-copied.")]
+        for length in sorted({int(name[1]) for name in names}):
+            two, four, program, keeps = (
+                runs.cost(f"{kind}-copied.{length}.{what}") for what in ("two", "four", "program", "kept")
+            )
+            own.append((float(length + end), (four - two) / 2 - consumer))
+            perfs.append((float(length + end), keeps - program - kept))
+        if len(own) > 1:
+            found |= dict(zip((each, more), line(own), strict=True))
+            found |= dict(zip((f"kept-{each}", f"kept-{more}"), line(perfs), strict=True))
+    return found
+
+
 def calls_of(runs: Runs, instruction: float) -> dict[str, float]:
     """Each call without the instructions that its arguments take: NAME, and NAME-byte where it is about bytes."""
     found: dict[str, float] = {}

@@ -17,9 +17,11 @@ from pydantic import Field, model_validator
 from harness.errors import UsageError
 from harness.yamlfile import Strict, about
 
+from .copies import copies_at
 from .model import compiled
 from .model.compiled import Executed
 from .model.cost import TRACE_POINTS, Call, Consumer, CostModel, Counts, Probe, Program, Script
+from .model.firing import KEPT
 from .model.prediction import predict
 from .recorded import LIKELY_FRAMES, MOST_FRAMES, Event, Filled, Unpriced
 
@@ -42,8 +44,6 @@ _RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
 #: What an event takes more that wakes up who waits for it; what that one takes at least.
 WAKE, WOKEN = "wake", "woken"
-#: What perf goes on with behind a program at a trace point that returns 1, as all of bpftrace's there do.
-KEPT = "kept"
 _PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -178,12 +178,17 @@ def _one(
         notes.append("strings are taken to be as long as they may be; least: one character")
     if code.any_map:
         notes.append("which map it asks is not known: priced as a hash of each CPU with a key of 8 bytes")
-    notes.append(_made_of(executed))
+    copied = copies_at(model, names[0], rest)
+    notes += [*copied.notes, _made_of(executed)]
     depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
     ways = ((names[0], mean, depths[0], False), (names[0], rejected if unsure else mean, depths[1], True))
     likely, least, most = (
         _probe(name, rest, _filled(one, deep, short), firings, period)
         for name, one, deep, short in (*ways, (names[-1], mean, depths[2], False))
+    )
+    least, likely, most = (
+        one.model_copy(update={"fields": fields})
+        for one, fields in zip((least, likely, most), copied.ends, strict=True)
     )
     found.priced.append(Priced(probe, names[0], likely, least, most, firings, executed, notes))
 
@@ -203,12 +208,15 @@ def _event(found: Reading, script: Foreign, model: CostModel, event: Event) -> N
     told = _told(script.passes, event.probe), _told(script.frames, event.probe)
     filled = Filled(event, *told, samples=period is not None)
     firings = _firings(script, event.probe, period)
-    likely, least, most = (
-        _at(name, rest, firings, period).model_copy(update={"consumers": consumers, "fields": fields})
-        for name, (consumers, fields) in (
-            (names[0], filled.likely()), (names[0], filled.least()), (names[-1], filled.most()),
+    copied = copies_at(model, names[0], rest)
+    least, likely, most = (
+        _at(name, rest, firings, period).model_copy(update={"consumers": consumers, "fields": fields.plus(more)})
+        for name, (consumers, fields), more in (
+            (names[0], filled.least(), copied.ends[0]),
+            (names[0], filled.likely(), copied.ends[1]),
+            (names[-1], filled.most(), copied.ends[2]),
         )
-    )  # fmt: skip
+    )
     try:
         for probe in (likely, most):
             fired = None if period is not None else 1.0
@@ -217,7 +225,7 @@ def _event(found: Reading, script: Foreign, model: CostModel, event: Event) -> N
     except UsageError as error:
         found.unpriced.append((event.probe, error.message))
         return
-    notes = [*_of_place(names, rest), *filled.notes()]
+    notes = [*_of_place(names, rest), *filled.notes(), *copied.notes]
     found.priced.append(Priced(event.probe, names[0], likely, least, most, firings, Executed(), notes))
 
 

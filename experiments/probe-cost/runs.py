@@ -39,6 +39,8 @@ class Counted(Answer):
     misses: int
     passes: tuple[int, ...]
     size: Annotated[int, about("bytes of an event, without strings")] = 0
+    texts: Annotated[int, about("strings of the user's that a system call's event copies")] = 0
+    arrays: Annotated[int, about("and of what it copies as so many bytes")] = 0
     frames: Annotated[float, about("of the kernel's, of its stacks in a look of a few rounds")] = 0.0
     user_frames: Annotated[float, about("and of the user's, of a sample's")] = 0.0
     place: Annotated[float, about("of the kernel's where it fires, by a sampler of its event")] = 0.0

@@ -92,13 +92,16 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
     comm = sum(kind == "$comm" for kind in kinds)
     strings = sum(kind.endswith(":ustring") for kind in kinds)
     memory = sum(kind.startswith("+") for kind in kinds) - strings
-    paths = paths_of(run) if strings else []
+    paths = paths_of(run) if strings or counted.texts else []
+    copied = strings + counted.texts
     fields = Fields(
         registers=len(kinds) - comm - memory - strings,
         memory=memory,
         comm=comm,
-        strings=strings,
-        characters=strings * sum(len(path) + 1 for path in paths) / max(1, len(paths)),
+        strings=copied,
+        characters=copied * sum(len(path) + 1 for path in paths) / max(1, len(paths)),
+        data=counted.arrays,
+        bytes=counted.arrays * written_of(run),
     )
     firings = counted.firings
     consumers = [
@@ -111,12 +114,19 @@ def _probe(line: str, uses: Sequence[str], counted: Counted, run: Run) -> Probe:
         firings=firings / run.batches,
         fields=fields,
         consumers=consumers,
-        event_bytes=-(-counted.size // ARGUMENT_BYTES) * ARGUMENT_BYTES if provider == "syscall" else counted.size,
+        event_bytes=_event_bytes(provider, counted),
         place_frames=counted.place,
         by_wake=counted.by_wake,
         by_ring=None if counted.by_ring < 0 else counted.by_ring,
         by_read=max(0.0, counted.by_read),  # a difference of two counts, into which other tasks may fall
     )
+
+
+def _event_bytes(provider: str, counted: Counted) -> int:
+    """Without what is copied. The place of that follows the arguments at once, and its bytes follow that."""
+    if provider != "syscall" or counted.texts or counted.arrays:
+        return counted.size
+    return -(-counted.size // ARGUMENT_BYTES) * ARGUMENT_BYTES
 
 
 def _sampler(use: str, counted: Counted, number: int) -> Consumer:
@@ -136,6 +146,13 @@ def paths_of(run: Run) -> list[str]:
     return ["/run/probecost.data"]
 
 
+def written_of(run: Run) -> int:
+    """Bytes that one write() of the run's workload writes, as guest/probecost/work.c has it."""
+    if run.work == "written":
+        return int(words(run.lines[0]).get("path", "20"))
+    return 16 if run.work == "dd" else 1
+
+
 def program(options: Mapping[str, str], executed: int | None) -> Program:
     """A program of the guest's, of the words of its line; `executed` is what it executes, with what its calls need.
 
@@ -150,6 +167,8 @@ def program(options: Mapping[str, str], executed: int | None) -> Program:
     if any(call.name in ("read", "string") for call in calls):
         calls.append(Call(name="array"))  # where the kernel's text is
     calls += [Call(name=kind, bytes=float(options[kind])) for kind in ("ring", "perf") if kind in options]
+    if options.get("keeps") == "1":
+        calls.append(Call(name="kept"))
     if executed is None or not calls:
         return Program(instructions=int(options["bpf"]), aggregations=aggregations, calls=calls)
     instructions = executed - BARE - COUNTER * aggregations + SAVED

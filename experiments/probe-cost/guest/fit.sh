@@ -7,6 +7,8 @@
 more=
 [ "$KREPRO_UNIT:$KREPRO_BRIEF" = ns:1 ] && more=" batches=31"
 
+tracing=/sys/kernel/tracing
+
 # block NAME WORK WORDS PROBE [USE ...]
 block() {
 	case $KREPRO_BRIEF:$1 in 1:*.eight | 1:*.others | 1:*.overwriting) return ;; esac
@@ -146,6 +148,20 @@ double() {
 	done
 	block string.differs path path=100 "$s p=+0(%si):ustring" "filter=p!='x'"
 	block string.begins path path=100 "$s p=+0(%si):ustring" "filter=p~'/run/ppppppppppppppppppppppppppppppppppp*'"
+	# Newer kernels copy what an argument points to into a call's event: a string, or as many bytes as another one says.
+	[ -e $tracing/kprobe_events ] || mount -t tracefs none $tracing
+	if grep -qs __data_loc $tracing/events/syscalls/sys_enter_openat/format; then
+		for c in string:path:openat data:written:write; do
+			t=${c##*:} w=${c#*:}
+			for l in 12 60; do
+				n=${c%%:*}-copied.$l
+				block "$n.two" "${w%%:*}" "path=$l" "syscall sys_enter_$t" "" ""
+				block "$n.four" "${w%%:*}" "path=$l" "syscall sys_enter_$t" "" "" "" ""
+				block "$n.program" "${w%%:*}" "path=$l" "syscall sys_enter_$t" "bpf=0 calls=pid:1"
+				block "$n.kept" "${w%%:*}" "path=$l" "syscall sys_enter_$t" "bpf=0 calls=pid:1 keeps=1"
+			done
+		done
+	fi
 	# Those that only programs use.
 	for p in "fprobe:getppid:__x64_sys_getppid" "raw-tracepoint:rename:task/task_rename"; do
 		t=${p##*:} w=${p#*:} n=${p%%:*}

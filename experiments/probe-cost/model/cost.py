@@ -25,6 +25,12 @@ Stage = Literal[
     "comm",  # each recorded field: the task's name
     "string",  # each recorded field: a string of the user's
     "character",  # each character of it, with its end
+    "data",  # what a system call's event copies of the user's as so many bytes, and each of these
+    "data-byte",
+    "kept-string",  # the same four where perf goes on behind programs, to sample the event
+    "kept-character",
+    "kept-data",
+    "kept-data-byte",
     "predicate",  # a filter with one term, when it is true
     "term",  # each further term
     "string-predicate",  # a filter with one term on a string, when it is true, without its characters
@@ -247,14 +253,29 @@ class Fields(Strict):
     strings: Annotated[int, about("strings of the user's", "fields")] = Field(default=0, ge=0)
     characters: Annotated[float, about("in these, with their ends", "characters")] = Field(default=0, ge=0)
 
+    data: Annotated[int, about("of the user's, as so many bytes", "fields")] = Field(default=0, ge=0)
+    bytes: Annotated[float, about("in these", "bytes")] = Field(default=0, ge=0)
+
+    def copied(self) -> dict[Stage, float]:
+        """How many of what an event copies of the user's."""
+        return {
+            "string": self.strings,
+            "character": self.characters,
+            "data": self.data,
+            "data-byte": self.bytes,
+        }
+
+    def plus(self, more: Fields) -> Fields:
+        """Both."""
+        return Fields(**{name: getattr(self, name) + getattr(more, name) for name in Fields.model_fields})
+
     def numbers(self) -> dict[Stage, float]:
         """How many of each stage."""
         return {
             "register": self.registers,
             "memory": self.memory,
             "comm": self.comm,
-            "string": self.strings,
-            "character": self.characters,
+            **self.copied(),
         }
 
 

@@ -27,6 +27,8 @@ from .cost import (
 )
 
 SYSCALL_STACK = "syscall-stack"
+#: What perf goes on with behind a program at a trace point that returns 1, as all of bpftrace's there do.
+KEPT = "kept"
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,33 @@ def probe_parts(model: CostModel, probe: Probe, label: str, count: float, notes:
     if programs and probe.provider not in PROGRAMS_ONLY:
         add("programs", count)
         add("program", count * len(programs))
+        _copied(add, probe, programs, costs, count)
     for program in programs:
         add("instruction", count * program.instructions)
         add("aggregation", count * program.aggregations)
         parts += _calls(model, label, program, count, probe.provider)
     return parts
+
+
+def _copied(
+    add: Callable[[Stage, float], None],
+    probe: Probe,
+    programs: Sequence[Program],
+    costs: Mapping[Stage, Cost],
+    count: float,
+) -> None:
+    """What perf copies of the user's for the sample that it goes on to behind programs, on a kernel that does."""
+    if not any(call.name == KEPT for program in programs for call in program.calls):
+        return
+    copies: dict[Stage, Stage] = {
+        "string": "kept-string",
+        "character": "kept-character",
+        "data": "kept-data",
+        "data-byte": "kept-data-byte",
+    }
+    for stage, number in probe.fields.copied().items():
+        if copies[stage] in costs:
+            add(copies[stage], count * number)
 
 
 def _calls(model: CostModel, label: str, program: Program, count: float, provider: str) -> list[Part]:

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,8 @@ from harness.errors import UsageError
 from harness.measure.analysis import Analysis
 from harness.paths import EXPERIMENTS
 from harness.trial.model import TrialRecord
-from tests.experiments.probe_cost.test_cost_model import KPROBE, MODEL, SYSCALL, UPROBE, cost
+from tests.experiments.probe_cost.printed import printed
+from tests.experiments.probe_cost.test_cost_model import COPIED, KPROBE, MODEL, SYSCALL, UPROBE, cost
 from tests.records import host_sched, trial_record
 
 FOLDER = EXPERIMENTS / "probe-cost"
@@ -36,7 +35,7 @@ TRUTH = CostModel.model_validate(
             "kprobe-ftrace": {"stages": {k: v for k, v in FULL.items() if k != "trap"}},
             "uprobe": {"stages": {**FULL, **UPROBE}},
             "tracepoint": {"stages": {**FULL, **SYSCALL, "consumer": cost(600)}},
-            "syscall": {"stages": {**FULL, **SYSCALL}},
+            "syscall": {"stages": {**FULL, **SYSCALL, **COPIED}},
             "sample": MODEL["providers"]["sample"],
         },
     }
@@ -46,13 +45,7 @@ BARE = {"getppid": 223, "getuid": 186, "upush": 29, "rename": 445, "pipe": 1644,
 
 def blocks(name: str, tmp_path: Path) -> list[list[str]]:
     """The runs of one of the guest's scripts, as the guest's shell makes them."""
-    program = tmp_path / "probecost"
-    program.write_text("#!/bin/sh\ncat\n")
-    program.chmod(0o755)
-    # Folders of the guest, but not what a filter compares with.
-    text = re.sub("(?<!')/run/", f"{tmp_path}/", (FOLDER / "guest" / f"{name}.sh").read_text())
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KREPRO_UNIT": "ticks"}
-    out = subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
+    out = printed(name, tmp_path)
     return [block.strip().split("\n") for block in re.split(r"^go\n", out, flags=re.MULTILINE) if block.strip()]
 
 
@@ -75,7 +68,15 @@ def measured(lines: list[str], batches: int = 5) -> dict[str, Any]:
         uses = uses[: next((i for i, use in enumerate(uses) if use.startswith("probe ")), len(uses))]
         firings = rounds * batches * fires * (2 if work == "pingpong" else 1)  # both of its tasks pass
         passes = [0 if "<0" in use else firings for use in uses]
-        probe = {"firings": firings, "hits": firings, "misses": 0, "passes": passes, "size": 16 + 8 * line.count("=")}
+        copies = {"texts": int("sys_enter_openat" in line), "arrays": int("sys_enter_write" in line)}
+        probe = {
+            **copies,
+            "firings": firings,
+            "hits": firings,
+            "misses": 0,
+            "passes": passes,
+            "size": 16 + 8 * line.count("="),
+        }
         # As deep as the names of kind and work are long: stacks of two depths at least are needed.
         deep = any("stack" in use for use in uses)
         probe |= {"frames": float(len(line.split()[1]) + len(line.split()[2]) % 5) if deep else 0.0}
@@ -153,6 +154,7 @@ def test_the_stages_of_a_known_machine_are_found_again(tables):
         names = {stage for name, stage in found if name == provider}
         assert {"delivery", "consumer", "predicate", "term", "histogram", "program", "aggregation"} <= names
         assert not names & {"trap", "dispatch"}, "only an oracle tells them apart"
+        assert provider != "syscall" or set(COPIED) <= names
         for stage in names:
             parts = [part for part in ("trap", "dispatch") if part in truth] if stage == "delivery" else [stage]
             expected = sum(truth[part].value for part in parts)

@@ -35,6 +35,11 @@ SYSCALL = {
     "dispatch": cost(40), "consumer": cost(580), "iteration": cost(22), "passage": cost(70), "second-passage": cost(45),
     "program-passage": cost(73),
 }  # fmt: skip
+#: Its events copy of the user's, as newer kernels' do.
+COPIED = {
+    "string": cost(310), "character": cost(7), "data": cost(260), "data-byte": cost(2), "kept-string": cost(280),
+    "kept-character": cost(6), "kept-data": cost(230), "kept-data-byte": cost(1),
+}  # fmt: skip
 MODEL: dict[str, Any] = {
     "experiment": "probe-cost", "arm": "virtual", "kernel": "modern-6.1", "fidelity": "virtual", "unit": "instructions",
     "trials": 3,
@@ -44,7 +49,7 @@ MODEL: dict[str, Any] = {
         "uprobe-step": {"stages": STEP},
         "uretprobe": {"stages": {**UPROBE, "same-place": cost(-1400)}},
         "tracepoint": {"stages": {**SYSCALL}, "points": {"task/task_rename": cost(600)}},
-        "syscall": {"stages": SYSCALL},
+        "syscall": {"stages": {**SYSCALL, **COPIED, "programs": cost(80), "program": cost(20)}},
         "syscall-return": {"stages": SYSCALL},
         "fprobe": {
             "stages": {
@@ -71,7 +76,7 @@ MODEL: dict[str, Any] = {
         **{name: {"each": cost(100 + at), "byte": cost(1.5 + at)} for at, name in enumerate(SIZES, 1)},
         "delete": {"each": cost(1), "byte": cost(1)}, "array": {"each": cost(11)},
         "stack": {"each": cost(200), "byte": cost(400)}, "ring": {"each": cost(150), "byte": cost(0.25)},
-        "perf": {"each": cost(540), "byte": cost(0.5)},
+        "perf": {"each": cost(540), "byte": cost(0.5)}, "kept": {"each": cost(617)},
     },
     "workloads": {
         "loop": {
@@ -93,6 +98,7 @@ def added(probe: dict[str, Any], **fields: Any) -> float:
 
 
 CALLS = [{"name": "stack", "bytes": 4}, {"name": "array", "times": 2}]
+COPYING = {"provider": "syscall", "fields": {"strings": 1, "characters": 20, "data": 1, "bytes": 9}}
 INT3 = {"provider": "kprobe-int3", "point": "f"}
 
 
@@ -131,6 +137,16 @@ INT3 = {"provider": "kprobe-int3", "point": "f"}
         ({**INT3, "consumers": [{"predicate": {"characters": 5}}]}, 150 + 500 + 110 + 5 * 8),
         ({**INT3, "consumers": [{"predicate": {"characters": 5, "passes": 0}}]}, 150 + 500 - 300 + 110 - 40 + 5 * 8),
         ({**INT3, "fields": {"strings": 1, "characters": 20}}, 650 + 300 + 20 * 3),
+        # an event that copies what a call's arguments point to, for each consumer; perf once, if it goes on
+        (
+            {**COPYING, "consumers": [{}, {}]},
+            40 + 22 + 2 * (580 + 310 + 20 * 7 + 260 + 9 * 2),
+        ),
+        ({**COPYING, "consumers": [{"program": {}}, {"program": {}}]}, 40 + 80 + 2 * 20),
+        (
+            {**COPYING, "consumers": [{"program": {"calls": [{"name": "kept"}]}}, {"program": {}}]},
+            40 + 80 + 2 * 20 + 617 + 280 + 20 * 6 + 230 + 9,
+        ),
         # helpers, by what they are about
         (
             {

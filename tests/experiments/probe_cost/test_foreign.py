@@ -7,13 +7,12 @@ import json
 import re
 import struct
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 from experiments.probe_cost.foreign import Foreign, read
 from experiments.probe_cost.model.compiled import Map, Program
-from experiments.probe_cost.model.cost import CostModel, Script
+from experiments.probe_cost.model.cost import CostModel, Fields, Script
 from experiments.probe_cost.model.prediction import predict as by_model
 from experiments.probe_cost.predict import predict
 from experiments.probe_cost.pricing import price
@@ -23,7 +22,8 @@ from harness.errors import UsageError
 from harness.image.programs import build_program
 from harness.paths import EXPERIMENTS
 from tests.conftest import needs_guest_packages
-from tests.experiments.probe_cost.test_cost_model import MODEL, cost
+from tests.experiments.probe_cost.printed import printed
+from tests.experiments.probe_cost.test_cost_model import MODEL, SYSCALL, cost
 
 GUEST = EXPERIMENTS / "probe-cost" / "guest"
 #: bpftrace 0.17 of `kprobe:vfs_read { @[comm] = count(); }`.
@@ -53,6 +53,7 @@ WITH_FTRACE: dict[str, Any] = {
         "sample": {"stages": {**MODEL["providers"]["sample"]["stages"], "programs": cost(900)}},
     },
 }
+COPIES_NOTHING = {**MODEL, "providers": {**MODEL["providers"], "syscall": {"stages": SYSCALL}}}
 
 
 def foreign(*programs: tuple[str, str], **fields: Any) -> Foreign:
@@ -166,20 +167,9 @@ def test_what_is_drawn_was_never_fitted(tmp_path):
     assert text == drawn(7, 1000) != drawn(8, 1000)
     assert len(re.findall(r"^run ", text, re.MULTILINE)) == 1000
     assert len({provider for provider, _, _ in triples(text)}) >= 11
-    fitted = triples(_fit(tmp_path))
+    fitted = triples(printed("fit", tmp_path))
     assert fitted
     assert not triples(text) & fitted
-
-
-def _fit(folder: Path) -> str:
-    """The text of fit.sh's script, by its shell."""
-    program = folder / "bin" / "probecost"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\ncat\n")
-    program.chmod(0o755)
-    text = (GUEST / "fit.sh").read_text().replace("/run/", f"{folder}/")
-    environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "KREPRO_UNIT": "ticks"}
-    return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_program_is_told_what_it_will_take():
@@ -252,6 +242,27 @@ def test_what_is_not_told_of_what_is_recorded_is_bounded():
     ]
     assert ends == [(0.0, 1.0, 1.0), (1.0, 10.0, 16.0), (1.0, 127.0, 4096.0)]
     assert len(one.notes) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "ends"),
+    [
+        ("openat", [(1, 1, 0, 0), (1, 16, 0, 0), (1, 63, 0, 0)]),
+        ("rename", [(2, 2, 0, 0), (2, 32, 0, 0), (2, 126, 0, 0)]),
+        ("write", [(0, 0, 1, 1), (0, 0, 1, 16), (0, 0, 1, 63)]),
+        ("getppid", [(0, 0, 0, 0)] * 3),
+        ("open*", [(0, 0, 0, 0), (0, 0, 0, 0), (1, 63, 0, 0)]),
+    ],
+)
+def test_what_an_event_copies_of_the_user_s_is_bounded_where_the_kernel_copies(call, ends):
+    probe = f"tracepoint:syscalls:sys_enter_{call}"
+    for made in (recorded({"probe": probe, "consumers": [{"record": True}]}), foreign((probe, COUNT))):
+        (one,) = read(made, CostModel.model_validate(MODEL)).priced
+        fields = [probe.fields for probe in (one.least, one.likely, one.most)]
+        assert [(f.strings, f.characters, f.data, f.bytes) for f in fields] == ends
+        assert any("of the user's" in note for note in one.notes) == any(map(any, ends))
+        (one,) = read(made, CostModel.model_validate(COPIES_NOTHING)).priced  # as kernels did until 6.12
+        assert one.most.fields == Fields()
 
 
 def test_counting_what_is_recorded_is_advised():

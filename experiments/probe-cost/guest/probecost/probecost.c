@@ -255,10 +255,12 @@ static void print_probes(void)
 	for (int i = 0; i < n_probes; i++) {
 		const struct probe *probe = &probes[i];
 
-		printf("%s{\"firings\": %llu, \"hits\": %lld, \"misses\": %lld, \"size\": %ld, \"frames\": %.4f, "
+		printf("%s{\"firings\": %llu, \"hits\": %lld, \"misses\": %lld, \"size\": %ld, \"texts\": %d, "
+		       "\"arrays\": %d, \"frames\": %.4f, "
 		       "\"place\": %.4f, \"user_frames\": %.4f, \"in_kernel\": %.4f, \"found\": [%.4f, %.4f, %.4f], "
 		       "\"by_wake\": %.4f, \"by_read\": %.4f, \"by_ring\": %.4f, \"passes\": [",
 		       i ? ", " : "", (unsigned long long)probe->firings, probe->hits, probe->misses, probe->size,
+		       probe->texts, probe->arrays,
 		       probe->frames, probe->place, probe->user_frames, probe->in_kernel, probe->found[0], probe->found[1],
 		       probe->found[2], probe->by_wake, probe->by_read, probe->by_ring);
 		for (int c = 0; c < probe->n_consumers; c++)

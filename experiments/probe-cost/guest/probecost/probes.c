@@ -403,6 +403,15 @@ static void frames_between(struct probe *probe, uint64_t at, uint64_t behind)
 	probe->in_kernel = samples ? (double)inside / (double)samples : 0;
 }
 
+static int times_in(const char *text, const char *word)
+{
+	int times = 0;
+
+	for (const char *at = text; (at = strstr(at, word)); at++)
+		times++;
+	return times;
+}
+
 void read_sizes(void)
 {
 	static char text[1 << 14];
@@ -418,6 +427,10 @@ void read_sizes(void)
 			long end = number_after(at, "offset:") + number_after(at, "size:");
 
 			probes[i].size = end > probes[i].size ? end : probes[i].size;
+		}
+		if (is(&probes[i], "syscall")) {
+			probes[i].arrays = times_in(text, "__print_dynamic_array(");
+			probes[i].texts = times_in(text, "__data_loc") - probes[i].arrays;
 		}
 	}
 }

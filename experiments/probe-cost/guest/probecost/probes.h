@@ -31,6 +31,7 @@ struct probe {
 	/* Of its events and stacks, as a look of a few rounds found them; what readers of empty buffers fire a thousand times. */
 	double frames, place, user_frames, in_kernel, found[3], by_wake, by_read, by_ring;
 	long size;
+	int texts, arrays; /* copies of what a system call's arguments point to: strings, bytes */
 };
 
 extern struct probe probes[MAX_PROBES];
@@ -52,7 +53,7 @@ void stop_all(void);
 /* Count firings without a consumer, and how many of them pass each consumer's filter. */
 void start_counting(void);
 
-/* How long the events of the probes that have one are, without strings and stacks. */
+/* How long the events of the probes that have one are, without strings and stacks; what system calls' copy of a user's. */
 void read_sizes(void);
 
 /*

@@ -41,7 +41,7 @@ long spin_loops, depth = 1, sleepers = 1, path_length = 20;
 
 enum { FRAME_TURNS = 100000, PATHS = 10 };
 
-static int pipes[2], ping[2], pong[2], file = -1;
+static int pipes[2], ping[2], pong[2], file = -1, null = -1;
 static volatile long sink;
 static char names[2][16] = { "krepro-one", "krepro-two" };
 
@@ -93,6 +93,16 @@ static void w_path(long i)
 	path[path_length] = 0;
 	if (open(path, O_RDONLY) >= 0)
 		die("%s is there", path);
+}
+
+/* So many bytes to where nothing is kept. */
+static void w_written(long i)
+{
+	static const char bytes[256];
+
+	(void)i;
+	if (write(null, bytes, (size_t)path_length) != path_length)
+		die_errno("/dev/null");
 }
 
 /* What a shell does to find a program: names that are not there, then one that is, whose first bytes it reads. */
@@ -234,6 +244,7 @@ static const struct work works[] = {
 	{ "upush", w_upush },	{ "ustep", w_ustep },	    { "umark", w_umark },     { "udeep", w_udeep },
 	{ "frames", w_frames },	{ "close", w_close },	    { "yield", w_yield },     { "path", w_path },
 	{ "search", w_search },	{ "brk", w_brk },	    { "dd", w_dd },
+	{ "written", w_written },
 };
 
 const struct work *find_work(const char *name)
@@ -287,6 +298,9 @@ void prepare_works(void)
 	file = open("/run/probecost.data", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (file < 0 || write(file, block, sizeof(block)) != sizeof(block))
 		die("/run/probecost.data: %s", strerror(errno));
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (null < 0)
+		die_errno("/dev/null");
 	if (!fork()) { /* the other process of pingpong; its end comes with ours */
 		char byte;
 
