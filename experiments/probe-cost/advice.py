@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .foreign import WAKE, Foreign, Priced
+from .copies import copies_at
+from .foreign import WAKES, Foreign, Priced
 from .model.cost import Call, CostModel, Histogram, Probe
 
 #: Functions of the kernel that serve one system call, and that call.
@@ -54,10 +55,11 @@ def variants(model: CostModel, one: Priced, script: Foreign) -> Iterator[Variant
         if one.likely.period_ns is None:
             yield from _counted(one)
         return
-    printed = [call for call in program.calls if call.name == "perf"]
+    told = {*WAKES, *(wake for wake, _ in WAKES.values())}
+    printed = [call for call in program.calls if call.name in WAKES]
     if printed:
         size = printed[0].bytes
-        rest = [call for call in program.calls if call.name not in ("perf", WAKE)]
+        rest = [call for call in program.calls if call.name not in told]
         calls = [*rest, *(Call(name=name, bytes=size, times=printed[0].times) for name in ("look", "put"))]
         yield Variant("count in a map what it prints: no order, no times", _with(one, calls=calls))
     passes = script.passes.get(one.probe)
@@ -86,7 +88,9 @@ def _other_providers(model: CostModel, one: Priced) -> Iterator[Variant]:
         name = served.group(1) or served.group(2)
         provider, begin = ("syscall-return", "sys_exit_") if returns else ("syscall", "sys_enter_")
         if provider in model.providers:
-            yield Variant(f"tracepoint:syscalls:{begin}{name}", _at(one, provider))
+            point = f"syscalls:{begin}{name}"
+            copied = copies_at(model, provider, point).ends[1]
+            yield Variant(f"tracepoint:{point}", _at(one, provider).model_copy(update={"fields": copied}))
     programs = all(consumer.program is not None for consumer in one.likely.consumers)
     kprobe = one.provider.startswith("kprobe") and one.provider != "kprobe-optimised"
     if kprobe and programs and "fprobe" in model.providers:

@@ -242,9 +242,10 @@ def _stacks_and_rings(runs: Runs, more: Callable[[str, str, int], float], pid: f
             found[kind], found[f"{kind}-byte"] = line(list(zip((8.0, 128.0), each, strict=True)))
     if "call.kept" in runs.runs:
         found["kept"] = runs.cost("call.kept") - runs.cost("call.none")
-    waited, unread = "drain.perf.waited", "drain.perf"
-    if {waited, unread} <= set(runs.runs) and runs.runs[waited].records:
-        # Both share the CPU; what the one took that was woken up is known by its own clock.
-        found["woken"] = runs.runs[waited].waiter_ns / runs.runs[waited].records
-        found["wake"] = runs.cost(waited) - runs.cost(unread) - found["woken"]
+    for kind, wake, woken in (("perf", "wake", "woken"), ("ring", "ring-wake", "ring-woken")):
+        waited, unread = f"drain.{kind}.waited", f"drain.{kind}"
+        if {waited, unread} <= set(runs.runs) and runs.runs[waited].records:
+            # Both share the CPU; what the one took that was woken up is known by its own clock.
+            found[woken] = runs.runs[waited].waiter_ns / runs.runs[waited].records
+            found[wake] = runs.cost(waited) - runs.cost(unread) - found[woken]
     return found

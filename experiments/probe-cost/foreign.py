@@ -43,7 +43,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 _RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
 #: What an event takes more that wakes up who waits for it; what that one takes at least.
-WAKE, WOKEN = "wake", "woken"
+WAKES = {"perf": ("wake", "woken"), "ring": ("ring-wake", "ring-woken")}
 _PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -296,8 +296,11 @@ def _waking(executed: Executed, model: CostModel) -> Executed:
 
     A program is not preempted: of several events of one firing the first wakes it up, and it runs behind the last.
     """
-    events = max((times for (name, _), times in executed.calls.items() if name == "perf"), default=0.0)
-    return executed.plus(Executed(0.0, {(WAKE, 0.0): min(1.0, events)})) if events and WAKE in model.calls else executed
+    for kind, (wake, _) in WAKES.items():
+        events = max((times for (name, _), times in executed.calls.items() if name == kind), default=0.0)
+        if events and wake in model.calls:
+            executed = executed.plus(Executed(0.0, {(wake, 0.0): min(1.0, events)}))
+    return executed
 
 
 def _probe(provider: str, rest: str, executed: Executed, firings: float | None, period: float | None) -> Probe:

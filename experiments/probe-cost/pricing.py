@@ -10,7 +10,7 @@ import pandas as pd
 from harness.errors import UsageError
 
 from .advice import Variant, cheapest, variants
-from .foreign import ONCE, WAKE, WOKEN, Foreign, Priced, Reading, read
+from .foreign import ONCE, WAKES, Foreign, Priced, Reading, read
 from .model.cost import CostModel, Counts, Probe, Script
 from .model.prediction import Prediction, predict, ratio
 
@@ -96,7 +96,7 @@ def _lines(model: CostModel, script: Foreign, found: Reading) -> Iterator[str]:
     yield from (f"note: {note}" for note in script.notes)
     if any(one.provider.startswith("syscall") for one in found.priced) and script.syscalls is None:
         yield "note: a probe on a system call makes all others dearer; how many there are is not told"
-    if any(call.name == "perf" for one in found.priced for call in one.calls()):
+    if any(call.name in WAKES for one in found.priced for call in one.calls()):
         also = _woken(model, counted)
         yield f"note: what the tool's own process takes to read and print events is not in the sum{also}"
     elif any(consumer.record and not consumer.program for one in found.priced for consumer in one.likely.consumers):
@@ -107,8 +107,9 @@ def _lines(model: CostModel, script: Foreign, found: Reading) -> Iterator[str]:
 
 def _woken(model: CostModel, counted: Sequence[Priced]) -> str:
     """What that process takes at least."""
-    calls = [(one.firings or 0.0) * call.times for one in counted for call in one.calls() if call.name == WAKE]
-    least = sum(calls) * model.calls[WOKEN].each.value if calls and WOKEN in model.calls else 0.0
+    calls = [((one.firings or 0.0) * call.times, call.name) for one in counted for call in one.calls()]
+    costs = {wake: model.calls[woken].each.value for wake, woken in WAKES.values() if woken in model.calls}
+    least = sum(times * costs[name] for times, name in calls if name in costs)
     return f": at least {least:,.0f} {model.unit} more, on one CPU" if least else ""
 
 

@@ -160,8 +160,6 @@ def _of_object(elf: ELFFile, said: str, version: str) -> Compiled:
     ]
     why = "nothing on this host has such a name, so bpftrace made no program of it"
     notes = [one for one in asked.notes if _NAMED in one]
-    if any(kind == "ring" for _, kind, _ in maps):
-        notes.append("its events go through BPF's ring: that they wake bpftrace up is in no term")
     return Compiled(version, tuple(programs), tuple(maps), [(probe, why) for probe in absent], notes)
 
 

@@ -212,7 +212,9 @@ double() {
 		block "drain.$c.unread" nothing "rounds=40 spin=100000" "$d" "bpf=0 $c=32"
 	done
 	# An event that wakes up who waits for it, as bpftrace does.
-	block drain.perf.waited getppid "spin=1000 rounds=500 drain=1" "$d" "bpf=0 perf=32 wakes=1"
+	for c in ring perf; do
+		block "drain.$c.waited" getppid "spin=1000 rounds=500 drain=1" "$d" "bpf=0 $c=32 wakes=1"
+	done
 	block general.undrained getppid "spin=1000 rounds=2000" "kprobe-ftrace __x64_sys_getppid a=%di b=%di" ""
 	block general.drained getppid "spin=1000 rounds=2000 drain=500" "kprobe-ftrace __x64_sys_getppid a=%di b=%di" ""
 	# The ring buffer when it is full and the oldest page is given up for each new one.

@@ -89,6 +89,8 @@ CALLS = (
         "perf",
         "wake",
         "woken",
+        "ring-wake",
+        "ring-woken",
         "kept",
     ),
 )

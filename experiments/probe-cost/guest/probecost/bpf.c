@@ -302,7 +302,7 @@ static void emit_out(const struct program *program, const struct ring *ring)
 	emit_map(BPF_REG_1, ring->map);
 	emit_place(BPF_REG_2, SCRATCH);
 	emit_constant(BPF_REG_3, (int32_t)program->out);
-	emit_constant(BPF_REG_4, BPF_RB_NO_WAKEUP);
+	emit_constant(BPF_REG_4, program->wakes ? 0 : BPF_RB_NO_WAKEUP);
 	emit_call(BPF_FUNC_ringbuf_output);
 }
 

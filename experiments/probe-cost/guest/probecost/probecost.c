@@ -10,7 +10,7 @@
  *            [depth=N] [sleepers=N] [cmdlines=0] [readers=2] [path=LENGTH]
  *   probe PROVIDER TARGET [maxactive=N] [FETCH-ARGUMENT ...]
  *   use [record=0] [filter=EXPRESSION] [hist=KEYS] [stack=1]                            a consumer of that probe
- *   use bpf=ADDITIONS [map=N] [calls=NAME[/BYTES]:TIMES,…] [ring=BYTES | perf=BYTES [wakes=1]]
+ *   use bpf=ADDITIONS [map=N] [calls=NAME[/BYTES]:TIMES,…] [ring=BYTES | perf=BYTES] [wakes=1]
  *       [keeps=1]                                                                       a program that consumes it
  *   go
  *

@@ -66,7 +66,7 @@ static void wait_for_events(struct ring *ring)
 	int watch = epoll_create1(0);
 	uint64_t begin = own_ns();
 
-	if (watch < 0 || epoll_ctl(watch, EPOLL_CTL_ADD, ring->event, &event))
+	if (watch < 0 || epoll_ctl(watch, EPOLL_CTL_ADD, ring->perf ? ring->event : ring->map, &event))
 		die_errno("epoll");
 	while (!taken->stop)
 		if (epoll_wait(watch, &event, 1, END_MS) > 0) {
