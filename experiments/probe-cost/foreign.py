@@ -44,6 +44,7 @@ _RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
 #: What an event takes more that wakes up who waits for it; what that one takes at least.
 WAKES = {"perf": ("wake", "woken"), "ring": ("ring-wake", "ring-woken")}
+_WAKE_UPS = tuple(wake for wake, _ in WAKES.values())
 _PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -176,6 +177,8 @@ def _one(
         )
     if any(name in ("string", "ustring") for name, _ in executed.calls):
         notes.append("strings are taken to be as long as they may be; least: one character")
+    if any(name in _WAKE_UPS for name, _ in whole.calls):
+        notes.append("its event is taken to wake the tool up; least: never, for a tool that still prints is awake")
     if code.any_map:
         notes.append("which map it asks is not known: priced as a hash of each CPU with a key of 8 bytes")
     copied = copies_at(model, names[0], rest)
@@ -266,9 +269,11 @@ def _firings(script: Foreign, probe: str, period: float | None) -> float | None:
 
 
 def _filled(executed: Executed, frames: float, short: bool) -> Executed:
-    """With stacks so deep, and strings of one character if they are `short`."""
+    """With stacks so deep; if it is to be short, with strings of one character, and a tool that no event wakes up."""
     calls: dict[tuple[str, float], float] = {}
     for (name, size), times in executed.calls.items():
+        if short and name in _WAKE_UPS:
+            continue
         told = frames if name == "stack" else 1.0 if short and name in ("string", "ustring") else size
         calls[name, told] = calls.get((name, told), 0.0) + times
     return Executed(executed.instructions, calls)

@@ -316,10 +316,13 @@ def test_an_event_wakes_the_tool_up(kind, wake, woken):
     told = {}
     for name, known in (("silent", calls), ("waking", waking)):
         lines = "\n".join(price(CostModel.model_validate({**WITH_FTRACE, "calls": known}), script)[1])
-        (added,) = re.findall(r"added: +([\d,]+) instructions", lines)
-        told[name] = int(added.replace(",", "")), lines
+        ends = re.findall(r"added: +([\d,]+) instructions \[([\d,]+), ([\d,]+)\]", lines)[0]
+        added, least, most = (int(end.replace(",", "")) for end in ends)
+        told[name] = added, lines, least, most
     # Ten of the forty pass the filter.
     assert told["waking"][0] - told["silent"][0] == 10 * 3000
+    assert told["waking"][3] - told["silent"][3] >= 10 * 3000
+    assert told["waking"][2] == told["silent"][2], "a tool that still prints is awake"
     assert "events is not in the sum: at least 7,000 instructions more, on one CPU" in told["waking"][1]
     assert "is not in the sum: at least" not in told["silent"][1]
 
