@@ -159,7 +159,7 @@ def _of_object(elf: ELFFile, said: str, version: str) -> Compiled:
         for name, kind, key in asked.maps
     ]
     why = "nothing on this host has such a name, so bpftrace made no program of it"
-    notes = [one for one in asked.notes if _NAMED in one]
+    notes = [one.replace(_NAMED, "@") for one in asked.notes if _NAMED in one]
     return Compiled(version, tuple(programs), tuple(maps), [(probe, why) for probe in absent], notes)
 
 
