@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from .copies import copies_at
-from .foreign import WAKES, Foreign, Priced
+from .foreign import WAKE_UPS, WAKES, Foreign, Priced
 from .model.cost import Call, CostModel, Histogram, Probe
 
 #: Functions of the kernel that serve one system call, and that call.
@@ -55,11 +55,10 @@ def variants(model: CostModel, one: Priced, script: Foreign) -> Iterator[Variant
         if one.likely.period_ns is None:
             yield from _counted(one)
         return
-    told = {*WAKES, *(wake for wake, _ in WAKES.values())}
     printed = [call for call in program.calls if call.name in WAKES]
     if printed:
         size = printed[0].bytes
-        rest = [call for call in program.calls if call.name not in told]
+        rest = [call for call in program.calls if call.name not in (*WAKES, *WAKE_UPS)]
         calls = [*rest, *(Call(name=name, bytes=size, times=printed[0].times) for name in ("look", "put"))]
         yield Variant("count in a map what it prints: no order, no times", _with(one, calls=calls))
     passes = script.passes.get(one.probe)

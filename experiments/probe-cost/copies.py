@@ -45,18 +45,16 @@ def copies_at(model: CostModel, provider: str, rest: str) -> Copies:
     if provider != "syscall" or "kept-string" not in stages or not rest.startswith(_ENTER):
         return NOTHING
     call = rest.removeprefix(_ENTER)
-    strings, data = STRINGS.get(call, 0), int(call in BYTES)
-    some = max((STRINGS[name] for name in fnmatch.filter(STRINGS, call)), default=0)
-    if not (strings or data or some):
+    names = fnmatch.filter((*STRINGS, *BYTES), call)
+    if not names:
         return NOTHING
-    if not (strings or data):  # a pattern
-        most = Fields(strings=some, characters=some * MOST)
-        note = "events of some of these calls copy strings of the user's; least is none"
-        return Copies((Fields(), Fields(), most), (note,))
+    strings, data = max(STRINGS.get(name, 0) for name in names), int(any(name in BYTES for name in names))
     least, likely, most = (
         Fields(strings=strings, characters=strings * length, data=data, bytes=data * length)
         for length in (LEAST, LIKELY, MOST)
     )
+    if call not in names:  # a pattern
+        return Copies((Fields(), Fields(), most), ("events of some of these calls copy of the user's; least is none",))
     what = "characters" if strings else "bytes"
     note = f"its event copies of the user's: taken are {LIKELY:.0f} {what} each, least {LEAST:.0f}, most {MOST:.0f}"
     return Copies((least, likely, most), (note,))

@@ -161,13 +161,17 @@ def strings_of(runs: Runs) -> dict[str, float]:
 COPIES = {"string": ("string", "character", 1), "data": ("data", "data-byte", 0)}
 
 
+def kept_of(runs: Runs) -> float:
+    """What perf goes on with behind a program at a trace point that returns 1."""
+    return runs.cost("call.kept") - runs.cost("call.none")
+
+
 def copies_of(runs: Runs, consumer: float) -> dict[str, float]:
     """What a system call's event copies of the user's, of two lengths: for each consumer, and where perf goes on.
 
     `consumer`: what one takes at a call whose event copies nothing. Nothing where a kernel copies nothing.
     """
     found: dict[str, float] = {}
-    kept = runs.cost("call.kept") - runs.cost("call.none")
     for kind, (each, more, end) in COPIES.items():
         own, perfs = [], []
         names = [name.split(".") for name in runs.runs if name.startswith(f"{kind}-copied.")]
@@ -176,7 +180,7 @@ def copies_of(runs: Runs, consumer: float) -> dict[str, float]:
                 runs.cost(f"{kind}-copied.{length}.{what}") for what in ("two", "four", "program", "kept")
             )
             own.append((float(length + end), (four - two) / 2 - consumer))
-            perfs.append((float(length + end), keeps - program - kept))
+            perfs.append((float(length + end), keeps - program - kept_of(runs)))
         if len(own) > 1:
             found |= dict(zip((each, more), line(own), strict=True))
             found |= dict(zip((f"kept-{each}", f"kept-{more}"), line(perfs), strict=True))
@@ -241,7 +245,7 @@ def _stacks_and_rings(runs: Runs, more: Callable[[str, str, int], float], pid: f
             each = [more(name, "call.none", 1) + pid for name in names]
             found[kind], found[f"{kind}-byte"] = line(list(zip((8.0, 128.0), each, strict=True)))
     if "call.kept" in runs.runs:
-        found["kept"] = runs.cost("call.kept") - runs.cost("call.none")
+        found["kept"] = kept_of(runs)
     for kind, wake, woken in (("perf", "wake", "woken"), ("ring", "ring-wake", "ring-woken")):
         waited, unread = f"drain.{kind}.waited", f"drain.{kind}"
         if {waited, unread} <= set(runs.runs) and runs.runs[waited].records:

@@ -44,7 +44,7 @@ _RAW = "raw_syscalls:sys_"
 ONCE = ("BEGIN", "END")
 #: What an event takes more that wakes up who waits for it; what that one takes at least.
 WAKES = {"perf": ("wake", "woken"), "ring": ("ring-wake", "ring-woken")}
-_WAKE_UPS = tuple(wake for wake, _ in WAKES.values())
+WAKE_UPS = tuple(wake for wake, _ in WAKES.values())
 _PERIODS = {"hz": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -177,7 +177,7 @@ def _one(
         )
     if any(name in ("string", "ustring") for name, _ in executed.calls):
         notes.append("strings are taken to be as long as they may be; least: one character")
-    if any(name in _WAKE_UPS for name, _ in whole.calls):
+    if any(name in WAKE_UPS for name, _ in whole.calls):
         notes.append("its event is taken to wake the tool up; least: never, for a tool that still prints is awake")
     if code.any_map:
         notes.append("which map it asks is not known: priced as a hash of each CPU with a key of 8 bytes")
@@ -272,7 +272,7 @@ def _filled(executed: Executed, frames: float, short: bool) -> Executed:
     """With stacks so deep; if it is to be short, with strings of one character, and a tool that no event wakes up."""
     calls: dict[tuple[str, float], float] = {}
     for (name, size), times in executed.calls.items():
-        if short and name in _WAKE_UPS:
+        if short and name in WAKE_UPS:
             continue
         told = frames if name == "stack" else 1.0 if short and name in ("string", "ustring") else size
         calls[name, told] = calls.get((name, told), 0.0) + times

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .model.compiled import SAVED
 from .model.cost import Call, Consumer, Counts, Fields, Histogram, Predicate, Probe, Program, Refresh, Script
+from .model.firing import KEPT
 from .runs import Counted, Run, words
 
 #: With this call probecost ends the counting of firings: it is counted, and is none of the workload's.
@@ -168,7 +169,7 @@ def program(options: Mapping[str, str], executed: int | None) -> Program:
         calls.append(Call(name="array"))  # where the kernel's text is
     calls += [Call(name=kind, bytes=float(options[kind])) for kind in ("ring", "perf") if kind in options]
     if options.get("keeps") == "1":
-        calls.append(Call(name="kept"))
+        calls.append(Call(name=KEPT))
     if executed is None or not calls:
         return Program(instructions=int(options["bpf"]), aggregations=aggregations, calls=calls)
     instructions = executed - BARE - COUNTER * aggregations + SAVED

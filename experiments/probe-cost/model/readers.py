@@ -76,10 +76,8 @@ def buffers_of(script: Script, counts: Counts, firings: dict[int, float]) -> lis
             kept = firings[index] * passes
             events, size = 0.0, 0.0
             if consumer.record:
-                events, size = (
-                    kept,
-                    kept * event_size((probe.event_bytes or 0) + probe.fields.characters + probe.fields.bytes),
-                )
+                copied = probe.fields.characters + probe.fields.bytes
+                events, size = kept, kept * event_size((probe.event_bytes or 0) + copied)
             if consumer.stack_frames is not None:
                 events += kept
                 size += kept * event_size(STACK_BYTES + FRAME_BYTES * consumer.stack_frames)

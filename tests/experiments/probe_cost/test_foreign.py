@@ -254,6 +254,7 @@ def test_what_is_not_told_of_what_is_recorded_is_bounded():
         ("write", [(0, 0, 1, 1), (0, 0, 1, 16), (0, 0, 1, 63)]),
         ("getppid", [(0, 0, 0, 0)] * 3),
         ("open*", [(0, 0, 0, 0), (0, 0, 0, 0), (1, 63, 0, 0)]),
+        ("writ*", [(0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 1, 63)]),
     ],
 )
 def test_what_an_event_copies_of_the_user_s_is_bounded_where_the_kernel_copies(call, ends):
