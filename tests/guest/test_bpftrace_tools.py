@@ -5,6 +5,9 @@
 
     ./inv calibrate --kernel debian:6.12 --out model.json
     KREPRO_TOOLS_MODEL=model.json .venv/bin/python -m pytest tests/guest/test_bpftrace_tools.py --update
+
+Those are of this host's bpftrace. `KREPRO_BPFTRACE_ROOT` is a folder in which another Debian's is unpacked, with all
+that it depends on (`dpkg -x` of each package); that one compiles then, and runs in the guest. The table has both.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +40,6 @@ from tests.newcomer import inv
 TABLE = ROOT / "docs/figures/bpftrace-tools.csv"
 MIX = Path(__file__).parent / "tools/mix.c"
 KERNEL, ROUNDS = "debian:6.12", 200
-VERSION = "0.17.0"
 TOOLS = (
     *("opensnoop", "execsnoop", "statsnoop", "killsnoop", "syncsnoop", "setuids", "capable"),
     *("vfsstat", "vfscount", "syscount", "pidpersec", "dcsnoop", "biolatency", "runqlat"),
@@ -46,24 +49,63 @@ LEAST = 100
 #: A tool that traces nothing: what the program takes below bpftrace.
 NOTHING = "END { }"
 #: bpftrace finds trace points below debugfs, where the kernel mounts tracefs.
-GUEST = BUSYBOX + " mount -t debugfs debugfs /sys/kernel/debug; exec bpftrace -c './mix {rounds}' {script} >/dev/null"
+GUEST = BUSYBOX + " mount -t debugfs debugfs /sys/kernel/debug; exec {bpftrace} -c './mix {rounds}' {script} >/dev/null"
+#: Starts the bpftrace of another Debian, by the loader and the libraries of that.
+WRAPPER = """\
+#!/bin/sh
+exec {folder}/lib/{loader} --library-path {folder}/lib {folder}/lib/bpftrace "$@"
+"""
 
 there = pytest.mark.skipif(
-    bool(os.geteuid()) or shutil.which("bpftrace") is None or "KREPRO_TOOLS_MODEL" not in os.environ,
+    bool(os.geteuid())
+    or (shutil.which("bpftrace") is None and "KREPRO_BPFTRACE_ROOT" not in os.environ)
+    or "KREPRO_TOOLS_MODEL" not in os.environ,
     reason="needs root, bpftrace, and a model of the kernel (see above)",
 )
 
 
-def text_of(tool: str) -> str:
-    return Path(f"/usr/sbin/{tool}.bt").read_text()
+@dataclass(frozen=True)
+class Debian:
+    """One Debian's bpftrace: the folder of its tools, its program in a guest, and what `--in` brings there."""
+
+    tools: Path
+    program: str
+    brings: str
+    version: str
+
+    def text_of(self, tool: str) -> str:
+        return (self.tools / f"{tool}.bt").read_text()
+
+    def scripts(self) -> Iterator[tuple[str, bpftrace.Compiled | str]]:
+        for tool in TOOLS:
+            try:
+                yield tool, bpftrace.compiled(self.text_of(tool), tool)
+            except UsageError as error:
+                yield tool, error.message.partition(": ")[2]
 
 
-def scripts() -> Iterator[tuple[str, bpftrace.Compiled | str]]:
-    for tool in TOOLS:
-        try:
-            yield tool, bpftrace.compiled(text_of(tool), tool)
-        except UsageError as error:
-            yield tool, error.message.partition(": ")[2]
+@pytest.fixture
+def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debian:
+    root = os.environ.get("KREPRO_BPFTRACE_ROOT")
+    tools, program, brings = Path("/usr/sbin"), "bpftrace", "/usr/bin/bpftrace"
+    if root is not None:
+        folder = another(Path(root), tmp_path / "another")
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        tools, program, brings = Path(root, "usr/sbin"), f"{folder}/bpftrace", f"{folder},/bin/sh"
+    return Debian(tools, program, brings, run("bpftrace", "--version").split()[-1])
+
+
+def another(root: Path, folder: Path) -> Path:
+    """A folder with the bpftrace that is unpacked in `root`, its libraries, and a script that starts it."""
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    loader = libraries / "ld-linux-x86-64.so.2"
+    listed = run(loader, "--library-path", libraries, "--list", root / "usr/bin/bpftrace")
+    (folder / "lib").mkdir(parents=True)
+    for path in (loader, root / "usr/bin/bpftrace", *map(Path, re.findall(rf"=> ({libraries}\S+)", listed))):
+        shutil.copy(path, folder / "lib")
+    (folder / "bpftrace").write_text(WRAPPER.format(folder=folder, loader=loader.name))
+    (folder / "bpftrace").chmod(0o755)
+    return folder
 
 
 def prices(folder: Path, made: dict[str, bpftrace.Compiled]) -> dict[str, tuple[list[str], dict[str, float]]]:
@@ -89,23 +131,23 @@ def prices(folder: Path, made: dict[str, bpftrace.Compiled]) -> dict[str, tuple[
     return found
 
 
-def takes(folder: Path, script: str) -> tuple[int, int] | str:
+def takes(debian: Debian, folder: Path, script: str) -> tuple[int, int] | str:
     """Instructions of the program's own threads below bpftrace, in user code and in the kernel; or why it never ran.
 
     Those of its rounds, and with what its start takes: bpftrace's memory is the program's until its exec, and to give
     that back takes the longer the more bpftrace has compiled.
     """
     (folder / "script.bt").write_text(script)
-    own = [_own(folder, rounds) for rounds in (0, ROUNDS)]
+    own = [_own(debian, folder, rounds) for rounds in (0, ROUNDS)]
     if isinstance(own[0], str) or isinstance(own[1], str):
         return next(one for one in own if isinstance(one, str))
     return own[1] - own[0], own[1]
 
 
-def _own(folder: Path, rounds: int) -> int | str:
-    words = GUEST.format(rounds=rounds, script="script.bt")
+def _own(debian: Debian, folder: Path, rounds: int) -> int | str:
+    words = GUEST.format(bpftrace=debian.program, rounds=rounds, script="script.bt")
     out = folder / f"out{len(list(folder.iterdir()))}"
-    needs = "/usr/bin/bpftrace,./mix,./script.bt,/bin/sh"
+    needs = f"{debian.brings},./mix,./script.bt,/bin/sh"
     options = ["--kernel", KERNEL, "--in", needs, "--to", "json", "--out", str(out)]
     done = inv(folder, "profile", *options, "--", "/bin/sh", "-c", words)
     assert done.returncode == 0, done.stderr
@@ -117,18 +159,21 @@ def _own(folder: Path, rounds: int) -> int | str:
 @there
 @pytest.mark.deep
 @pytest.mark.timeout(3 * 3600)
-def test_debians_tools_are_priced_before_they_run(tmp_path, request):
+def test_debians_tools_are_priced_before_they_run(tmp_path, request, debian):
     run("gcc", "-static", "-O1", "-o", tmp_path / "mix", MIX)
-    found = dict(scripts())
+    found = dict(debian.scripts())
     made = {tool: one for tool, one in found.items() if not isinstance(one, str)}
     priced = prices(tmp_path, made)
-    untraced = takes(tmp_path, NOTHING)
+    untraced = takes(debian, tmp_path, NOTHING)
     assert not isinstance(untraced, str), untraced
-    rows = [row(tool, found[tool], priced.get(tool), untraced, tmp_path) for tool in TOOLS]
+    rows = [row(debian, tool, found[tool], priced.get(tool), untraced, tmp_path) for tool in TOOLS]
     table = pd.DataFrame(rows)
+    kept = pd.read_csv(TABLE, keep_default_na=False, dtype=str)
     if request.config.getoption("--update"):
-        table.to_csv(TABLE, index=False)
-    before = pd.read_csv(TABLE, keep_default_na=False).set_index("tool")
+        others = kept[kept["bpftrace"] != debian.version]
+        kept = pd.concat([others, table.astype(str)]).sort_values("bpftrace", kind="stable")
+        kept.to_csv(TABLE, index=False)
+    before = kept[kept["bpftrace"] == debian.version].set_index("tool")
     for tool, one in table.set_index("tool").iterrows():
         assert one["why"] == before.loc[tool, "why"]
         # Where the program's memory lies hangs on the files that it is given: a few thousand instructions.
@@ -136,9 +181,10 @@ def test_debians_tools_are_priced_before_they_run(tmp_path, request):
             assert float(one["error"]) == pytest.approx(float(before.loc[tool, "error"]), abs=0.05), tool
 
 
-def row(tool: str, made: Any, priced: Any, untraced: tuple[int, int], folder: Path) -> dict[str, Any]:
+def row(debian: Debian, tool: str, made: Any, priced: Any, untraced: tuple[int, int], folder: Path) -> dict[str, Any]:
     empty = {
         "tool": tool,
+        "bpftrace": debian.version,
         "kernel": KERNEL,
         "firings": "",
         "untraced": untraced[0],
@@ -158,7 +204,7 @@ def row(tool: str, made: Any, priced: Any, untraced: tuple[int, int], folder: Pa
         ]
         return empty | {"firings": fired, "measured": "", "error": "", "with_start": "", "why": out[0]}
     told = {"firings": fired, "predicted": value, "low": low, "high": high}
-    traced = takes(folder, text_of(tool))
+    traced = takes(debian, folder, debian.text_of(tool))
     if isinstance(traced, str):
         return empty | told | {"measured": "", "error": "", "with_start": "", "why": traced}
     measured, whole = (one - other for one, other in zip(traced, untraced, strict=True))
