@@ -31,6 +31,7 @@ class Paths:
             number.
     leaves  (m,) code uint64, instructions uint64, node uint32, context uint32: code is a kernel function's address, 0
             for code of the kernel that has no name, or the first address of a block of user code.
+    lost    instructions that are in no leaf, for there is more code than the plugin keeps apart.
     code    {image: {address: PAGE bytes}}: the pages of user code that executed, of KERNEL_IMAGE the kernel's.
     images  names, by number: each a program that a process was, as it calls itself.
     """
@@ -44,10 +45,13 @@ class Paths:
         self.report: PathsReport = report
         self.images = [bytes.fromhex(name).decode(errors="replace") for name in report.images]
         self.nodes = _records(oracle.folder / "paths.nodes", _NODE)
-        self.leaves = _records(oracle.folder / "paths.leaves", _LEAF)
+        leaves = _records(oracle.folder / "paths.leaves", _LEAF)
         numbers = np.arange(self.nodes.size)
-        if (self.nodes["parent"][1:] >= numbers[1:]).any() or (self.leaves["node"] >= self.nodes.size).any():
+        if (self.nodes["parent"][1:] >= numbers[1:]).any() or (leaves["node"] >= self.nodes.size).any():
             raise RunError("names nodes that are not there", where=str(oracle.folder / "paths.nodes"))
+        nowhere = leaves["node"] == 0
+        self.leaves = leaves[~nowhere]
+        self.lost = int(leaves["instructions"][nowhere].sum())
         self.code: dict[int, dict[int, bytes]] = {}
         for record in _records(oracle.folder / "paths.code", _CODE):
             self.code.setdefault(int(record["image"]), {})[int(record["page"])] = record["bytes"].tobytes()

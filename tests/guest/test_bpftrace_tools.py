@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,8 @@ def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debian:
         folder = another(Path(root), tmp_path / "another")
         monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
         tools, program, brings = Path(root, "usr/sbin"), f"{folder}/bpftrace", f"{folder},/bin/sh"
-    return Debian(tools, program, brings, run("bpftrace", "--version").split()[-1])
+    told = subprocess.run([bpftrace.find(), "--version"], capture_output=True, text=True, check=True)
+    return Debian(tools, program, brings, told.stdout.split()[-1])
 
 
 def another(root: Path, folder: Path) -> Path:

@@ -165,9 +165,14 @@ def _lead(threads: pd.DataFrame) -> str:
 
 
 def _warnings(calls: Calls) -> list[str]:
-    if not calls.lost_calls:
-        return []
-    return [f"{calls.lost_calls:,} calls lie too deep, or there are too many paths: they are told as their callers."]
+    told = []
+    if calls.lost_calls:
+        told.append(
+            f"{calls.lost_calls:,} calls lie too deep, or there are too many paths: they are told as their callers."
+        )
+    if calls.lost:
+        told.append(f"{calls.lost:,} instructions are of no function here: there is more code than is kept apart.")
+    return told
 
 
 def _lines(functions: pd.DataFrame) -> list[str]:
