@@ -24,9 +24,11 @@
 #include "work.h"
 #include "krepro-roi.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -582,12 +584,33 @@ static void echo_line(const char *line)
 		die("the run is too long: %s", line);
 }
 
+/*
+ * Where the stack and the heap lie decides how many of their pages a fork's two tasks write, so how often they fault: in each
+ * boot other ones, unless addresses are not drawn, and no environment lies above the stack.
+ */
+static void settle_addresses(char **argv)
+{
+	char path[PATH_MAX] = "";
+	int persona = personality(0xffffffff);
+
+	if (persona != -1 && persona & ADDR_NO_RANDOMIZE)
+		return;
+	if (persona == -1 || personality((unsigned long)persona | ADDR_NO_RANDOMIZE) == -1)
+		die_errno("personality");
+	/* By its path: a task's name is what it was started as. */
+	if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0)
+		die_errno("/proc/self/exe");
+	execve(path, argv, (char *[]){ NULL });
+	die_errno(path);
+}
+
 int main(int argc, char **argv)
 {
 	const char *only = argc == 4 && !strcmp(argv[2], "--only") ? argv[3] : "";
 	static struct run run;
 	char line[LINE];
 
+	settle_addresses(argv);
 	if ((argc != 2 && !*only) || (strcmp(argv[1], "ticks") && strcmp(argv[1], "ns")))
 		die_usage("usage: probecost ticks|ns [--only PREFIX,...] < SCRIPT");
 	counts_instructions = !strcmp(argv[1], "ticks");
