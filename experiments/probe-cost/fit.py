@@ -170,6 +170,9 @@ def _provider(runs: Runs, provider: str) -> dict[str, float]:
         each = (cost("program4") - cost("program2")) / 2
         stages["iteration"] = cost("program2") - cost("program") - each
         stages["same-place"] = each - delivery
+        stages["listed"] = (cost("listed") - cost("program2")) / 4
+        stages["mixed"] = runs.bare(f"{provider}.program") - cost("program") + cost("mixed")
+        stages["mixed"] -= runs.cost("kprobe-ftrace.one")
     else:
         delivery = cost("one") - runs.bare(f"{provider}.one") - stages["consumer"]
         stages["programs"] = cost("program") - runs.bare(f"{provider}.program") - delivery - stages["program"]

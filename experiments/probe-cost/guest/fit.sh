@@ -175,6 +175,11 @@ double() {
 		block "$n.called" "${w%%:*}" "" "$n $t" "$c" "$c"
 		sampled "$n.sampled" "${w%%:*}" "$t" "$c" "$c"
 	done
+	# Where two listen to one function by ftrace, those are asked too that listen to others; and a kprobe beside one.
+	f="probe fprobe __x64_sys_getppid" u="use bpf=0"
+	t="$f\n$u\n$u\nprobe fprobe __x64_sys_getuid\n$u\n$u\n$u\n$u"
+	printf "run fprobe.listed work=getppid%s\n$t\ngo\n" "$more"
+	printf "run fprobe.mixed work=getppid%s\nprobe kprobe-ftrace __x64_sys_getppid\nuse\n$f\n$u\ngo\n" "$more"
 	# Time-driven: samples, and the periodic refresh.
 	printf 'run bare.spin work=nothing rounds=40 spin=100000%s\ngo\n' "$more"
 	block sample.one nothing "rounds=40 spin=100000" "sample 100000" ""

@@ -19,6 +19,8 @@ Stage = Literal[
     "dispatch",  # the provider finds the probe and calls its consumers
     "same-place",  # each further probe on one place shares the trap; counts negative
     "iteration",  # once, when a trace point has more than one consumer
+    "listed",  # where several listen to one function by ftrace: each listener that listens to others alone
+    "mixed",  # a function that has a kprobe by ftrace and a program of fprobe's
     "consumer",  # a tracefs instance that records the event, without fields of its own
     "register",  # each recorded field: a register
     "memory",  # each recorded field: 8 bytes behind a pointer
@@ -100,6 +102,8 @@ TRACE_POINTS = frozenset({"tracepoint", "syscall", "syscall-return"})
 SYSCALLS = ("syscall", "syscall-return")
 #: Providers whose fields are fetched once for all consumers; elsewhere each consumer fetches them.
 USER = frozenset({"uprobe", "uprobe-step", "uretprobe", "usdt"})
+#: Providers of one listener at a function's entry; each program of fprobe's is one more (arch_ftrace_ops_list_func).
+BY_FTRACE = frozenset({"kprobe-ftrace", "kretprobe"})
 #: Providers that only eBPF programs consume.
 PROGRAMS_ONLY = frozenset({"fprobe", "raw-tracepoint"})
 #: perf's software clock raises shorter periods to this (perf_swevent_start_hrtimer), and a task has no more pending

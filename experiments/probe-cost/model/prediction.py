@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from harness.errors import UsageError
 
-from .cost import PROGRAMS_ONLY, SYSCALLS, USER, CostModel, Counts, Probe, Script, Stage, Unit
+from .cost import BY_FTRACE, PROGRAMS_ONLY, SYSCALLS, USER, CostModel, Counts, Probe, Script, Stage, Unit
 from .firing import Part, handling_of, probe_parts, samples, staged
 from .readers import FED, Looks, buffers_of, looks_of, rings_of, together
 
@@ -177,6 +177,7 @@ def _parts(
         probe = script.probes[index]
         parts += probe_parts(model, probe, _label(probe, index), count, notes)
     parts += _shared_places(model, script, firings)
+    parts += _listed(model, script, firings)
     syscalls = counts.syscalls + looks.all_wakes * counts.syscalls_by_wake + looks.reads
     parts += _passages(model, script, firings, syscalls)
     recorded = math.fsum(count * _recorded(script.probes[index]) for index, count in firings.items())
@@ -267,6 +268,33 @@ def _shared_places(model: CostModel, script: Script, fired: Mapping[int, float])
         shares = [model.providers[name].stages["same-place"] for name in sorted(sharing)]
         least = max(shares, key=lambda cost: cost.value)
         parts += staged(f"(all) {point}", "same-place", sum(firings[:-1]), {"same-place": least})
+    return parts
+
+
+def _listed(model: CostModel, script: Script, fired: Mapping[int, float]) -> list[Part]:
+    """What listens to a function alone is called at once; of several, ftrace asks all that listen to any function.
+
+    Each program of fprobe's is a listener, and all kprobes by ftrace are one.
+    """
+    costs = model.providers["fprobe"].stages if "fprobe" in model.providers else {}
+    kprobes = {probe.point for probe in script.probes if probe.provider in BY_FTRACE}
+    programs: dict[str, int] = {}
+    firings: dict[str, float] = {}
+    for index, count in fired.items():
+        probe = script.probes[index]
+        if probe.provider == "fprobe":
+            programs[probe.point] = programs.get(probe.point, 0) + len(probe.consumers)
+            firings[probe.point] = max(count, firings.get(probe.point, 0.0))
+    listeners = sum(programs.values()) + bool(kprobes)
+    parts: list[Part] = []
+    for point, own in programs.items():
+        mixed = point in kprobes
+        if own + mixed > 1 and "listed" in costs:
+            parts += staged(f"(all) {point}", "listed", firings[point] * (listeners - own - mixed), costs)
+        if mixed and "mixed" in costs:
+            parts += staged(f"(all) {point}", "mixed", firings[point], costs)
+            if own > 1:  # the list of listeners, which is in the stage, is there already
+                parts += staged(f"(all) {point}", "iteration", -firings[point], costs)
     return parts
 
 

@@ -202,6 +202,30 @@ def test_probes_on_one_place_share_a_trap():
     assert mixed.added == 1300 + 600 + 800 + 600 - 700
 
 
+def test_where_several_listen_to_a_function_all_listeners_are_asked():
+    """Two programs at f and three at g, and kprobes, which are one listener; f and then h have a kprobe too."""
+    stages = MODEL["providers"]["fprobe"]["stages"] | {"listed": cost(40), "mixed": cost(126)}
+    providers = MODEL["providers"] | {"fprobe": {"stages": stages}, "kprobe-ftrace": {"stages": KPROBE}}
+
+    def asked(kprobe: str, *programs: tuple[str, int]) -> dict[str, float]:
+        probes: list[dict[str, Any]] = [
+            {"provider": "fprobe", "point": point, "firings": 10, "consumers": [{"program": {}}] * number}
+            for point, number in programs
+        ]
+        probes.append({"provider": "kprobe-ftrace", "point": kprobe, "firings": 10})
+        made = predicted(probes, MODEL | {"providers": providers})
+        return {
+            f"{part.probe.removeprefix('(all) ')} {part.stage}": part.added
+            for part in made.parts
+            if "(all)" in part.probe
+        }
+
+    assert asked("k", ("f", 2), ("g", 3)) == {"f listed": 10 * 4 * 40, "g listed": 10 * 3 * 40}
+    assert asked("k", ("f", 1), ("g", 1)) == {}
+    assert asked("f", ("f", 2)) == {"f mixed": 1260, "f iteration": -240}
+    assert asked("h", ("h", 1), ("f", 1)) == {"h mixed": 1260, "h listed": 400}
+
+
 def test_the_refresh_adds_its_own_term():
     found = predicted([{**INT3, "firings": 1}], refresh={"wakes": 3, "pages": 5, "buffers": 2})
     # one of the wake-ups leaves a task that has recorded
