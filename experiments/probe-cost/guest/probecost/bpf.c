@@ -212,6 +212,8 @@ void parse_calls(char *text, struct program *program)
 
 /* -- rings --------------------------------------------------------------------------------------------- */
 
+bool readers_map;
+
 static bool ring_open(struct ring *ring, const struct program *program)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
@@ -227,8 +229,8 @@ static bool ring_open(struct ring *ring, const struct program *program)
 		ring->event = perf_open(&attr);
 		if (ring->map < 0 || ring->event < 0)
 			return false;
-		ring->control = mmap(NULL, PAGE + RING, PROT_READ | PROT_WRITE, MAP_SHARED, ring->event, 0);
-		ring->data = ring->control + PAGE;
+		if (!readers_map)
+			ring->control = mmap(NULL, PAGE + RING, PROT_READ | PROT_WRITE, MAP_SHARED, ring->event, 0);
 		put_first(ring->map, &ring->event);
 		perf_control(ring->event, PERF_EVENT_IOC_ENABLE, NULL);
 	}

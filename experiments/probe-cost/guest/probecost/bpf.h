@@ -38,6 +38,12 @@ struct ring {
 	char *control, *data;
 };
 
+/*
+ * Whether readers are to map the rings of perf's. What a task maps is in one tree with its heap, and may make its next brk()
+ * dearer by half: so only where nobody reads does the workload map them, for without that there is no ring.
+ */
+extern bool readers_map;
+
 /* "NAME[/BYTES]:TIMES,…" into a program's calls. */
 void parse_calls(char *text, struct program *program);
 
