@@ -34,8 +34,8 @@ _LD_IMM64, _CALL, _EXIT, _GOTO = 0x18, 0x85, 0x95, 0x05
 _COPY, _CONSTANTS, _KEPT = 0xBF, (0xB7, 0xB4, _LD_IMM64), 6
 #: Of a signed comparison with jump, by its code: whether it holds for the greater one on the left.
 _SIGNED = {0x60: True, 0x70: True, 0xC0: False, 0xD0: False}
-#: Helpers that return a negative number where they fail: put, delete, perf, ring.
-_MAY_FAIL = (2, 3, 25, 130)
+#: Helpers that return a negative number where they fail: put, delete, read, comm, perf, string, their kinds, ring.
+_MAY_FAIL = (2, 3, 4, 16, 25, 45, 112, 113, 114, 115, 130)
 _MOST = 4096
 
 
