@@ -19,6 +19,7 @@
  * many rounds more as let them look LOOKS_IN_ALL times in all.
  */
 #include "bpf.h"
+#include "keeper.h"
 #include "probes.h"
 #include "readers.h"
 #include "work.h"
@@ -617,6 +618,7 @@ int main(int argc, char **argv)
 	counts_instructions = !strcmp(argv[1], "ticks");
 	mkdir(TRACEFS, 0700);
 	mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	prepare_keeper();
 	prepare_readers();
 	prepare_programs();
 	prepare_works();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "probes.h"
+#include "keeper.h"
 #include "work.h"
 
 #include <elf.h>
@@ -239,9 +240,11 @@ static void start_sampler(struct probe *probe, bool look)
 		return;
 	}
 	/* Mapped read-only the newest samples overwrite the oldest. */
-	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ | (look ? PROT_WRITE : 0), MAP_SHARED,
-			   probe->sampler, 0);
-	if (probe->ring == MAP_FAILED)
+	if (look)
+		probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, probe->sampler, 0);
+	else
+		probe->kept = keep_ring(probe->sampler, (1 + SAMPLE_PAGES) * 4096);
+	if (look ? probe->ring == MAP_FAILED : !probe->kept)
 		fail("perf ring: %s", strerror(errno));
 	if (is(probe, "sample") && probe->n_consumers && probe->consumers[0].program.used) {
 		struct consumer *consumer = &probe->consumers[0];
@@ -373,6 +376,8 @@ uint64_t sampled_until(const struct probe *probe)
 {
 	const struct perf_event_mmap_page *page = (struct perf_event_mmap_page *)probe->ring;
 
+	if (probe->kept)
+		return kept_until(probe->sampler);
 	return page && page != MAP_FAILED ? page->data_head : 0;
 }
 
@@ -468,6 +473,11 @@ void found_frames(struct probe *probe, uint64_t from, uint64_t until)
 
 	if (!until || until > SAMPLE_PAGES * 4096)
 		return; /* the first ones are overwritten */
+	probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ, MAP_SHARED, probe->sampler, 0);
+	if (probe->ring == MAP_FAILED) {
+		fail("perf ring: %s", strerror(errno));
+		return;
+	}
 	for (int i = 0; i < 3; i++)
 		looked[i] = *told[i];
 	frames_between(probe, from, until);
@@ -494,6 +504,9 @@ void stop_all(void)
 		if (probe->ring && probe->ring != MAP_FAILED)
 			munmap(probe->ring, (1 + SAMPLE_PAGES) * 4096);
 		probe->ring = NULL;
+		if (probe->kept)
+			drop_ring(probe->sampler);
+		probe->kept = false;
 		close_once(&probe->sampler);
 		for (int c = 0; c < probe->n_consumers; c++) {
 			struct consumer *consumer = &probe->consumers[c];

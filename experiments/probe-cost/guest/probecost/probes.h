@@ -26,6 +26,7 @@ struct probe {
 	struct consumer consumers[MAX_CONSUMERS];
 	int n_consumers, counter, sampler;
 	char *ring;
+	bool kept; /* the sampler's ring, by the keeper */
 	uint64_t firings;
 	long long hits, misses;
 	/* Of its events and stacks, as a look of a few rounds found them; what readers of empty buffers fire a thousand times. */
