@@ -8,6 +8,7 @@ Nothing is taken for granted silently: what is not known is asked for, bounded, 
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -27,6 +28,8 @@ from .recorded import LIKELY_FRAMES, MOST_FRAMES, Event, Filled, Unpriced
 
 #: What a firing of an empty program takes, which is in the stage `program`.
 BARE = 3
+#: Of a string whose length nobody tells: as many as bpftrace 0.17 has room for. 0.23 has room for 1,024.
+LIKELY_CHARACTERS = 64.0
 #: Providers that a kind of probe of bpftrace's may be, the likely one first; of several the place decides.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "kprobe": ("kprobe-ftrace",),
@@ -176,7 +179,10 @@ def _one(
             f"how deep its stacks are is not told: taken are {LIKELY_FRAMES} frames, least 1, most {MOST_FRAMES}"
         )
     if any(name in ("string", "ustring") for name, _ in executed.calls):
-        notes.append("strings are taken to be as long as they may be; least: one character")
+        notes.append(
+            f"how long its strings are is not told: taken are {LIKELY_CHARACTERS:.0f} characters where there is room, "
+            "least 1, most all that there is room for"
+        )
     if any(name in WAKE_UPS for name, _ in whole.calls):
         notes.append("its event is taken to wake the tool up; least: never, for a tool that still prints is awake")
     if code.any_map:
@@ -184,10 +190,13 @@ def _one(
     copied = copies_at(model, names[0], rest)
     notes += [*copied.notes, _made_of(executed)]
     depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
-    ways = ((names[0], mean, depths[0], False), (names[0], rejected if unsure else mean, depths[1], True))
+    ways = (
+        (names[0], mean, depths[0], LIKELY_CHARACTERS),
+        (names[0], rejected if unsure else mean, depths[1], 1.0),
+        (names[-1], mean, depths[2], math.inf),
+    )
     likely, least, most = (
-        _probe(name, rest, _filled(one, deep, short), firings, period)
-        for name, one, deep, short in (*ways, (names[-1], mean, depths[2], False))
+        _probe(name, rest, _filled(one, deep, long), firings, period) for name, one, deep, long in ways
     )
     least, likely, most = (
         one.model_copy(update={"fields": fields})
@@ -268,13 +277,13 @@ def _firings(script: Foreign, probe: str, period: float | None) -> float | None:
     return firings
 
 
-def _filled(executed: Executed, frames: float, short: bool) -> Executed:
-    """With stacks so deep; if it is to be short, with strings of one character, and a tool that no event wakes up."""
+def _filled(executed: Executed, frames: float, long: float) -> Executed:
+    """With stacks so deep and strings at most so long; one character is the least, where no event wakes the tool up."""
     calls: dict[tuple[str, float], float] = {}
     for (name, size), times in executed.calls.items():
-        if short and name in WAKE_UPS:
+        if long == 1.0 and name in WAKE_UPS:
             continue
-        told = frames if name == "stack" else 1.0 if short and name in ("string", "ustring") else size
+        told = frames if name == "stack" else min(long, size) if name in ("string", "ustring") else size
         calls[name, told] = calls.get((name, told), 0.0) + times
     return Executed(executed.instructions, calls)
 

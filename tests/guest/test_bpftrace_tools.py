@@ -47,6 +47,8 @@ TOOLS = (
 )
 #: Of fewer firings the cost is no more than what two runs differ by.
 LEAST = 100
+#: What has no price of any tool: it runs once, or in bpftrace itself.
+OWN = re.compile("not in the sum: (BEGIN|END|interval)")
 #: A tool that traces nothing: what the program takes below bpftrace.
 NOTHING = "END { }"
 #: bpftrace finds trace points below debugfs, where the kernel mounts tracefs.
@@ -211,4 +213,5 @@ def row(debian: Debian, tool: str, made: Any, priced: Any, untraced: tuple[int, 
         return empty | told | {"measured": "", "error": "", "with_start": "", "why": traced}
     measured, whole = (one - other for one, other in zip(traced, untraced, strict=True))
     errors = {"error": f"{value / measured - 1:+.3f}", "with_start": f"{value / whole - 1:+.3f}"}
-    return empty | told | {"measured": measured} | errors | {"why": ""}
+    partly = next((line for line in lines if line.startswith("not in the sum") and not OWN.match(line)), "")
+    return empty | told | {"measured": measured} | errors | {"why": partly and f"in part: {partly}"}

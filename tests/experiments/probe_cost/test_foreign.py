@@ -363,8 +363,8 @@ def test_what_is_told_of_a_failure_is_no_event_of_the_script(number, name):
     """bpftrace 0.23 of `comm`, or of a field behind a pointer: where the helper fails, an event tells of it."""
     code = [
         (0xB7, 0x02, 0, 16), (0x85, 0, 0, number), (0xBF, 0x01, 0, 0), (0x67, 0x01, 0, 32), (0xC7, 0x01, 0, 32),
-        (0x65, 0x01, 5, -1), (0x18, 0x11, 0, 0), (0, 0, 0, 0), (0xB7, 0x03, 0, 20), (0xB7, 0x04, 0, 0), (0x85, 0, 0, 130),
-        (0xB7, 0x00, 0, 0), (0x95, 0, 0, 0),
+        (0x65, 0x01, 5, -1), (0x18, 0x11, 0, 0), (0, 0, 0, 0), (0xB7, 0x03, 0, 20), (0xB7, 0x04, 0, 0),
+        (0x85, 0, 0, 130), (0xB7, 0x00, 0, 0), (0x95, 0, 0, 0),
     ]  # fmt: skip
     program = Program(b"".join(struct.pack("<BBhi", *one) for one in code), {0: Map("ring", 0)})
     assert [called for called, _ in program.accepted.calls] == [name]
