@@ -40,7 +40,7 @@ struct ring {
 
 /*
  * Whether readers are to map the rings of perf's. What a task maps is in one tree with its heap, and may make its next brk()
- * dearer by half: so only where nobody reads does the workload map them, for without that there is no ring.
+ * dearer by a quarter: so only where nobody reads does the workload map them, for without that there is no ring.
  */
 extern bool readers_map;
 

@@ -7,7 +7,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-enum { MOST = 64 };
+/* Descriptors that who asks may have. */
+enum { MOST = 1024 };
 enum what { KEEP, UNTIL, DROP };
 
 struct request {

@@ -3,7 +3,7 @@
  * keeper.h: another process that has the rings of samplers mapped.
  *
  * What a task maps is in one tree with its heap, and its shape decides what the next mmap(), munmap() or brk() takes: one
- * ring more in the workload's own memory made a mmap() a third cheaper.
+ * ring more in the workload's own memory made a mmap() with its munmap() a seventh cheaper.
  */
 #ifndef KEEPER_H
 #define KEEPER_H
