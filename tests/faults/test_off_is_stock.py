@@ -37,7 +37,10 @@ def code(vmlinux: Path, function: str, place: str = "c1[0-9a-f]{6}") -> list[str
     lines = run("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", vmlinux).splitlines()
     words = [" ".join(line.split("\t")[1].split()) for line in lines if re.match(f"{place}:", line)]
     words = [re.sub(rf"\b{place} <{function}\+0x[0-9a-f]+>", "HERE", word) for word in words]
-    return [re.sub(rf"\b(0x)?{place}\b|0x[0-9a-f]+(?=\(%rip\))", "PLACE", word) for word in words]
+    # What a CPU has of its own is named by its offset, which moves with other variables.
+    return [
+        re.sub(rf"\b(0x)?{place}\b|0x[0-9a-f]+(?=\(%rip\))|(?<=# )[0-9a-f]+(?= <)", "PLACE", word) for word in words
+    ]
 
 
 def without_padding(words: list[str]) -> list[str]:
@@ -70,6 +73,10 @@ def test_off_is_the_stock_code_and_a_nop(function, more):
     assert [word for word in patched if word not in more] == [word for word in stock if word not in more]
 
 
+#: Where gcc needs what is let go behind the nop too, it keeps it in a register that the function saves in any case.
+ALSO = {("7.3", "up_write"): "mov %rdi,%rbx"}
+
+
 @pytest.mark.parametrize("version", ["6.1", "6.12", "7.3"])
 def test_a_lock_that_is_not_traced_is_the_stock_code_and_a_nop(version):
     stock, patched = (
@@ -78,6 +85,8 @@ def test_a_lock_that_is_not_traced_is_the_stock_code_and_a_nop(version):
     wrong = {}
     for function in LOCKS:
         before, after = (until_it_returns(code(path, function, "ffffffff8[0-9a-f]{7}")) for path in (stock, patched))
+        if (version, function) in ALSO:
+            after.remove(ALSO[version, function])
         nops = [place for place, word in enumerate(after) if word == NOP64]
         if len(before) < 3 or not any(after[:place] + after[place + 1 :] == before for place in nops):
             wrong[function] = before, after
