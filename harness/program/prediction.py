@@ -112,7 +112,7 @@ def newest(results: Path) -> str:
         raise UsageError(
             f"no result set has a {DOCUMENTS}/model.json",
             where=str(results),
-            hint="run an experiment with a hook predict",
+            hint="./inv calibrate --out MODEL, and ./inv predict MODEL …; or run an experiment with a hook predict",
         )
     return str(sets[-1])
 
