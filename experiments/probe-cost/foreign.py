@@ -11,7 +11,7 @@ import fnmatch
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -191,13 +191,11 @@ def _one(
     notes += [*copied.notes, _made_of(executed)]
     depths = (frames, frames, frames) if frames is not None else (LIKELY_FRAMES, 1.0, MOST_FRAMES)
     ways = (
-        (names[0], mean, depths[0], LIKELY_CHARACTERS),
-        (names[0], rejected if unsure else mean, depths[1], 1.0),
-        (names[-1], mean, depths[2], math.inf),
+        (names[0], mean, _Data(depths[0], LIKELY_CHARACTERS, wakes=True)),
+        (names[0], rejected if unsure else mean, _Data(depths[1], 1.0, wakes=False)),
+        (names[-1], mean, _Data(depths[2], math.inf, wakes=True)),
     )
-    likely, least, most = (
-        _probe(name, rest, _filled(one, deep, long), firings, period) for name, one, deep, long in ways
-    )
+    likely, least, most = (_probe(name, rest, _filled(one, data), firings, period) for name, one, data in ways)
     least, likely, most = (
         one.model_copy(update={"fields": fields})
         for one, fields in zip((least, likely, most), copied.ends, strict=True)
@@ -277,13 +275,20 @@ def _firings(script: Foreign, probe: str, period: float | None) -> float | None:
     return firings
 
 
-def _filled(executed: Executed, frames: float, long: float) -> Executed:
-    """With stacks so deep and strings at most so long; one character is the least, where no event wakes the tool up."""
+class _Data(NamedTuple):
+    """What a program's data decides: a stack's frames, a string's characters at most, whether an event wakes a tool."""
+
+    frames: float
+    characters: float
+    wakes: bool
+
+
+def _filled(executed: Executed, data: _Data) -> Executed:
     calls: dict[tuple[str, float], float] = {}
     for (name, size), times in executed.calls.items():
-        if long == 1.0 and name in WAKE_UPS:
+        if name in WAKE_UPS and not data.wakes:
             continue
-        told = frames if name == "stack" else min(long, size) if name in ("string", "ustring") else size
+        told = data.frames if name == "stack" else min(data.characters, size) if name in ("string", "ustring") else size
         calls[name, told] = calls.get((name, told), 0.0) + times
     return Executed(executed.instructions, calls)
 

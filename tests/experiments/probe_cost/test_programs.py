@@ -20,7 +20,7 @@ def test_interrupted_calls_are_made_again(tmp_path):
     guest = tmp_path / "guest"
     driver = guest / "driver"
     driver.mkdir(parents=True)
-    for name in ("bpf.c", "bpf.h", "events.c", "util.c", "util.h"):
+    for name in ("bpf.c", "bpf.h", "events.c", "keeper.c", "keeper.h", "util.c", "util.h"):
         shutil.copyfile(GUEST / "probecost" / name, driver / name)
     shutil.copyfile(INTERRUPTED, driver / "main.c")
     wrapped = [f"-Wl,--wrap={name}" for name in ("syscall", "ioctl", "read")]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "bpf.h"
+#include "keeper.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -212,8 +213,6 @@ void parse_calls(char *text, struct program *program)
 
 /* -- rings --------------------------------------------------------------------------------------------- */
 
-bool readers_map;
-
 static bool ring_open(struct ring *ring, const struct program *program)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
@@ -229,20 +228,19 @@ static bool ring_open(struct ring *ring, const struct program *program)
 		ring->event = perf_open(&attr);
 		if (ring->map < 0 || ring->event < 0)
 			return false;
-		if (!readers_map)
-			ring->control = mmap(NULL, PAGE + RING, PROT_READ | PROT_WRITE, MAP_SHARED, ring->event, 0);
+		ring->kept = keep_ring(ring->event, PAGE + RING, PROT_READ | PROT_WRITE);
+		if (!ring->kept)
+			fail("a program's ring: %s", strerror(errno));
 		put_first(ring->map, &ring->event);
 		perf_control(ring->event, PERF_EVENT_IOC_ENABLE, NULL);
 	}
-	if (ring->control == MAP_FAILED)
-		fail("a program's ring: %s", strerror(errno));
 	return !problem[0];
 }
 
 void ring_close(struct ring *ring)
 {
-	if (ring->control && ring->control != MAP_FAILED)
-		munmap(ring->control, PAGE + RING);
+	if (ring->kept)
+		drop_ring(ring->event);
 	if (ring->map > 0)
 		close(ring->map);
 	if (ring->event > 0)
@@ -252,7 +250,7 @@ void ring_close(struct ring *ring)
 
 bool ring_of_child(struct ring *ring)
 {
-	if (ring->perf) { /* the kernel leaves a mapping of perf's out of a child */
+	if (ring->perf) {
 		ring->control = mmap(NULL, PAGE + RING, PROT_READ | PROT_WRITE, MAP_SHARED, ring->event, 0);
 		ring->data = ring->control + PAGE;
 		return ring->control != MAP_FAILED;

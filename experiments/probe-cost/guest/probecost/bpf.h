@@ -34,15 +34,9 @@ struct program {
 /* The ring of a program's events, as user space has it. */
 struct ring {
 	int map, event;
-	bool perf, wakes;
-	char *control, *data;
+	bool perf, wakes, kept;
+	char *control, *data; /* of who reads it */
 };
-
-/*
- * Whether readers are to map the rings of perf's. What a task maps is in one tree with its heap, and may make its next brk()
- * dearer by a quarter: so only where nobody reads does the workload map them, for without that there is no ring.
- */
-extern bool readers_map;
 
 /* "NAME[/BYTES]:TIMES,…" into a program's calls. */
 void parse_calls(char *text, struct program *program);

@@ -15,6 +15,7 @@ struct request {
 	enum what what;
 	int number; /* the event's descriptor, in who asks */
 	size_t size;
+	int protection;
 };
 
 struct answer {
@@ -71,7 +72,7 @@ static void keep(int from)
 			answer.error = EMFILE;
 		} else if (request.what == KEEP && header) {
 			memcpy(&event, CMSG_DATA(header), sizeof(event));
-			kept[request.number].ring = mmap(NULL, request.size, PROT_READ, MAP_SHARED, event, 0);
+			kept[request.number].ring = mmap(NULL, request.size, request.protection, MAP_SHARED, event, 0);
 			kept[request.number].size = request.size;
 			answer.error = kept[request.number].ring == MAP_FAILED ? errno : 0;
 			close(event);
@@ -103,11 +104,11 @@ void prepare_keeper(void)
 	to_keeper = ends[0];
 }
 
-bool keep_ring(int event, size_t size)
+bool keep_ring(int event, size_t size, int protection)
 {
 	struct answer answer;
 
-	ask(&(struct request){ KEEP, event, size }, &answer);
+	ask(&(struct request){ KEEP, event, size, protection }, &answer);
 	errno = answer.error;
 	return !answer.error;
 }
@@ -116,7 +117,7 @@ uint64_t kept_until(int event)
 {
 	struct answer answer;
 
-	ask(&(struct request){ UNTIL, event, 0 }, &answer);
+	ask(&(struct request){ .what = UNTIL, .number = event }, &answer);
 	return answer.until;
 }
 
@@ -124,5 +125,5 @@ void drop_ring(int event)
 {
 	struct answer answer;
 
-	ask(&(struct request){ DROP, event, 0 }, &answer);
+	ask(&(struct request){ .what = DROP, .number = event }, &answer);
 }

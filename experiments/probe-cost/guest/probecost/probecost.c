@@ -498,7 +498,6 @@ static int trace(const struct run *run, const uint64_t *plain)
 	if (!problem[0])
 		others(run->others, false);
 	read_sizes();
-	readers_map = run->drain;
 	if (!problem[0])
 		start_all();
 	/* For all instances alike, and only for what is enabled by then. */

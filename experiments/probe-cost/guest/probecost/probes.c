@@ -243,7 +243,7 @@ static void start_sampler(struct probe *probe, bool look)
 	if (look)
 		probe->ring = mmap(NULL, (1 + SAMPLE_PAGES) * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, probe->sampler, 0);
 	else
-		probe->kept = keep_ring(probe->sampler, (1 + SAMPLE_PAGES) * 4096);
+		probe->kept = keep_ring(probe->sampler, (1 + SAMPLE_PAGES) * 4096, PROT_READ);
 	if (look ? probe->ring == MAP_FAILED : !probe->kept)
 		fail("perf ring: %s", strerror(errno));
 	if (is(probe, "sample") && probe->n_consumers && probe->consumers[0].program.used) {
