@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every patch of every series by itself: `git am`, a small kernel with all that is there by then, and its boot.
 
+A version has one tree, and its series come in the order in which kernels have them: so make builds what changed.
 After each series the kernel is built without its options too. A patch that fails does not hide those behind it.
 """
 
@@ -11,7 +12,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -77,13 +78,16 @@ int main(void)
 
 @dataclass(frozen=True)
 class Place:
-    """A source tree under git, without any patch, and what else builds and boots need."""
+    """A source tree under git, the series that are in it by now, and what else builds and boots need."""
 
     store: Store
     recipe: KernelRecipe
     tree: Path
     scratch: Path
     initrd: Path
+    boxes: dict[str, Path]
+    touched: list[str]
+    applied: list[str] = field(default_factory=list)
 
     def git(self, *words: str) -> None:
         identity = ("-c", "user.name=krepro", "-c", "user.email=krepro@localhost", "-c", "commit.gpgsign=false")
@@ -128,20 +132,31 @@ class Place:
         return None
 
 
-@pytest.fixture
-def place(tmp_path: Path, version: str) -> Iterator[Place]:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, version: str) -> Iterator[Place]:
+    scratch = tmp_path_factory.mktemp(version)
     recipe = load_kernel(f"modern-{version}-stock")
-    own = Store(tmp_path / "store")
+    own = Store(scratch / "store")
     own.root.mkdir()
     (own.root / "ccache").symlink_to(Store.default().root / "ccache")
     archive = fetch_source(Store.default(), recipe.spec.source)
     assert archive is not None
     tree = patched_tree(own, recipe, archive, source_identity(recipe.spec.source, archive))
-    (tmp_path / "root").mkdir()
-    (tmp_path / "init.c").write_text(INIT)
-    run("gcc", "-static", "-O2", "-o", tmp_path / "root/init", tmp_path / "init.c")
-    write_cpio(tmp_path / "root", tmp_path / "initrd")
-    yield Place(own, recipe, tree, tmp_path, tmp_path / "initrd")
+    (scratch / "root").mkdir()
+    (scratch / "init.c").write_text(INIT)
+    run("gcc", "-static", "-O2", "-o", scratch / "root/init", scratch / "init.c")
+    write_cpio(scratch / "root", scratch / "initrd")
+
+    boxes = {name: scratch / name for name in FEATURES}
+    for name, box in boxes.items():
+        box.write_text(mailbox(find_feature(name, version)), errors="surrogateescape")
+    touched = sorted({name for box in boxes.values() for name in touched_files(box)})
+    made = Place(own, recipe, tree, scratch, scratch / "initrd", boxes, touched)
+    # Under git is what patches touch: to add all 80,000 files takes longer than a build.
+    made.git("init", "-q")
+    made.git("add", "-f", "--", *(name for name in touched if (tree / name).is_file()))
+    made.git("commit", "-q", "-m", "source")
+    yield made
     release(own.root)
     remove_tree(own.root)
 
@@ -151,35 +166,32 @@ def test_no_series_is_left_out():
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-@pytest.mark.parametrize("version", sorted({path.name for path in PATCHES.glob("*/[0-9]*")}))
+@pytest.mark.parametrize("version", sorted({path.name for path in PATCHES.glob("*/[0-9]*")}), scope="module")
 def test_each_patch_builds_and_boots_by_itself(place: Place, version: str, feature: str):
-    before = FEATURES[: FEATURES.index(feature) + 1]
-    series = {place.scratch / feature: find_feature(feature, version) for feature in before}
-    for box, one in series.items():
-        box.write_text(mailbox(one), errors="surrogateescape")
-    touched = sorted({name for box in series for name in touched_files(box)})
-    # Under git is what patches touch: to add all 80,000 files takes longer than a build.
-    place.git("init", "-q")
-    place.git("add", "-f", "--", *(name for name in touched if (place.tree / name).is_file()))
-    place.git("commit", "-q", "-m", "source")
-
+    for before in FEATURES[: FEATURES.index(feature)]:
+        if before not in place.applied:
+            list(apply(place, before))
     wrong: list[str] = []
     options: list[str] = []
-    for box, one in series.items():
-        mails = place.scratch / f"{box.name}-mails"
-        mails.mkdir()
-        place.git("mailsplit", f"-o{mails}", str(box))
-        for patch, mail in zip(one.patches, sorted(mails.iterdir()), strict=True):
-            place.git("am", "-q", "--no-3way", str(mail))
-            if box.name != feature:
-                continue
-            files = [place.tree / name for name in touched if Path(name).name.startswith("Kconfig")]
-            found = [OPTION.findall(file.read_text()) for file in files if file.is_file()]
-            options = sorted(f"CONFIG_{name}" for names in found for name in names)
-            wrong += try_one(place, f"{box.name} {patch.name}", "with", dict.fromkeys(options, "y"))
+    for _, patch in zip(apply(place, feature), find_feature(feature, version).patches, strict=True):
+        files = [place.tree / name for name in place.touched if Path(name).name.startswith("Kconfig")]
+        found = [OPTION.findall(file.read_text()) for file in files if file.is_file()]
+        options = sorted(f"CONFIG_{name}" for names in found for name in names)
+        wrong += try_one(place, f"{feature} {patch.name}", "with", dict.fromkeys(options, "y"))
     wrong += try_one(place, f"{feature} without options", "without", dict.fromkeys(options, "n"))
     assert options
     assert wrong == []
+
+
+def apply(place: Place, feature: str) -> Iterator[str]:
+    """`git am` of a series, mail by mail; each is in the tree when its name comes."""
+    mails = place.scratch / f"{feature}-mails"
+    mails.mkdir()
+    place.applied.append(feature)
+    place.git("mailsplit", f"-o{mails}", str(place.boxes[feature]))
+    for mail in sorted(mails.iterdir()):
+        place.git("am", "-q", "--no-3way", str(mail))
+        yield mail.name
 
 
 def try_one(place: Place, what: str, name: str, options: dict[str, str]) -> Iterator[str]:
