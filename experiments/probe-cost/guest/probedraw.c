@@ -156,19 +156,26 @@ static void draw_consumer(const struct kind *kind, const char *first, bool path,
 	printf("\n");
 }
 
-static const struct kind *draw_kind(int allowed)
+/* The kernel optimises all kprobes or none: a script that has one kind has by ftrace what would be the other. */
+static const struct kind *draw_kind(int allowed, int *drawn)
 {
+	const int one_of = INT3 | OPTIMISED;
 	const struct kind *kind;
 
 	do
 		kind = &kinds[below(sizeof(kinds) / sizeof(kinds[0]))];
 	while (!(allowed & kind->bit));
+	*drawn |= kind->bit;
+	if (kind->bit & one_of && (*drawn & one_of) == one_of) {
+		*drawn &= ~kind->bit;
+		kind = &kinds[0];
+	}
 	return kind;
 }
 
-static void draw_probe(const struct place *place, bool drained)
+static void draw_probe(const struct place *place, bool drained, int *drawn)
 {
-	const struct kind *kind = draw_kind(place->kinds);
+	const struct kind *kind = draw_kind(place->kinds, drawn);
 	const char *first = place->field;
 	unsigned int consumers = 1 + below(CONSUMERS);
 	bool path = false, programs = chance(3);
@@ -192,6 +199,7 @@ static void draw_probe(const struct place *place, bool drained)
 static void draw_script(uint64_t seed, unsigned int number, unsigned int check)
 {
 	unsigned int work = below(sizeof(works) / sizeof(works[0])), count = 1 + below(PLACES);
+	int drawn = 0;
 	bool taken[sizeof(places) / sizeof(places[0])] = { false }, drained = chance(3);
 
 	printf("run b%llu-%02u-%s work=%s rounds=%d check=%u", (unsigned long long)(seed % 1000000), number, works[work].name,
@@ -208,7 +216,7 @@ static void draw_script(uint64_t seed, unsigned int number, unsigned int check)
 			continue;
 		taken[at] = true;
 		count--;
-		draw_probe(&places[at], drained);
+		draw_probe(&places[at], drained, &drawn);
 	}
 	if (chance(6))
 		printf("probe sample %u\nuse%s\n", 20000 + 10000 * below(15), chance(2) ? " stack=1" : "");
