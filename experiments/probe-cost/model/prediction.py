@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError
@@ -59,21 +59,78 @@ def predict(model: CostModel, script: Script) -> Prediction:
         for index, probe in enumerate(script.probes)
         if probe.provider != "sample"
     }
-    lasts, looks = counts.cost, Looks()
+    likely = _settled(model, script, counts, firings, _likely)
+    low, high = _ends(model, script, counts, firings, likely)
+    fired = math.fsum(_with_echo(script, firings, likely.looks).values())
+    fired += math.fsum(part.count for part in likely.parts if part.stage == "sample")
+    return _sum_up(model, counts, likely, (low, high), fired)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """A sum that tells the time that it was made for; not yet, if it has not `ended` in so many turns."""
+
+    ended: bool
+    added: float
+    parts: list[Part]
+    looks: Looks
+    notes: list[str]
+
+
+def _settled(
+    model: CostModel,
+    script: Script,
+    counts: Counts,
+    firings: Mapping[int, float],
+    sum_of: Callable[[Sequence[Part]], float],
+) -> _Settled:
+    lasts, looks, added, ended = counts.cost, Looks(), 0.0, False
     for _ in range(TURNS):
         looks = _looks(model, script, counts, firings, lasts, looks)
         notes: list[str] = []
         parts = _parts(model, script, counts, firings, looks, notes)
         handling = {index: handling_of(_of(parts, script.probes[index], index)) for index in firings}
-        parts += samples(model, script, counts.cost, handling, math.fsum(part.added for part in parts), notes)
-        before, lasts = lasts, counts.cost + math.fsum(part.added for part in parts)
-        if abs(lasts - before) <= SAME * lasts:
+        parts += samples(model, script, counts.cost, handling, sum_of(parts), notes)
+        added = sum_of(parts)
+        before, lasts = lasts, counts.cost + added
+        ended = abs(lasts - before) <= SAME * lasts
+        if ended:
             break
         if not lasts <= MOST * counts.cost:
             raise UsageError("saturated: what readers take makes more for them to take, without an end")
-    parts = [part for part in parts if part.count]
-    fired = math.fsum(_with_echo(script, firings, looks).values())
-    return _sum_up(model, counts, parts, looks, fired + sum(p.count for p in parts if p.stage == "sample"), notes)
+    return _Settled(ended, added, [part for part in parts if part.count], looks, notes)
+
+
+def _likely(parts: Sequence[Part]) -> float:
+    return math.fsum(part.added for part in parts)
+
+
+def _ends(
+    model: CostModel, script: Script, counts: Counts, firings: Mapping[int, float], likely: _Settled
+) -> tuple[float, float]:
+    """What is added by the lower and by the upper ends of costs, in the time that it takes itself.
+
+    Readers that feed themselves make a small error of a cost a large one of the sum; near saturation there is no end.
+    """
+    most = 0.0
+    if model.accuracy is not None:  # what the stages do not know of each other is known from scripts that were held out
+        most = model.accuracy.added_worst if model.accuracy.added_most is None else model.accuracy.added_most
+
+    def lower(parts: Sequence[Part]) -> float:
+        return max(0.0, math.fsum(part.count * part.cost.low for part in parts) - most * _likely(parts))
+
+    def upper(parts: Sequence[Part]) -> float:
+        return math.fsum(part.count * part.cost.high for part in parts) + most * _likely(parts)
+
+    low = _settled(model, script, counts, firings, lower).added
+    try:
+        high = _settled(model, script, counts, firings, upper)
+        if high.ended:
+            return low, high.added
+    except UsageError:
+        pass
+    likely.notes.append("near saturation: by the upper ends of its costs what readers take has no end")
+    return low, MOST * counts.cost
 
 
 def _with_echo(script: Script, firings: Mapping[int, float], looks: Looks) -> dict[int, float]:
@@ -198,25 +255,20 @@ def _recorded(probe: Probe) -> float:
 
 
 def _sum_up(
-    model: CostModel, counts: Counts, parts: list[Part], looks: Looks, firings: float, notes: list[str]
+    model: CostModel, counts: Counts, likely: _Settled, ends: tuple[float, float], firings: float
 ) -> Prediction:
-    added = math.fsum(part.added for part in parts)
-    low = math.fsum(part.count * part.cost.low for part in parts)
-    high = math.fsum(part.count * part.cost.high for part in parts)
+    notes, looks = likely.notes, likely.looks
     if model.accuracy is None:
         notes.append("no script was held out: the interval is that of the stages alone")
-    else:  # what the stages do not know of each other is known from scripts that were held out
-        most = model.accuracy.added_worst if model.accuracy.added_most is None else model.accuracy.added_most
-        low, high = low - added * most, high + added * most
     # One run is not the next one, and of readers one look more or less falls into it.
-    reading = math.fsum(part.added for part in parts if part.probe == READERS)
+    reading = _likely([part for part in likely.parts if part.probe == READERS])
     loose = counts.drift + (reading / looks.all_wakes / 2 if looks.all_wakes else 0.0)
-    low, high = low - loose, high + loose
-    if not firings and not added:
+    low, high = max(ends[0] - loose, 0.0), ends[1] + loose
+    if not firings and not likely.added:
         notes.append("no probe fires: the workload takes exactly what it takes untraced")
     elif not firings:
         notes.append("no probe fires; what is added is what enabled probes cost where they do not fire")
-    return Prediction(counts.cost, added, max(low, 0.0), high, model.unit, parts, firings, looks, notes)
+    return Prediction(counts.cost, likely.added, low, high, model.unit, likely.parts, firings, looks, notes)
 
 
 def _of(parts: Sequence[Part], probe: Probe, index: int) -> list[Part]:

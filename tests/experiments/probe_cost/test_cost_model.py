@@ -407,3 +407,23 @@ def test_a_line_is_that_of_least_squares_and_does_not_depend_on_the_order_of_its
     # In floats, sums of these come out otherwise in another order.
     wild = [(x, 1e16 + 1 / 3 * x**3) for x in range(9)] + [(x, 1e-3 / (x + 1)) for x in range(9)]
     assert line(wild) == line(wild[::-1])
+
+
+def test_readers_that_feed_themselves_make_a_small_error_a_large_one():
+    """A tenth of what is added, by held-out scripts: with so many firings a wake-up that is of the time too."""
+    errors = {"scripts": 12, "added_median": 0.01, "added_worst": 0.1, "slowdown_median": 0.01, "slowdown_worst": 0.02}
+
+    def fed(by_wake: float) -> tuple[float, Prediction]:
+        """What the interval has above the sum, by it; of one look more or less it has half a look."""
+        probe = {**INT3, "firings": 1, "by_wake": by_wake, "consumers": [{"record": False}]}
+        found = predicted([probe], {**MODEL, "accuracy": errors}, refresh={"period_ns": 100_000})
+        reading = sum(part.added for part in found.parts if part.probe == "(readers)")
+        return (found.high - reading / found.looks.all_wakes / 2) / found.added - 1, found
+
+    assert fed(0)[0] == pytest.approx(0.1, rel=0.1)
+    assert fed(250)[0] > 0.9
+    near = fed(300)[1]
+    assert "near saturation" in near.notes[0]
+    assert near.high > 1000 * near.base > 100 * near.added
+    with pytest.raises(UsageError, match="saturated"):
+        fed(350)
